@@ -1,0 +1,36 @@
+"""flambeau: PyTorch's system in Python. `import flambeau as torch` runs PyTorch code."""
+
+from math import e, inf, nan, pi
+
+from . import _ops as _ops
+from . import _constructors, _copying, _methods, _overrides, _properties, _protocol, _storage
+from ._autograd.modes import (
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
+)  # fmt: skip
+from ._backend.threads import get_num_threads, set_num_threads
+from ._constructors import set_default_tensor_type, typename
+from ._core import dtypes as _dtypes
+from ._core import layouts as _layouts
+from ._core.devices import device, get_default_device, set_default_device
+from ._core.dtypes import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
+from ._core.info import finfo, iinfo
+from ._core.layouts import layout, memory_format
+from ._core.printing import set_printoptions
+from ._core.sizes import Size, broadcast_shapes
+from ._ops.registry import is_tensor
+from ._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from ._storage import TypedStorage, UntypedStorage, is_storage
+from ._tensor import Tensor
+from ._version import __version__
+
+newaxis = None
+for _part in (_properties, _protocol, _copying, _constructors, _methods):
+    _part.attach()
+_overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL})
+globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)})
+globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS)})
+globals().update(_constructors.typed_classes(), **_storage.legacy_classes())
+_methods.install(globals())
+
+from . import autograd, backends, cuda, func, linalg, nn, overrides, special, utils, version  # noqa: E402
+from .func import vmap  # noqa: E402

@@ -1,0 +1,7 @@
+"""`python -m flambeau` is the command `flambeau`."""
+
+import sys
+
+from ._cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""History: nodes, the engine that walks them, modes and hooks."""

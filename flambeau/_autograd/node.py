@@ -1,0 +1,153 @@
+"""What is remembered of an operation: which op, whence its inputs came, and the values its derivative needs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from .._core.state import GRAD
+from .._tensor import Tensor, meta_of, wrap
+
+# Later nodes have smaller numbers: the engine takes the smallest first, so every node comes after its consumers.
+sequence = itertools.count(0, -1).__next__
+
+
+class Node:
+    """One recorded operation. `edges` lead to what made its inputs: (node, number), (leaf, 0) or None."""
+
+    __slots__ = (
+        "__dict__", "__weakref__", "edges", "hooks", "info", "op", "outputs", "pre_hooks", "saved", "seq", "versions",
+    )  # fmt: skip
+    # op        knows the derivative: op.backward(node, gradients, create_graph) -> one gradient for each edge
+    # saved     values the derivative needs, or None once released
+    # versions  of the saved tensors' storages, where they have one
+    # info      shapes and dtypes of inputs where they differ from the output's
+    # outputs   None for one output, otherwise the (shape, dtype) of each
+
+    def __init__(self, op: Any, edges: Any, saved: Any = (), outputs: Any = None):
+        self.op, self.edges, self.saved, self.outputs = op, edges, saved, outputs
+        self.seq = sequence()
+        self.versions = self.info = self.hooks = self.pre_hooks = None
+
+    def name(self) -> str:
+        return self.op.backward_name
+
+    def __repr__(self) -> str:
+        return f"<{self.op.backward_name} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple[Any, ...]:
+        return tuple((None, 0) if e is None else (gradient_function(*e), e[1]) for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        return self.__dict__.setdefault("_metadata", {})
+
+    def _sequence_nr(self) -> int:
+        return -self.seq
+
+    def register_hook(self, hook: Any) -> Any:
+        """Calls hook(grad_inputs, grad_outputs) after the node's derivative was computed."""
+        if self.hooks is None:
+            self.hooks = {}
+        return RemovableHandle(self.hooks, hook)
+
+    def register_prehook(self, hook: Any) -> Any:
+        """Calls hook(grad_outputs) before the node's derivative is computed."""
+        if self.pre_hooks is None:
+            self.pre_hooks = {}
+        return RemovableHandle(self.pre_hooks, hook)
+
+    def __call__(self, *gradients: Any) -> Any:
+        result = self.op.backward(self, gradients[0] if self.outputs is None else list(gradients), False)
+        return result[0] if len(result) == 1 else result
+
+
+class AccumulateGrad(Node):
+    """Stands for a leaf in `next_functions`; calling it adds to the leaf's gradient."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Tensor):
+        super().__init__(self, ())
+        self.variable = variable
+
+    backward_name = "AccumulateGrad"
+
+    def register_hook(self, hook: Any) -> Any:
+        meta = meta_of(self.variable)
+        if meta.post_hooks is None:
+            meta.post_hooks = {}
+        return RemovableHandle(meta.post_hooks, lambda leaf: hook((), (leaf.grad,)))
+
+    def register_prehook(self, hook: Any) -> Any:
+        meta = meta_of(self.variable)
+        if meta.hooks is None:
+            meta.hooks = {}
+
+        def as_tensor_hook(g: Any) -> Any:
+            replaced = hook((g,))
+            return replaced[0] if isinstance(replaced, tuple) else replaced
+
+        return RemovableHandle(meta.hooks, as_tensor_hook)
+
+    def backward(self, node: Node, gradient: Any, create_graph: bool) -> tuple[Any, ...]:
+        from .engine import accumulate  # the engine needs this module first
+
+        accumulate(self.variable, gradient, create_graph)
+        return ()
+
+
+class RemovableHandle:
+    """Takes a hook away again: by `remove()` or at the end of a `with` block."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any):
+        self.hooks, self.id = hooks, next(self._ids)
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def edge_of(t: Tensor) -> Any:
+    """Where the gradient of a tensor goes; None if it needs none."""
+    if not t._k & GRAD:
+        return None
+    return t._edge or (t, 0)
+
+
+def gradient_function(target: Any, number: int = 0) -> Any:
+    """The node behind an edge; for a leaf the one AccumulateGrad that stands for it."""
+    if not isinstance(target, Tensor):
+        return target
+    meta = meta_of(target)
+    found = meta.accumulator() if meta.accumulator is not None else None
+    if found is None:
+        import weakref  # only for those who look at the graph
+
+        found = AccumulateGrad(target)
+        meta.accumulator = weakref.ref(found)
+    return found
+
+
+class SavedOutput:
+    """A node's own result among its saved values: kept without its history, which would be a circle."""
+
+    __slots__ = ("array", "dtype", "k", "number", "storage")
+
+    def __init__(self, t: Tensor, number: int):
+        self.array, self.dtype, self.k, self.storage, self.number = t._array, t.dtype, t._k, t._storage, number
+
+    def tensor(self, node: Node) -> Tensor:
+        t = wrap(self.array, self.dtype, self.k)
+        t._storage = self.storage
+        t._edge = (node, self.number)
+        return t

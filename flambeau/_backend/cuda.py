@@ -1,0 +1,253 @@
+"""CUDA GPUs: CuPy arrays, kernels that NVRTC compiles from the generator's text, launched with few steps of Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.dtypes import BY_NUMPY
+from .._kernel.render_cuda import render_kernel, render_pointwise
+
+_THREADS = 256
+_BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loop
+_PLANS = 4096  # layouts remembered by one kernel
+_OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
+_NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
+
+
+class Plan(NamedTuple):
+    """How a kernel runs over operands of certain shapes and strides."""
+
+    shape: tuple[int, ...]  # of the results
+    order: tuple[int, ...] | None  # of the results' dimensions in memory; None for row-major
+    back: tuple[int, ...] | None  # the permutation that undoes it
+    rank: int
+    index: str
+    blocks: int
+    geometry: tuple[int, ...]  # the kernel's last arguments
+
+
+def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int, ...]) -> list[int]:
+    """Strides of an operand over the full shape: none along what is repeated."""
+    lead = len(full) - len(shape)
+    return [0] * lead + [0 if n == 1 else s for n, s in zip(shape, strides)]
+
+
+def _order(full: tuple[int, ...], operands: Sequence[tuple[Any, Any]]) -> tuple[int, ...] | None:
+    """The order in which the first operand of the full shape has its dimensions in memory; None for row-major."""
+    for shape, strides in operands:
+        if shape == full:
+            if any(s <= 0 for n, s in zip(shape, strides) if n > 1):
+                return None
+            order = tuple(sorted(range(len(full)), key=lambda d: (-strides[d] if full[d] > 1 else 0)))
+            long = [d for d in order if full[d] > 1]
+            return order if long != sorted(long) else None
+    return None
+
+
+def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Extents and each operand's strides, with neighbouring dimensions that lie evenly in all operands made one."""
+    kept: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for d, n in enumerate(sizes):
+        if n == 1:
+            continue
+        if kept and all(mine[-1] == given[d] * n for mine, given in zip(steps, strides)):
+            kept[-1] *= n
+            for mine, given in zip(steps, strides):
+                mine[-1] = given[d]
+        else:
+            kept.append(n)
+            for mine, given in zip(steps, strides):
+                mine.append(given[d])
+    if not kept:
+        return [1], [[0] for _ in strides]
+    return kept, steps
+
+
+def plan(inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence[tuple[Any, Any]] = ()) -> Plan:
+    """The plan for operands given by (shape, strides); results have element sizes `sizes` or are given in `outs`."""
+    full = np.broadcast_shapes(*[shape for shape, _ in inputs])
+    order = back = None
+    if outs:
+        if any(shape != full and np.broadcast_shapes(shape, full) != shape for shape, _ in outs):
+            raise ValueError(f"an operand of shape {full} does not fit into a result of shape {outs[0][0]}")
+        full = outs[0][0]
+        made = [list(strides) for _, strides in outs]
+    else:
+        order = _order(full, inputs)
+        if order is not None:
+            back = tuple(sorted(range(len(full)), key=order.__getitem__))
+        made = []
+        for size in sizes:
+            strides, step = [0] * len(full), size
+            for d in reversed(order if order is not None else range(len(full))):
+                strides[d] = step
+                step *= full[d]
+            made.append(strides)
+    walk = order
+    if walk is None:  # given results are walked as they lie in memory
+        walk = tuple(sorted(range(len(full)), key=lambda d: -abs(made[0][d]))) if outs else tuple(range(len(full)))
+    strides = [*(_broadcast(*operand, full) for operand in inputs), *made]
+    extents, steps = merged([full[d] for d in walk], [[s[d] for d in walk] for s in strides])
+    count = math.prod(full)
+    index = "i64" if len(extents) == 1 or count >= 1 << 31 else "u32"
+    geometry = (count, *extents[1:], *(s for operand in steps for s in operand))
+    blocks = min((count + _THREADS - 1) // _THREADS, _BLOCKS)
+    return Plan(full, order, back, len(extents), index, blocks, geometry)
+
+
+class Pointwise:
+    """A pointwise body on the GPU: compiled for each rank and for which operands are numbers."""
+
+    def __init__(self, backend: Cuda, name: str, body: Any, inputs: Any, outputs: Any, compute: Any):
+        self.backend, self.name, self.body = backend, name, body
+        self.inputs, self.outputs, self.compute = inputs, outputs, compute
+        self.results = [_NUMPY[t] for t in outputs]
+        self.sizes = [d.itemsize for d in self.results]
+        self.plans: dict[Any, Any] = {}
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """The result(s) for CuPy arrays; 0-d NumPy arrays count as numbers."""
+        count = len(self.inputs)
+        if len(arrays) > count:
+            arrays, out = arrays[:count], arrays[count:]
+        outs = () if out is None else out if out.__class__ is tuple or out.__class__ is list else (out,)
+        key: Any = [None if a.__class__ is np.ndarray else (a.shape, a.strides) for a in arrays]
+        key = (*key, *[(o.shape, o.strides) for o in outs])
+        found = self.plans.get(key)
+        if found is None:
+            found = self._prepare(key)
+        p, kernel, numbers = found
+        made = outs or [self._empty(p, d) for d in self.results]
+        if p.blocks:
+            if numbers:
+                arrays = self._by_value(arrays, numbers)
+            kernel((p.blocks,), (_THREADS,), (*arrays, *made, *p.geometry))
+        if out is not None:
+            return out
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _prepare(self, key: Any) -> Any:
+        count = len(self.inputs)
+        numbers = frozenset(k for k, operand in enumerate(key[:count]) if operand is None)
+        p = plan([o for o in key[:count] if o is not None], self.sizes, key[count:])
+        name = f"{self.name}_{p.rank}"
+        text = render_pointwise(name, self.body, self.inputs, self.outputs, self.compute, p.rank, numbers, p.index)
+        if len(self.plans) >= _PLANS:
+            self.plans.clear()
+        found = self.plans[key] = (p, self.backend.compiled(name, text), numbers)
+        return found
+
+    def _empty(self, p: Plan, d: Any) -> Any:
+        if p.order is None:
+            return self.backend.xp.empty(p.shape, d)
+        return self.backend.xp.empty([p.shape[i] for i in p.order], d).transpose(p.back)
+
+    def _by_value(self, arrays: Sequence[Any], numbers: frozenset[int]) -> list[Any]:
+        given: list[Any] = []
+        for k, a in enumerate(arrays):
+            if k not in numbers:
+                given.append(a)
+                continue
+            a = a.astype(_NUMPY[self.compute[k]])[()]
+            given += [a.real, a.imag] if a.dtype.kind == "c" else [a]
+        return given
+
+
+class Kernel:
+    """A `lang.Kernel` on the GPU, with the calling convention of a generalized ufunc."""
+
+    def __init__(self, backend: Cuda, kernel: Any, types: tuple[str, ...], options: dict[str, Any]):
+        self.backend, self.kernel, self.types, self.options = backend, kernel, types, options
+        self.functions: dict[int, Any] = {}
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        kernel = self.kernel
+        operands = [*kernel.inputs, *kernel.outputs]
+        count = len(kernel.inputs)
+        outs = list(arrays[count:]) or ([] if out is None else list(out) if isinstance(out, (tuple, list)) else [out])
+        arrays = arrays[:count]
+        sizes = {}
+        for array, dims in zip([*arrays, *outs], operands):
+            for d, n in zip(dims, array.shape[array.ndim - len(dims) :]):
+                if sizes.setdefault(d, n) != n:
+                    raise ValueError(f"{kernel.function.__name__}: sizes {sizes[d]} and {n} of dimension {d} differ")
+        lead = np.broadcast_shapes(*[a.shape[: a.ndim - len(dims)] for a, dims in zip(arrays, kernel.inputs)])
+        if not outs:
+            outs = [
+                self.backend.xp.empty((*lead, *(sizes[d] for d in dims)), _NUMPY[t])
+                for dims, t in zip(kernel.outputs, self.types[count:])
+            ]
+        given = [*arrays, *outs]
+        loops = [(a.shape[: a.ndim - len(dims)], a.strides[: a.ndim - len(dims)]) for a, dims in zip(given, operands)]
+        p = plan(loops[:count], (), loops[count:])
+        cores = [sizes[d] for d in kernel.dims]
+        steps = [s for a, dims in zip(given, operands) for s in a.strides[a.ndim - len(dims) :]]
+        function = self.functions.get(p.rank)
+        if function is None:
+            name = f"{kernel.function.__name__}_{p.rank}"
+            text = render_kernel(name, kernel, self.types, self.options, p.rank)
+            function = self.functions[p.rank] = self.backend.compiled(name, text)
+        if p.blocks:
+            function((p.blocks,), (_THREADS,), (*given, *p.geometry, *cores, *steps))
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+class Cuda:
+    name = "cuda"
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, Any] = {}
+        self.made: dict[Any, Kernel] = {}
+
+    @cached_property
+    def xp(self) -> Any:
+        import cupy  # loads the CUDA libraries: only when a GPU is used
+
+        return cupy
+
+    def compiled(self, name: str, text: str) -> Callable[..., Any]:
+        """The kernel `name` of a text; CuPy keeps the machine code on disk."""
+        kernel = self.kernels.get(text)
+        if kernel is None:
+            kernel = self.kernels[text] = self.xp.RawKernel(text, name, options=_OPTIONS)
+        return kernel  # type: ignore[no-any-return]
+
+    def pointwise(
+        self, name: str, body: Any, inputs: tuple[str, ...], outputs: tuple[str, ...], compute: tuple[str, ...]
+    ) -> Callable[..., Any]:
+        return Pointwise(self, name, body, inputs, outputs, compute)
+
+    def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
+        key = (kernel, types, *options.items())
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = Kernel(self, kernel, types, options)
+        return found
+
+    def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
+        return call(*arrays, out=out)
+
+    def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
+        call(*arrays, *outs)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return self.xp.empty(shape, dtype)
+
+    def from_numpy(self, array: Any, index: int | None = None) -> Any:
+        """A copy of a NumPy (or another GPU's) array on the current or the given GPU; strides are kept if dense."""
+        if index is None or index == self.xp.cuda.runtime.getDevice():
+            return self.xp.asarray(array, order="K")
+        with self.xp.cuda.Device(index):
+            return self.xp.array(array, order="K")
+
+    def asnumpy(self, array: Any) -> Any:
+        return array if isinstance(array, np.ndarray) else self.xp.asnumpy(array, order="A")
+
+
+cuda = Cuda()

@@ -1,0 +1,48 @@
+"""Which device a `device=` argument means: the property bits of tensors there, and PyTorch's errors where it is not."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from typing import Any
+
+from .._core.devices import device, get_default_device
+from .._core.state import CUDA, META
+
+
+@functools.cache
+def cuda_problem() -> Exception | None:
+    """Why CUDA cannot be used, or None if it can; looks once."""
+    if importlib.util.find_spec("cupy") is None:
+        return AssertionError("Torch not compiled with CUDA enabled (flambeau reaches CUDA through CuPy, which is not installed)")
+    try:
+        import cupy  # only to look for a GPU
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy without a driver raises its own kinds of errors
+        return RuntimeError(f"No CUDA GPUs are available: {error}")
+    return None if count else RuntimeError("No CUDA GPUs are available")
+
+
+def as_device(given: Any) -> device:
+    """A device from any form of a `device=` argument; None means the default device."""
+    if given.__class__ is device:
+        return given
+    return get_default_device() if given is None else device(given)
+
+
+def bits(given: Any) -> int:
+    """The bits in `_k` of tensors on a device (None: the default one); raises if there is no such device."""
+    kind = as_device(given).type
+    if kind == "cpu":
+        return 0
+    if kind == "meta":
+        return META
+    if kind == "cuda":
+        problem = cuda_problem()
+        if problem is not None:
+            raise problem
+        return CUDA
+    if kind == "mps":
+        raise RuntimeError("PyTorch is not linked with support for mps devices")
+    raise AssertionError(f"Torch not compiled with {kind.upper()} enabled")

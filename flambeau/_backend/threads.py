@@ -1,0 +1,121 @@
+"""Splitting work over the cores: a small pool of Python threads around calls that release the GIL."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class _Pool:
+    """Workers that wait for one job each; made at first use, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self.size = _cores()
+        self.workers: list[_Worker] = []
+        self.lock = threading.Lock()
+
+    def run(self, jobs: Sequence[Callable[[], Any]]) -> None:
+        """Runs all jobs, the last one in the calling thread; the first error is raised when all have ended."""
+        if not self.lock.acquire(blocking=False):  # already inside a parallel region
+            for job in jobs:
+                job()
+            return
+        try:
+            while len(self.workers) < len(jobs) - 1:
+                self.workers.append(_Worker())
+            busy = self.workers[: len(jobs) - 1]
+            for worker, job in zip(busy, jobs):
+                worker.start(job)
+            error = None
+            try:
+                jobs[-1]()
+            except BaseException as problem:
+                error = problem
+            for worker in busy:
+                error = worker.wait() or error
+            if error is not None:
+                raise error
+        finally:
+            self.lock.release()
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self.ready, self.done = threading.Lock(), threading.Lock()
+        self.ready.acquire()
+        self.done.acquire()
+        self.job: Callable[[], Any] | None = None
+        self.error: BaseException | None = None
+        threading.Thread(target=self._serve, daemon=True, name="flambeau-worker").start()
+
+    def _serve(self) -> None:
+        while True:
+            self.ready.acquire()
+            try:
+                assert self.job is not None
+                self.job()
+            except BaseException as error:
+                self.error = error
+            self.job = None
+            self.done.release()
+
+    def start(self, job: Callable[[], Any]) -> None:
+        self.error, self.job = None, job
+        self.ready.release()
+
+    def wait(self) -> BaseException | None:
+        self.done.acquire()
+        return self.error
+
+
+_pool = _Pool()
+
+
+def _after_fork() -> None:
+    global _pool
+    size, _pool = _pool.size, _Pool()
+    _pool.size = size
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def set_num_threads(count: int) -> None:
+    """Sets how many threads one operation may use.
+
+    >>> import flambeau as torch
+    >>> before = torch.get_num_threads(); torch.set_num_threads(1); torch.get_num_threads()
+    1
+    >>> torch.set_num_threads(before)
+    """
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}")
+    if count <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    _pool.size = count
+
+
+def get_num_threads() -> int:
+    """How many threads one operation may use."""
+    return _pool.size
+
+
+def run(jobs: Sequence[Callable[[], Any]]) -> None:
+    """Runs callables side by side and waits for all of them."""
+    _pool.run(jobs)
+
+
+def ranges(length: int, least: int = 1) -> list[tuple[int, int]]:
+    """Cuts range(length) into at most one part for each thread, each at least `least` long."""
+    parts = max(1, min(_pool.size, length // max(least, 1)))
+    return [(length * i // parts, length * (i + 1) // parts) for i in range(parts)]

@@ -1,0 +1,1 @@
+"""Compilation: operations captured as a list, to be replayed or turned into native code."""

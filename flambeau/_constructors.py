@@ -1,0 +1,195 @@
+"""Classes called to make tensors: `Tensor(...)`, the typed ones such as `FloatTensor(...)`, and subclasses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._backend.placement import as_device, bits
+from ._core.devices import CPU, device
+from ._core.dtypes import BY_NAME, COMPLEX, default, dtype
+from ._core.layouts import strided
+from ._core.sizes import Size
+from ._core.state import GRAD
+from ._ops.basic import empty_array
+from ._ops.conversion import type_argument, type_name
+from ._ops.pointwise_op import _NAMES
+from ._ops.primitive import primitive
+from ._ops.registry import ops, public
+from ._storage import TypedStorage, UntypedStorage, tensor_of_storage
+from ._tensor import Tensor, detached, storage_of, wrap
+
+_new = object.__new__
+
+
+def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = False) -> Tensor:
+    """The old constructors: sizes as numbers, or one argument that is data, a size, a storage or a tensor."""
+    k = bits(where)
+    if len(args) != 1:
+        return wrap(empty_array(_sizes(args) if args else (0,), d, k), d, k)
+    data = args[0]
+    if isinstance(data, Tensor):
+        if data.dtype is not d and not any_dtype:
+            raise TypeError(f"expected a tensor of dtype {d} (got {data.dtype}); use .to() to convert it")
+        return detached(data)
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        return tensor_of_storage(data, d)
+    if isinstance(data, Size) or (isinstance(data, (int, np.integer)) and not isinstance(data, bool)):
+        return wrap(empty_array(_sizes(data if isinstance(data, Size) else args), d, k), d, k)
+    if isinstance(data, str):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if isinstance(data, (bool, np.generic)) or not hasattr(data, "__len__"):
+        raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+    if d.category < COMPLEX and np.iscomplexobj(data):
+        raise TypeError("must be real number, not complex")
+    return ops.tensor(data, dtype=d, device=where)  # type: ignore[no-any-return]
+
+
+def _sizes(args: Any) -> tuple[int, ...]:
+    sizes = []
+    for n in args:
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            raise TypeError(f"new() received an invalid combination of arguments - got a size of type {type(n).__name__}")
+        n = n.__index__()
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")
+        sizes.append(n)
+    return tuple(sizes)
+
+
+def _new_tensor(cls: Any, *args: Any, device: Any = None, size: Any = None, **named: Any) -> Tensor:
+    """`Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([2, 3])` has those values."""
+    if size is not None:
+        args = (Size(size),)
+    if named and cls is Tensor:
+        raise TypeError(f"new() received an invalid combination of arguments: unexpected {', '.join(named)}")
+    made = construct(default.float, device, args, any_dtype=True)
+    return made if cls is Tensor else become(made, cls)
+
+
+def become(t: Tensor, cls: type) -> Any:
+    """A tensor of a subclass over the same memory, without history."""
+    other = _new(cls)
+    other._array, other.dtype, other._k = t._array, t.dtype, t._k & ~(GRAD | t._class_k) | cls._class_k  # type: ignore[attr-defined]
+    other._edge = other._meta = other._view = None
+    other._storage = storage_of(t)
+    return other
+
+
+@primitive(view=True, grad={"x": lambda g: g}, name="alias")
+def alias_op(backend: Any, x: Any) -> Any:
+    return x.view()
+
+
+@public("Tensor.as_subclass")
+def as_subclass(input: Tensor, cls: type) -> Any:
+    """The same tensor, with its history, as an instance of a subclass of Tensor."""
+    if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+            "class inherits from Tensor."
+        )
+    return recast(alias_op(input), cls)
+
+
+def recast(t: Tensor, cls: Any) -> Any:
+    """A tensor that nobody else holds, turned into an instance of a subclass."""
+    try:
+        t.__class__ = cls
+    except TypeError:  # a class with slots of its own
+        other = become(t, cls)
+        other._edge, other._view = t._edge, t._view
+        other._k |= t._k & GRAD
+        return other
+    t._k |= cls._class_k
+    return t
+
+
+def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **named: Any) -> Any:
+    """An instance of a subclass over the memory of `data`, without its history."""
+    made = become(data, cls)
+    if require_grad:
+        if data.dtype.category < 2:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        made._k |= GRAD
+    return made
+
+
+def _make_wrapper_subclass(
+    cls: type, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False, **named: Any,
+) -> Any:  # fmt: skip
+    """An instance of a subclass that has a shape but no memory of its own."""
+    from ._backend.meta import empty_meta  # rare
+    from ._core.state import META
+
+    d = default.float if dtype is None else dtype
+    return _make_subclass(cls, wrap(empty_meta(tuple(size), d), d, META), requires_grad)
+
+
+# -- typed classes -----------------------------------------------------------------------------------------------
+
+
+class _TypedMeta(type):
+    """Classes such as FloatTensor: calling one makes a plain Tensor, `isinstance` looks at dtype and device."""
+
+    dtype: dtype
+    _placed: device
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        return construct(cls.dtype, cls._placed if device is None else device, args)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (
+            isinstance(instance, Tensor) and instance.dtype is cls.dtype
+            and instance.device.type == cls._placed.type  # type: ignore[attr-defined]
+        )  # fmt: skip
+
+
+def typed_classes(kind: str = "cpu") -> dict[str, type]:
+    """FloatTensor and the like, by name, for one kind of device."""
+    place = CPU if kind == "cpu" else device(kind)
+    module = "torch" if kind == "cpu" else f"torch.{kind}"
+    space = {"_placed": place, "layout": strided, "is_cuda": kind == "cuda", "is_sparse": False, "__module__": module}
+    return {
+        word + "Tensor": _TypedMeta(word + "Tensor", (), {**space, "dtype": BY_NAME[d]})
+        for d, word in _NAMES.items() if not word.startswith(("UInt", "Complex"))
+    }  # fmt: skip
+
+
+@public("Tensor.new")
+def new(input: Tensor, *args: Any, device: Any = None, size: Any = None) -> Tensor:
+    """A tensor of the same dtype, made as the typed constructors do."""
+    where = input.device if device is None else as_device(device)  # type: ignore[attr-defined]
+    return construct(input.dtype, where, args if size is None else (Size(size),))
+
+
+def set_default_tensor_type(t: Any, /) -> None:
+    """Sets the default dtype (and device) by a typed class or its name; `set_default_dtype` is the newer way."""
+    from ._core.devices import set_default_device
+    from ._core.dtypes import set_default_dtype
+
+    d, where = type_argument(t)
+    set_default_dtype(d)
+    set_default_device(None if where is None or where.type == "cpu" else where)
+
+
+def typename(obj: Any, /) -> str:
+    """The name of an object's type; of a tensor, its old typed name.
+
+    >>> import flambeau as torch
+    >>> torch.typename(torch.tensor([1.0]))
+    'torch.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return type_name(obj)
+    kind = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(kind, "__module__", "") or ""
+    return kind.__qualname__ if module in ("", "builtins", "__builtin__") else f"{module}.{kind.__qualname__}"
+
+
+def attach() -> None:
+    Tensor.__new__ = _new_tensor  # type: ignore[method-assign, assignment]
+    Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+    Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)  # type: ignore[attr-defined]

@@ -1,0 +1,370 @@
+"""Distributions that are functions of uniforms: normal, exponential and the like, multinomial, with
+PyTorch's formulas and PyTorch's use of the stream. `random_draws` says how to fill strided tensors.
+
+float32 and 16-bit results equal PyTorch's to the last bit. float64 results of more than 64 elements
+may differ by one unit in the last place where NumPy's functions and the C library's round
+differently; with machine code installed, the normals do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import random
+from .random import (
+    CHUNK,
+    Array,
+    MersenneState,
+    Shape,
+    check_floating,
+    element_count,
+    multiply_add,
+    narrow,
+)
+
+_F32 = np.float32
+_EXACT_UP_TO = 64  # elements for which a call of the C library per element is affordable
+
+# Minimax polynomials for log on [sqrt(1/2), sqrt(2)] and for sine and cosine on [-pi/4, pi/4].
+LOG_POLYNOMIAL = tuple(
+    _F32(c)
+    for c in (
+        7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+        -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+    )
+)  # fmt: skip
+COS_POLYNOMIAL = tuple(_F32(c) for c in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
+SIN_POLYNOMIAL = tuple(_F32(c) for c in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
+LN2_HIGH, LN2_LOW = _F32(0.693359375), _F32(-2.12194440e-4)
+PI4_PARTS = (_F32(0.78515625), _F32(2.4187564849853515625e-4), _F32(3.77489497744594108e-8))
+SQRT_HALF_BITS = np.int32(0x3F3504F3)
+
+
+def _fused(a: Array, b: Array | np.float64, c: Array | np.float32) -> Array:
+    """float32 a * b + c rounded once: the product is exact in float64."""
+    wide = np.multiply(a, b, dtype=np.float64)
+    return np.add(wide, c, out=wide).astype(_F32)
+
+
+def _horner(coefficients: tuple[np.float32, ...], wide: Array) -> Array:
+    """A float32 polynomial with one rounding per step; `wide` is the argument in float64."""
+    value = np.multiply(wide, np.float64(coefficients[0]))
+    value += coefficients[1]
+    narrowed = value.astype(_F32)
+    for coefficient in coefficients[2:]:
+        np.multiply(narrowed, wide, out=value)
+        value += coefficient
+        np.copyto(narrowed, value, casting="same_kind")
+    return narrowed
+
+
+def _log32(x: Array) -> Array:
+    """Natural logarithm of float32 in (0, 1], with the roundings of PyTorch's vector code."""
+    bits = x.view(np.int32)
+    exponent = (bits - SQRT_HALF_BITS) >> np.int32(23)
+    m = (bits - (exponent << np.int32(23))).view(_F32) - _F32(1)
+    e = exponent.astype(_F32)
+    square = m * m
+    y = _horner(LOG_POLYNOMIAL, m.astype(np.float64))
+    y *= m
+    y = _fused(y, square, e * LN2_LOW)
+    y -= square * _F32(0.5)
+    m += y
+    e *= LN2_HIGH
+    m += e
+    return m
+
+
+def _cos_sin32(x: Array) -> tuple[Array, Array]:
+    """Cosine and sine of float32 in [0, 2 pi), with the roundings of PyTorch's vector code."""
+    octant = (x * _F32(1.27323954473516)).astype(np.int32)
+    octant += 1
+    octant &= ~1
+    j = octant.astype(_F32)
+    reduced = x - j * PI4_PARTS[0]  # exact products, unlike that with the last part
+    reduced -= j * PI4_PARTS[1]
+    reduced = _fused(j, np.float64(-PI4_PARTS[2]), reduced)
+    square = reduced * reduced
+    wide = square.astype(np.float64)
+    cosine = _horner(COS_POLYNOMIAL, wide)
+    cosine *= square
+    cosine = _fused(cosine, square, square * _F32(-0.5))
+    cosine += _F32(1)
+    sine = _horner(SIN_POLYNOMIAL, wide)
+    sine *= square
+    sine = _fused(sine, reduced, reduced)
+    swapped = (octant & 2).astype(np.bool_)
+    cos_out = np.where(swapped, sine, cosine)
+    sin_out = np.where(swapped, cosine, sine)
+    # Each sign is one bit of the octant, moved to the sign bit of the float.
+    cos_out.view(np.int32)[...] ^= ((octant + 2) & 4) << np.int32(29)
+    sin_out.view(np.int32)[...] ^= (octant & 4) << np.int32(29)
+    return cos_out, sin_out
+
+
+def _rows32(engine: MersenneState, out: Array, mean: float, std: float) -> None:
+    """Fill with float32 normals, 16 at a time: of 16 uniforms, 8 give radii and 8 give angles."""
+    kernels = random.kernels
+    if kernels is not None:
+        words = engine.words(out.size)
+        kernels.normal(random.address(words), random.address(out), out.size // 16, mean, std)
+        return
+    uniforms = engine.floats(out.size).reshape(-1, 16)
+    radius = np.sqrt(_F32(-2) * _log32(_F32(1) - uniforms[:, :8]))
+    cosine, sine = _cos_sin32(_F32(2 * math.pi) * uniforms[:, 8:])
+    rows = out.reshape(-1, 16)
+    rows[:, :8] = multiply_add(radius * cosine, _F32(std), _F32(mean))
+    rows[:, 8:] = multiply_add(radius * sine, _F32(std), _F32(mean))
+    out += _F32(0)  # a radius of zero must not leave a negative zero
+
+
+def _rows64(engine: MersenneState, out: Array, mean: float, std: float) -> None:
+    kernels = random.kernels
+    if kernels is not None:
+        words = engine.words(2 * out.size)
+        kernels.normal64(random.address(words), random.address(out), out.size // 2, mean, std)
+        return
+    uniforms = engine.doubles(out.size).reshape(-1, 16)
+    radius = np.sqrt(-2.0 * np.log(1.0 - uniforms[:, :8]))
+    angle = 2.0 * math.pi * uniforms[:, 8:]
+    rows = out.reshape(-1, 16)
+    rows[:, :8] = multiply_add(radius * np.cos(angle), std, mean)
+    rows[:, 8:] = multiply_add(radius * np.sin(angle), std, mean)
+
+
+def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
+    """count >= 16: whole rows of 16, then the last 16 elements anew if the count is ragged."""
+    out = np.empty(count, dtype)
+    fill = _rows64 if dtype == np.float64 else _rows32
+    whole = count // 16 * 16
+    for start in range(0, whole, CHUNK // 2):
+        _fill_piece(fill, engine, out[start : min(start + CHUNK // 2, whole)], mean, std)
+    if count % 16:
+        if dtype.itemsize > 2:  # PyTorch has drawn a uniform for each element by then
+            engine.words((count % 16) * dtype.itemsize // 4)
+        _fill_piece(fill, engine, out[-16:], mean, std)
+    return out
+
+
+def _fill_piece(
+    fill: Callable[[MersenneState, Array, float, float], None],
+    engine: MersenneState,
+    piece: Array,
+    mean: float,
+    std: float,
+) -> None:
+    if piece.dtype.itemsize > 2:
+        fill(engine, piece, mean, std)
+        return
+    wide = np.empty(piece.size, _F32)
+    fill(engine, wide, mean, std)
+    piece[...] = wide.astype(piece.dtype)
+
+
+def standard_normals(engine: MersenneState, count: int) -> Array:
+    """float64 normals one by one: a pair of uniforms gives two, the second kept for the next."""
+    out = np.empty(count, np.float64)
+    start = 0
+    if count and engine.cached_normal is not None:
+        out[0], engine.cached_normal, start = engine.cached_normal, None, 1
+    pairs = (count - start + 1) // 2
+    if not pairs:
+        return out
+    both = _normal_pairs(engine, pairs)
+    out[start:] = both[: count - start]
+    if (count - start) % 2:
+        engine.cached_normal = float(both[-1])
+    return out
+
+
+def _normal_pairs(engine: MersenneState, pairs: int) -> Array:
+    kernels = random.kernels
+    both = np.empty((pairs, 2))
+    if kernels is not None:
+        words = engine.words(4 * pairs)
+        kernels.pairs(random.address(words), random.address(both), pairs)
+        return both.reshape(-1)
+    uniforms = engine.doubles(2 * pairs)
+    radius = np.sqrt(-2.0 * _apply(math.log1p, np.log1p, -uniforms[1::2]))
+    angle = 2.0 * math.pi * uniforms[0::2]
+    np.multiply(radius, _apply(math.cos, np.cos, angle), out=both[:, 0])
+    np.multiply(radius, _apply(math.sin, np.sin, angle), out=both[:, 1])
+    # The last sample may be kept and so become part of the saved state: have it exact.
+    both[-1, 1] = math.sqrt(-2.0 * math.log1p(-uniforms[-1])) * math.sin(angle[-1])
+    return both.reshape(-1)
+
+
+def _apply(exact: Callable[[float], float], vector: Any, values: Array) -> Array:
+    """A function of the C library for few values, NumPy's for many."""
+    if values.size > _EXACT_UP_TO:
+        out: Array = vector(values)
+        return out
+    return np.array([exact(value) for value in values.tolist()], np.float64)
+
+
+def normal(
+    engine: MersenneState,
+    shape: Shape,
+    dtype: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    contiguous: bool = True,
+) -> Array:
+    """`torch.randn` and `normal_(mean, std)`, for real and complex floating types.
+
+    Pass contiguous=False when the tensor to fill is not contiguous: PyTorch then draws one element
+    at a time, whatever the size.
+    """
+    dtype = np.dtype(dtype)
+    if std < 0:
+        raise RuntimeError(f"normal_: expected std >= 0, got {std}")
+    count = element_count(shape)
+    if dtype.kind == "c":
+        real = np.dtype(f"f{dtype.itemsize // 2}")
+        parts = normal(engine, 2 * count, real, mean, std / math.sqrt(2.0), contiguous)
+        out: Array = parts.view(dtype)
+        return out.reshape(shape)
+    check_floating("normal_", dtype)
+    if count < 16 or not contiguous:
+        return _one_by_one(engine, count, dtype, float(mean), float(std)).reshape(shape)
+    return _normal_rows(engine, count, dtype, mean, std).reshape(shape)
+
+
+def _one_by_one(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
+    if count <= CHUNK:
+        return narrow(multiply_add(standard_normals(engine, count), std, mean), dtype)
+    out = np.empty(count, dtype)
+    for start in range(0, count, CHUNK):
+        piece = out[start : start + CHUNK]
+        piece[...] = _one_by_one(engine, piece.size, dtype, mean, std)
+    return out
+
+
+def normal_tensor(engine: MersenneState, mean: Array | float, std: Array | float, dtype: Any) -> Array:
+    """`torch.normal` where mean or std is a tensor; the two broadcast."""
+    dtype = np.dtype(dtype)
+    shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+    if not isinstance(std, np.ndarray):
+        return normal(engine, shape, dtype, 0.0, std) + mean
+    if std.size and not (std >= 0).all():
+        raise RuntimeError("normal: expected every std to be >= 0")
+    out = normal(engine, shape, dtype)
+    out *= std
+    out += mean if isinstance(mean, np.ndarray) else dtype.type(mean)
+    return out
+
+
+def exponential(engine: MersenneState, shape: Shape, dtype: Any, rate: float = 1.0) -> Array:
+    """`exponential_(lambd)`."""
+    dtype = np.dtype(dtype)
+    if rate <= 0.0:
+        raise RuntimeError(f"exponential_: expected lambd > 0, got {rate}")
+    return _transformed(
+        engine, shape, dtype, "exponential_",
+        lambda u: (-1.0 / rate) * _apply(math.log1p, np.log1p, -u),
+    )  # fmt: skip
+
+
+def cauchy(engine: MersenneState, shape: Shape, dtype: Any, median: float = 0.0, sigma: float = 1.0) -> Array:
+    """`cauchy_(median, sigma)`."""
+    if sigma <= 0.0:
+        raise RuntimeError(f"cauchy_: expected sigma > 0, got {sigma}")
+    return _transformed(
+        engine, shape, np.dtype(dtype), "cauchy_",
+        lambda u: multiply_add(_apply(math.tan, np.tan, math.pi * (u - 0.5)), sigma, median),
+    )  # fmt: skip
+
+
+def geometric(engine: MersenneState, shape: Shape, dtype: Any, p: float) -> Array:
+    """`geometric_(p)`, for integer and floating types."""
+    if not 0.0 < p < 1.0:
+        raise RuntimeError(f"geometric_: expected p in (0, 1), got {p}")
+    scale = math.log1p(-p)
+
+    def trials(u: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.ceil(np.log(u) / scale)
+
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        return _transformed(engine, shape, dtype, None, trials)
+    return _transformed(engine, shape, dtype, "geometric_", trials)
+
+
+def log_normal(engine: MersenneState, shape: Shape, dtype: Any, mean: float = 1.0, std: float = 2.0) -> Array:
+    """`log_normal_(mean, std)`."""
+    dtype = np.dtype(dtype)
+    check_floating("log_normal_", dtype)
+    if std <= 0.0:
+        raise RuntimeError(f"log_normal_: expected std > 0, got {std}")
+    count = element_count(shape)
+    out = np.empty(count, dtype)
+    for start in range(0, count, CHUNK):
+        piece = out[start : start + CHUNK]
+        exponent = multiply_add(standard_normals(engine, piece.size), float(std), float(mean))
+        piece[...] = narrow(_apply(_exp, np.exp, exponent), dtype)
+    return out.reshape(shape)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 709.0 else float(np.exp(value))
+
+
+def _transformed(
+    engine: MersenneState,
+    shape: Shape,
+    dtype: np.dtype[Any],
+    floating_only: str | None,
+    transform: Callable[[Array], Array],
+) -> Array:
+    """A function of one 53-bit uniform per element."""
+    if floating_only:
+        check_floating(floating_only, dtype)
+    count = element_count(shape)
+    out = np.empty(count, dtype)
+    for start in range(0, count, CHUNK):
+        piece = out[start : start + CHUNK]
+        piece[...] = narrow(transform(engine.doubles(piece.size)), dtype)
+    return out.reshape(shape)
+
+
+def multinomial(engine: MersenneState, weights: Array, samples: int, replacement: bool = False) -> Array:
+    """Indices drawn by the rows of `weights` (one or two axes), as int64."""
+    if not replacement or samples == 1:
+        return _multinomial_race(engine, weights, samples)
+    rows = weights.reshape(-1, weights.shape[-1])
+    sums = np.cumsum(rows.astype(np.promote_types(np.float32, rows.dtype)), axis=1)
+    bounds = (sums / sums[:, -1:]).astype(np.float64)
+    drawn = engine.doubles(len(rows) * samples).reshape(len(rows), samples)
+    return _search_rows(bounds, drawn).reshape(*weights.shape[:-1], samples)
+
+
+def _search_rows(bounds: Array, drawn: Array) -> Array:
+    """For each draw the first column of its row whose bound is not below it, by bisection."""
+    first = np.zeros(drawn.shape, np.int64)
+    last = np.full(drawn.shape, bounds.shape[1] - 1)
+    for _ in range(bounds.shape[1].bit_length()):
+        middle = (first + last) >> 1
+        below = np.take_along_axis(bounds, middle, axis=1) < drawn
+        first = np.where(below & (first < last), middle + 1, first)
+        last = np.where(below, last, middle)
+    return first
+
+
+def _multinomial_race(engine: MersenneState, weights: Array, samples: int) -> Array:
+    """Each category arrives after an exponential time over its weight; the earliest are taken."""
+    times = exponential(engine, weights.shape, weights.dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = (weights / times).astype(weights.dtype, copy=False)
+    if samples == 1:
+        winner: Array = np.argmax(score, axis=-1, keepdims=True)
+        return winner
+    if samples < score.shape[-1]:
+        best = np.argpartition(-score, samples - 1, axis=-1)[..., :samples]
+        order = np.argsort(-np.take_along_axis(score, best, -1), axis=-1, kind="stable")
+        return np.take_along_axis(best, order, -1)
+    return np.argsort(-score, axis=-1, kind="stable")

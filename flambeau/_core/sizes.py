@@ -1,0 +1,149 @@
+"""`Size`, the tuple that shapes are, and the arithmetic of dimensions shared by all ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class Size(tuple):  # type: ignore[type-arg]
+    """The shape of a tensor.
+
+    >>> import flambeau as torch
+    >>> torch.Size([2, 3])
+    torch.Size([2, 3])
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of this shape."""
+        return math.prod(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Size, (tuple(self),)
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dimension counted from the front; IndexError outside [-ndim, ndim), where a scalar counts as one."""
+    if not isinstance(dim, int):
+        dim = _as_index(dim)
+    extent = ndim or 1
+    if not -extent <= dim < extent:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})"
+        )
+    return dim + extent if dim < 0 else dim
+
+
+def _as_index(value: Any) -> int:
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(f"dimension must be int, not {type(value).__name__}") from None
+
+
+def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
+    """Dimensions counted from the front, each once; None or () means all of them."""
+    if dims is None:
+        return tuple(range(ndim))
+    if isinstance(dims, int) or not isinstance(dims, Iterable):
+        return (wrap_dim(dims, ndim),) if ndim else (wrap_dim(dims, ndim),)[:0]
+    wrapped = tuple(wrap_dim(d, ndim) for d in dims)
+    if not wrapped:
+        return tuple(range(ndim))
+    if len(set(wrapped)) != len(wrapped):
+        twice = next(d for d in wrapped if wrapped.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return wrapped if ndim else ()
+
+
+def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
+    """The shape given either as numbers or as one sequence: f(2, 3) and f((2, 3))."""
+    if len(args) == 1 and not isinstance(args[0], int) and isinstance(args[0], Iterable):
+        args = tuple(args[0])
+    out = []
+    for value in args:
+        if value.__class__ is not int:
+            if isinstance(value, bool) or isinstance(value, float) or not hasattr(value, "__index__"):
+                raise TypeError(f"argument '{name}' must be tuple of ints, but found element of type {type(value).__name__}")
+            value = value.__index__()
+        out.append(value)
+    return tuple(out)
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes broadcast to.
+
+    >>> import flambeau as torch
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    shapes = tuple((s,) if isinstance(s, int) else tuple(s) for s in shapes)
+    ndim = max(map(len, shapes), default=0)
+    out = [1] * ndim
+    for shape in shapes:
+        for i, n in enumerate(shape, ndim - len(shape)):
+            if n < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
+            if n != 1 and n != out[i]:
+                if out[i] != 1:
+                    raise RuntimeError(
+                        "Shape mismatch: objects cannot be broadcast to a single shape: " + ", ".join(map(str, shapes))
+                    )
+                out[i] = n
+    return Size(out)
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements; sizes of zero count as one, as PyTorch has it."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
+    """A shape with its single -1 filled in."""
+    shape = tuple(shape)
+    known, unknown = 1, None
+    for i, n in enumerate(shape):
+        if n == -1:
+            if unknown is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = i
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n}")
+        else:
+            known *= n
+    if unknown is not None:
+        if known == 0:
+            raise RuntimeError(
+                f"cannot reshape tensor of {numel} elements into shape {list(shape)} because the unspecified "
+                "dimension size -1 can be any value and is ambiguous"
+            ) if numel == 0 else RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+        if numel % known == 0:
+            return shape[:unknown] + (numel // known,) + shape[unknown + 1 :]
+    elif known == numel:
+        return shape
+    raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")

@@ -1,0 +1,57 @@
+"""What is switched on: one number that the hot path looks at, and the thread's own modes behind it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+# Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
+GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, INFERENCE = (1 << i for i in range(7))
+# Properties of the moment, in `modes.on`: set while any thread has them.
+CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(8, 14))
+
+
+class Modes:
+    """`on` is the union over threads; zero means that an op may go straight to its kernel.
+
+    `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`).
+    """
+
+    __slots__ = ("counts", "lock", "on", "overrides")
+
+    def __init__(self) -> None:
+        self.on = self.overrides = 0
+        self.counts: dict[int, int] = {}
+        self.lock = threading.Lock()
+
+    def enter(self, bit: int) -> None:
+        with self.lock:
+            self.counts[bit] = self.counts.get(bit, 0) + 1
+            self.on |= bit
+            self.overrides |= bit & FUNCTION_MODE
+
+    def leave(self, bit: int) -> None:
+        with self.lock:
+            self.counts[bit] -= 1
+            if not self.counts[bit]:
+                self.on &= ~bit
+                self.overrides &= ~(bit & FUNCTION_MODE)
+
+
+class Local(threading.local):
+    """Modes of one thread."""
+
+    grad = True  # whether operations are recorded
+    inference = False
+    captures: Any = ()  # open recordings, innermost last
+    autocast: Any = None
+    function_modes: Any = ()  # innermost last
+    overrides_off = False  # whether classes may not take over operations
+    saved_hooks: Any = ()
+    anomaly: Any = None  # None, or whether NaN is looked for
+    profiler: Any = None
+    forward_level = 0
+
+
+modes = Modes()
+local = Local()

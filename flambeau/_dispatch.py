@@ -1,0 +1,96 @@
+"""The one call path of operations that are not plain: overrides, batching, capture, autocast, devices, history.
+
+Ops with only plain CPU operands never come here; what comes here is decided by the bits in `_k` and `modes.on`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._backend.cpu import cpu
+from ._core.state import (
+    ANOMALY, AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, PROFILE, SPARSE, local, modes,
+)  # fmt: skip
+from ._tensor import Tensor
+
+# Handlers of rarer properties, by bit, tried in this order; each layer that owns one registers it here.
+# handler(op, args, k) -> result, or NotImplemented to go on.
+handlers: dict[int, Any] = {}
+_ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, SPARSE)
+
+
+def bits_of(args: Any) -> int:
+    """The properties of all tensors among the arguments, lists included."""
+    k = 0
+    for a in args:
+        if isinstance(a, Tensor):
+            k |= a._k
+        elif a.__class__ is list or a.__class__ is tuple:
+            for b in a:
+                if isinstance(b, Tensor):
+                    k |= b._k
+    return k
+
+
+def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """Runs an op whose operands or moment are not plain."""
+    k |= modes.on
+    for bit in _ORDER:
+        if k & bit:
+            result = handlers[bit](op, args, k)
+            if result is not NotImplemented:
+                return result
+    if k & (CUDA | META):
+        _check_devices(op, args)
+    if k & PROFILE and local.profiler is not None:
+        with local.profiler.span(op.name, args):
+            out = op.compute(args, k)
+    else:
+        out = op.compute(args, k)
+    if k & GRAD and local.grad:
+        if k & INFERENCE and any(t._k & INFERENCE for t in tensors_in(args)) and op.differentiable:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
+                "tensor and use it in autograd."
+            )
+        op.record(args, out, bool(k & ANOMALY))
+    if k & INFERENCE and local.inference:
+        for t in tensors_in((out,)):
+            t._k |= INFERENCE
+    if k & CAPTURE and local.captures:
+        local.captures[-1].add(op, args, out)
+    return out
+
+
+def backend_of(k: int) -> Any:
+    """The backend that computes on tensors with these properties."""
+    if k & CUDA:
+        from ._backend.cuda import cuda  # loads CuPy
+
+        return cuda
+    return cpu
+
+
+def tensors_in(args: Any) -> list[Tensor]:
+    """All tensors among arguments, lists included, in order."""
+    found = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif a.__class__ is list or a.__class__ is tuple:
+            found += [b for b in a if isinstance(b, Tensor)]
+    return found
+
+
+def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
+    """All tensors must be on one device; a 0-d CPU tensor counts as a number."""
+    devices = {}
+    for t in tensors_in(args):
+        if t._array.ndim or t._k & (CUDA | META):
+            devices.setdefault(t.device, t)  # type: ignore[attr-defined]
+    if len(devices) > 1:
+        first, second = list(devices)[:2]
+        raise RuntimeError(
+            f"{op.name}: Expected all tensors to be on the same device, but found at least two devices, "
+            f"{first} and {second}! Move one of them, for example with .to('{first}')."
+        )

@@ -1,0 +1,518 @@
+"""Matrix products in machine code: packed panels and a register tile whose size follows from the CPU's vectors.
+
+The kernel is a generalized ufunc over (m,k),(k,n)->(m,n), so that NumPy hands it any strides and any batch. Panels
+of both operands are copied into scratch memory first; that is where transposes and conversions happen.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from . import jit
+from .render_llvm import Llvm
+from .ufunc import make_ufunc
+from .value import SIZE, Value
+
+_SCALAR = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64"}
+_MEMORY = {"f16": "half", "bf16": "i16", "i8": "i8", "u8": "i8", "i16": "i16"} | _SCALAR
+COMPUTE = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"} | {t: t for t in _SCALAR}
+DEPTH = 256  # of a packed block: a panel of the right operand stays in the first cache
+_BLOCK_BYTES = 192 << 10  # of the left operand: stays in the second cache
+_STRIP_BYTES = 1 << 20  # of the right operand
+_UNROLL = 4
+PREFETCH = True
+
+
+@functools.cache
+def vectors() -> tuple[int, int]:
+    """Width in bytes and number of the CPU's vector registers."""
+    import llvmlite.binding as llvm  # loads LLVM: only now
+
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 64, 32
+    if features.get("avx"):
+        return 32, 16
+    return 16, 32 if features.get("neon") else 16
+
+
+def lanes(type: str) -> int:
+    return vectors()[0] // SIZE[type]
+
+
+def tile() -> int:
+    """The most rows of a register tile that is two vectors wide; some registers are left for the operands."""
+    return 14 if vectors()[1] == 32 else 6
+
+
+def height(rows: int) -> int:
+    """Rows of the tile that cuts `rows` into equal panels."""
+    panels = -(-rows // tile())
+    return -(-rows // panels)
+
+
+class _Plan:
+    """Sizes of one kernel's tiles and blocks."""
+
+    def __init__(self, type: str, rows: int):
+        self.type, self.compute, self.rows = type, COMPUTE[type], rows
+        self.size, self.step = SIZE[self.compute], SIZE[type]
+        self.lanes = lanes(self.compute)
+        self.columns = 2 * self.lanes
+        self.padded = -(-rows // self.lanes) * self.lanes  # a packed row of the left operand
+        self.block = max(1, _BLOCK_BYTES // (DEPTH * self.padded * self.size)) * rows
+        self.strip = max(1, _STRIP_BYTES // (DEPTH * self.columns * self.size)) * self.columns
+        self.left_bytes = self.block // rows * self.padded * DEPTH * self.size
+        self.right_bytes = self.strip * DEPTH * self.size
+
+    @property
+    def scratch(self) -> int:
+        return self.left_bytes + self.right_bytes + 64
+
+
+class _Vectors(Llvm):
+    """The renderer of scalars, with what tiles need: vectors of the compute type."""
+
+    def __init__(self, name: str, parameters: list[str], plan: _Plan):
+        super().__init__(name, parameters)
+        self.plan = plan
+        self.float = plan.compute[0] == "f"
+        self.vector = f"<{plan.lanes} x {_SCALAR[plan.compute]}>"
+        self.code = f"v{plan.lanes}{'f' if self.float else 'i'}{8 * plan.size}"
+
+    def i64(self, name: str) -> Value:
+        return Value(self, name, "i64")
+
+    def at(self, pointer: str, *offset: Any) -> str:
+        """A pointer some bytes further."""
+        total = functools.reduce(lambda a, b: a + b, offset)
+        return self.address(pointer, total if isinstance(total, Value) else self.constant("i64", total))
+
+    def raw(self, text: str) -> str:
+        return self.value(text, self.plan.compute).name
+
+    def widened(self, name: str, count: int) -> str:
+        """Elements as they lie in memory, in the type that is computed in."""
+        kind, compute = self.plan.type, self.plan.compute
+        shape = (lambda t: f"<{count} x {t}>") if count > 1 else (lambda t: t)
+        if kind == compute:
+            return name
+        if kind == "f16":
+            return self.raw(f"fpext {shape('half')} {name} to {shape('float')}")
+        if kind == "bf16":
+            wide = self.raw(f"zext {shape('i16')} {name} to {shape('i32')}")
+            sixteen = "16" if count == 1 else "<" + ", ".join(["i32 16"] * count) + ">"
+            high = self.raw(f"shl {shape('i32')} {wide}, {sixteen}")
+            return self.raw(f"bitcast {shape('i32')} {high} to {shape('float')}")
+        op = "zext" if kind[0] == "u" else "sext"
+        return self.raw(f"{op} {shape(_MEMORY[kind])} {name} to {shape('i32')}")
+
+    def load_elements(self, pointer: str, mask: str | None = None) -> str:
+        """A vector of memory elements, widened; masked lanes are zero and their memory is not touched."""
+        n, kind = self.plan.lanes, _MEMORY[self.plan.type]
+        vector = f"<{n} x {kind}>"
+        if mask is None:
+            return self.widened(self.raw(f"load {vector}, ptr {pointer}, align {self.plan.step}"), n)
+        name = f"llvm.masked.load.v{n}{ {'half': 'f16', 'float': 'f32', 'double': 'f64'}.get(kind, kind) }.p0"
+        self.declarations.add(f"declare {vector} @{name}(ptr, i32, <{n} x i1>, {vector})")
+        loaded = self.raw(
+            f"call {vector} @{name}(ptr {pointer}, i32 {self.plan.step}, <{n} x i1> {mask}, {vector} zeroinitializer)"
+        )
+        return self.widened(loaded, n)
+
+    def load_vector(self, pointer: str, aligned: bool = True) -> str:
+        align = vectors()[0] if aligned else self.plan.size
+        return self.raw(f"load {self.vector}, ptr {pointer}, align {align}")
+
+    def store_vector(self, pointer: str, name: str, aligned: bool = True) -> None:
+        align = vectors()[0] if aligned else self.plan.size
+        self.emit(f"store {self.vector} {name}, ptr {pointer}, align {align}")
+
+    def splat(self, scalar: str) -> str:
+        first = self.raw(f"insertelement {self.vector} poison, {_SCALAR[self.plan.compute]} {scalar}, i64 0")
+        zeros = f"<{self.plan.lanes} x i32> zeroinitializer"
+        return self.raw(f"shufflevector {self.vector} {first}, {self.vector} poison, {zeros}")
+
+    def lanes_below(self, count: Value) -> str:
+        """The mask of the first `count` lanes."""
+        n = self.plan.lanes
+        first = self.raw(f"insertelement <{n} x i64> poison, i64 {count.name}, i64 0")
+        all_ = self.raw(f"shufflevector <{n} x i64> {first}, <{n} x i64> poison, <{n} x i32> zeroinitializer")
+        numbers = "<" + ", ".join(f"i64 {i}" for i in range(n)) + ">"
+        return self.raw(f"icmp sgt <{n} x i64> {all_}, {numbers}")
+
+    def multiply(self, a: str, b: str) -> str:
+        return self.raw(f"{'fmul' if self.float else 'mul'} {self.vector} {a}, {b}")
+
+    def add(self, a: str, b: str) -> str:
+        return self.raw(f"{'fadd' if self.float else 'add'} {self.vector} {a}, {b}")
+
+    def multiply_add(self, a: str, b: str, c: str) -> str:
+        if not self.float:
+            return self.add(self.multiply(a, b), c)
+        name = f"llvm.fma.{self.code}"
+        self.declarations.add(f"declare {self.vector} @{name}({', '.join([self.vector] * 3)})")
+        return self.raw(f"call {self.vector} @{name}({self.vector} {a}, {self.vector} {b}, {self.vector} {c})")
+
+    def transpose(self, rows: list[str]) -> list[str]:
+        """A square block of vectors with rows and columns exchanged: log2(lanes) rounds of shuffles of pairs."""
+        n, rows = self.plan.lanes, list(rows)
+        s = 1
+        while s < n:
+            for i in range(n):
+                if i & s:
+                    continue
+                a, b = rows[i], rows[i + s]
+                low = [lane if not lane & s else n + lane - s for lane in range(n)]
+                high = [lane + s if not lane & s else n + lane for lane in range(n)]
+                for at, picked in ((i, low), (i + s, high)):
+                    mask = f"<{n} x i32> <" + ", ".join(f"i32 {lane}" for lane in picked) + ">"
+                    rows[at] = self.raw(f"shufflevector {self.vector} {a}, {self.vector} {b}, {mask}")
+            s *= 2
+        return rows
+
+
+def _minimum(a: Value, b: Any) -> Value:
+    b = b if isinstance(b, Value) else a.r.constant("i64", b)
+    return a.r.select(a < b, a, b)
+
+
+# -- packing -----------------------------------------------------------------------------------------------------
+
+
+def _pack(plan: _Plan, name: str, width: int, padded: int) -> _Vectors:
+    """pack(to, from, lane stride, depth stride, lanes in use, depth): one panel, depth by depth.
+
+    Lanes that are not in use repeat the last one or are zero: what is computed from them is never stored.
+    """
+    r = _Vectors(
+        name, ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %used", "i64 %depth"], plan
+    )
+    lane, step, used, depth = (r.i64(f"%{n}") for n in ("lane", "step", "used", "depth"))
+    zero, n = r.constant("i64", 0), plan.lanes
+    groups = padded // n
+    started = r.variable("i64")  # what the vector loops have done; the loop over single elements does the rest
+    r.write(started, "i64", zero)
+
+    with r.when((lane == plan.step) & (used == width)):
+        _copy_lanes(r, depth, step, padded, groups if width == padded else groups - 1, width)
+        r.write(started, "i64", depth)
+    with r.when((lane == plan.step) & (used != width)):
+        masks = [r.lanes_below(used - g * n) for g in range(groups)]
+        with r.loop(zero, depth) as p:
+            for g, mask in enumerate(masks):
+                element = r.load_elements(r.at("%from", p * step, g * n * plan.step), mask)
+                r.store_vector(r.at("%to", p * (padded * plan.size), g * n * plan.size), element)
+        r.write(started, "i64", depth)
+    with r.when((lane != plan.step) & (step == plan.step)):
+        whole = depth & -n
+        last = used - 1
+        for g in range(groups):
+            starts = [
+                r.at("%from", _minimum(r.constant("i64", min(g * n + i, width - 1)), last) * lane) for i in range(n)
+            ]
+            with r.loop(zero, whole, n) as p:
+                block = r.transpose([r.load_elements(r.at(start, p * plan.step)) for start in starts])
+                for i, vector in enumerate(block):
+                    r.store_vector(r.at("%to", (p + i) * (padded * plan.size), g * n * plan.size), vector)
+        r.write(started, "i64", whole)
+    with r.loop(r.read(started, "i64"), depth) as p:
+        with r.loop(zero, used) as i:
+            element = r.raw(f"load {_MEMORY[plan.type]}, ptr {r.at('%from', p * step, i * lane)}, align {plan.step}")
+            to = r.at("%to", p * (padded * plan.size), i * plan.size)
+            r.emit(f"store {_SCALAR[plan.compute]} {r.widened(element, 1)}, ptr {to}, align {plan.size}")
+        with r.loop(used, r.constant("i64", padded)) as i:
+            to = r.at("%to", p * (padded * plan.size), i * plan.size)
+            r.emit(f"store {_SCALAR[plan.compute]} zeroinitializer, ptr {to}, align {plan.size}")
+    return r
+
+
+def _copy_lanes(r: _Vectors, depth: Value, step: Value, padded: int, full: int, width: int) -> None:
+    """A full panel whose lanes lie side by side: whole vectors, and a masked one for the rest of its width."""
+    plan, n = r.plan, r.plan.lanes
+    rest = r.lanes_below(r.constant("i64", width - full * n)) if full * n < width else None
+    with r.loop(r.constant("i64", 0), depth) as p:
+        for g in range(padded // n):
+            element = r.load_elements(r.at("%from", p * step, g * n * plan.step), rest if g >= full else None)
+            r.store_vector(r.at("%to", p * (padded * plan.size), g * n * plan.size), element)
+
+
+# -- the register tile -------------------------------------------------------------------------------------------
+
+
+def _tile(plan: _Plan) -> _Vectors:
+    """tile(a, b, depth, c, c strides, d, d strides, rows, columns, alpha, beta, read d):
+    c = alpha * (a panel @ b panel) [+ beta * d]."""
+    scalar = _SCALAR[plan.compute]
+    r = _Vectors("tile", [
+        "ptr noalias %a", "ptr noalias %b", "i64 %depth", "ptr %c", "i64 %c_row", "i64 %c_column",
+        "ptr %d", "i64 %d_row", "i64 %d_column", "i64 %rows", "i64 %columns",
+        f"{scalar} %alpha", f"{scalar} %beta", "i1 %reads",
+    ], plan)  # fmt: skip
+    n, size = plan.lanes, plan.size
+    slots = [[r.fresh() for _ in range(2)] for _ in range(plan.rows)]
+    for slot in (s for row in slots for s in row):
+        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
+        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
+    depth, zero = r.i64("%depth"), r.constant("i64", 0)
+    if PREFETCH:
+        r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for i in range(plan.rows):
+            for v in range(2):
+                to = r.at("%c", _minimum(r.constant("i64", i), r.i64("%rows") - 1) * r.i64("%c_row"), v * n * size)
+                r.emit(f"call void @llvm.prefetch.p0(ptr {to}, i32 1, i32 3, i32 1)")
+
+    def step(p: Value) -> None:
+        right = [r.load_vector(r.at("%b", p * (plan.columns * size), v * n * size)) for v in range(2)]
+        for i in range(plan.rows):
+            element = r.raw(f"load {scalar}, ptr {r.at('%a', p * (plan.padded * size), i * size)}, align {size}")
+            left = r.splat(element)
+            for v in range(2):
+                held = r.raw(f"load {r.vector}, ptr {slots[i][v]}")
+                r.emit(f"store {r.vector} {r.multiply_add(left, right[v], held)}, ptr {slots[i][v]}")
+
+    whole = depth & -_UNROLL
+    with r.loop(zero, whole, _UNROLL) as p:
+        for u in range(_UNROLL):
+            step(p + u)
+    with r.loop(whole, depth) as p:
+        step(p)
+    alpha, beta = r.splat("%alpha"), r.splat("%beta")
+    reads = Value(r, "%reads", "b1")
+    c_row, c_column, d_row, d_column = (r.i64(f"%{x}") for x in ("c_row", "c_column", "d_row", "d_column"))
+    beside = (c_column == plan.step) & ((d_column == plan.step) | ~reads)
+    full = beside & (r.i64("%rows") == plan.rows) & (r.i64("%columns") == plan.columns)
+    edge, done = r.label(), r.label()
+    inside = r.label()
+    r.branch_if(full, inside, edge)
+
+    r.start_block(inside)
+    if plan.type == plan.compute:
+        _store_full(r, slots, alpha, beta, reads)
+    else:
+        _store_edge(r, slots, beside)
+    r.branch(done)
+    r.start_block(edge)
+    _store_edge(r, slots, beside)
+    r.branch(done)
+    r.start_block(done)
+    return r
+
+
+def _store_full(r: _Vectors, slots: list[list[str]], alpha: str, beta: str, reads: Value) -> None:
+    n, size = r.plan.lanes, r.plan.size
+
+    def each(value: Any) -> None:
+        for i, row in enumerate(slots):
+            for v, slot in enumerate(row):
+                made = r.multiply(alpha, r.raw(f"load {r.vector}, ptr {slot}"))
+                to = r.at("%c", r.i64("%c_row") * i, v * n * size)
+                r.store_vector(to, value(i, v, made), aligned=False)
+
+    def added(i: int, v: int, made: str) -> str:
+        held = r.load_vector(r.at("%d", r.i64("%d_row") * i, v * n * size), aligned=False)
+        return r.multiply_add(beta, held, made)
+
+    yes, no, end = r.label(), r.label(), r.label()
+    r.branch_if(reads, yes, no)
+    r.start_block(yes)
+    each(added)
+    r.branch(end)
+    r.start_block(no)
+    each(lambda i, v, made: made)
+    r.branch(end)
+    r.start_block(end)
+
+
+def _store_edge(r: _Vectors, slots: list[list[str]], beside: Value) -> None:
+    """Through memory: tiles at the edge of the result, and results that are not row-major or of a narrow type."""
+    plan, size = r.plan, r.plan.size
+    buffer = r.fresh()
+    r.slots.append(f"  {buffer} = alloca [{plan.rows * plan.columns} x {_SCALAR[plan.compute]}], align 64")
+    for i, row in enumerate(slots):
+        for v, slot in enumerate(row):
+            held = r.raw(f"load {r.vector}, ptr {slot}")
+            r.store_vector(r.at(buffer, (i * plan.columns + v * plan.lanes) * size), held)
+    if plan.type != plan.compute:
+        _store_elements(r, buffer)
+        return
+    by_vector, by_element, end = r.label(), r.label(), r.label()
+    r.branch_if(beside, by_vector, by_element)
+    r.start_block(by_vector)
+    _store_rows(r, buffer)
+    r.branch(end)
+    r.start_block(by_element)
+    _store_elements(r, buffer)
+    r.branch(end)
+    r.start_block(end)
+
+
+def _store_rows(r: _Vectors, buffer: str) -> None:
+    plan, n, size = r.plan, r.plan.lanes, r.plan.size
+    mask_type = f"<{n} x i1>"
+    name = f"llvm.masked.store.{r.code}.p0"
+    r.declarations.add(f"declare void @{name}({r.vector}, ptr, i32, {mask_type})")
+    masks = [r.lanes_below(r.i64("%columns") - v * n) for v in range(2)]
+    alpha, beta = r.splat("%alpha"), r.splat("%beta")
+    slot = r.fresh()
+    r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
+    with r.loop(r.constant("i64", 0), r.i64("%rows")) as i:
+        for v, mask in enumerate(masks):
+            made = r.multiply(alpha, r.load_vector(r.at(buffer, i * (plan.columns * size), v * n * size)))
+            r.emit(f"store {r.vector} {made}, ptr {slot}")
+            with r.when(Value(r, "%reads", "b1")):
+                held = r.load_elements(r.at("%d", i * r.i64("%d_row"), v * n * size), mask)
+                r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
+            to = r.at("%c", i * r.i64("%c_row"), v * n * size)
+            value = r.raw(f"load {r.vector}, ptr {slot}")
+            r.emit(f"call void @{name}({r.vector} {value}, ptr {to}, i32 {size}, {mask_type} {mask})")
+
+
+def _store_elements(r: _Vectors, buffer: str) -> None:
+    plan, scalar, size = r.plan, _SCALAR[r.plan.compute], r.plan.size
+    multiply, add = ("fmul", "fadd") if r.float else ("mul", "add")
+    memory = _MEMORY[plan.type]
+    slot = r.variable(plan.compute)
+    with r.loop(r.constant("i64", 0), r.i64("%rows")) as i:
+        with r.loop(r.constant("i64", 0), r.i64("%columns")) as j:
+            held = r.raw(f"load {scalar}, ptr {r.at(buffer, i * (plan.columns * size), j * size)}, align {size}")
+            made = r.raw(f"{multiply} {scalar} {held}, %alpha")
+            r.emit(f"store {scalar} {made}, ptr {slot}")
+            with r.when(Value(r, "%reads", "b1")):
+                old = r.at("%d", i * r.i64("%d_row"), j * r.i64("%d_column"))
+                wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.step}"), 1)
+                scaled = r.raw(f"{multiply} {scalar} {wide}, %beta")
+                r.emit(f"store {scalar} {r.raw(f'{add} {scalar} {scaled}, {made}')}, ptr {slot}")
+            to = r.at("%c", i * r.i64("%c_row"), j * r.i64("%c_column"))
+            value = r.raw(f"load {scalar}, ptr {slot}")
+            if plan.step < size:
+                value = r.raw(f"trunc {scalar} {value} to {memory}")
+            r.emit(f"store {memory} {value}, ptr {to}, align {plan.step}")
+
+
+# -- the loops around it -----------------------------------------------------------------------------------------
+
+
+def _main(plan: _Plan, added: bool) -> _Vectors:
+    r = _Vectors("kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], plan)
+    scalar, size = _SCALAR[plan.compute], plan.size
+    zero = r.constant("i64", 0)
+
+    def word(base: str, index: int) -> Value:
+        return r.load(r.at(base, 8 * index), "i64")
+
+    def pointer(index: int) -> str:
+        return r.raw(f"load ptr, ptr {r.at('%args', 8 * index)}, align 8")
+
+    # operands: a, b, [d, alpha, beta,] scratch, c
+    count = 7 if added else 4
+    batch, m, k, n = (word("%dims", i) for i in range(4))
+    outer = [word("%steps", i) for i in range(count)]
+    core = [word("%steps", count + i) for i in range(9 if added else 7)]
+    a_row, a_column, b_row, b_column = core[:4]
+    d_row, d_column = core[4:6] if added else (zero, zero)
+    c_row, c_column = core[-2:]
+    start = r.raw(f"ptrtoint ptr {pointer(count - 2)} to i64")
+    aligned = (r.i64(start) + 63) & -64
+    left = r.raw(f"inttoptr i64 {aligned.name} to ptr")
+    right = r.at(left, plan.left_bytes)
+    one = "1.0" if r.float else "1"
+
+    with r.loop(zero, batch) as item:
+        a, b, c = (r.at(pointer(i), outer[i] * item) for i in (0, 1, count - 1))
+        d = r.at(pointer(2), outer[2] * item) if added else c
+        alpha, beta = one, one
+        if added:
+            alpha, beta = (
+                r.raw(f"load {scalar}, ptr {r.at(pointer(i), outer[i] * item)}, align {size}") for i in (3, 4)
+            )
+            compare = "fcmp une" if r.float else "icmp ne"
+            zero_text = "0.0" if r.float else "0"
+            wanted = Value(r, r.raw(f"{compare} {scalar} {beta}, {zero_text}"), "b1")
+        with r.loop(zero, n, plan.strip) as jc, r.loop(zero, _maximum(k, 1), DEPTH) as pc:
+            depth, columns = _minimum(k - pc, DEPTH), _minimum(n - jc, plan.strip)
+            first = pc == 0
+            with r.loop(zero, columns, plan.columns) as j:
+                used = _minimum(columns - j, plan.columns)
+                _call(r, "pack_right", r.at(right, j * depth * size), r.at(b, pc * b_row, (jc + j) * b_column),
+                      b_column, b_row, used, depth)  # fmt: skip
+            with r.loop(zero, m, plan.block) as ic:
+                rows = _minimum(m - ic, plan.block)
+                with r.loop(zero, rows, plan.rows) as i:
+                    used = _minimum(rows - i, plan.rows)
+                    panel = _panel(r, left, i, depth)
+                    _call(r, "pack_left", panel, r.at(a, (ic + i) * a_row, pc * a_column), a_row, a_column, used, depth)
+                with r.loop(zero, columns, plan.columns) as j, r.loop(zero, rows, plan.rows) as i:
+                    to = r.at(c, (ic + i) * c_row, (jc + j) * c_column)
+                    given = (to, c_row, c_column)
+                    factor, reads = one, ~first
+                    if added:
+                        old = r.at(d, (ic + i) * d_row, (jc + j) * d_column)
+                        given = tuple(_either(r, first, x, y) for x, y in zip((old, d_row, d_column), given))
+                        factor = r.raw(f"select i1 {first.name}, {scalar} {beta}, {scalar} {one}")
+                        reads = reads | wanted
+                    _call(r, "tile", _panel(r, left, i, depth), r.at(right, j * depth * size), depth,
+                          to, c_row, c_column, *given, _minimum(rows - i, plan.rows),
+                          _minimum(columns - j, plan.columns), (scalar, alpha), (scalar, factor), reads)  # fmt: skip
+    if r.float:
+        r.clear_float_status()
+    return r
+
+
+def _maximum(a: Value, b: int) -> Value:
+    other = a.r.constant("i64", b)
+    return a.r.select(a > other, a, other)
+
+
+def _either(r: _Vectors, condition: Value, a: Any, b: Any) -> Any:
+    if isinstance(a, Value):
+        return r.select(condition, a, b)
+    return r.raw(f"select i1 {condition.name}, ptr {a}, ptr {b}")
+
+
+def _panel(r: _Vectors, left: str, i: Value, depth: Value) -> str:
+    """Where the panel of the left operand that starts at row i lies."""
+    plan = r.plan
+    number = r.value(f"udiv i64 {i.name}, {plan.rows}", "i64")
+    return r.at(left, number * depth * (plan.padded * plan.size))
+
+
+def _call(r: _Vectors, name: str, *args: Any) -> None:
+    given = []
+    for a in args:
+        if isinstance(a, Value):
+            given.append(f"{'i1' if a.type == 'b1' else 'i64'} {a.name}")
+        else:
+            given.append(f"ptr {a}" if isinstance(a, str) else f"{a[0]} {a[1]}")
+    r.emit(f"call void @{name}({', '.join(given)})")
+
+
+def render(type: str, rows: int, added: bool) -> str:
+    """LLVM text of the whole kernel."""
+    plan = _Plan(type, rows)
+    parts = [
+        _pack(plan, "pack_left", rows, plan.padded), _pack(plan, "pack_right", plan.columns, plan.columns),
+        _tile(plan),
+    ]  # fmt: skip
+    main = _main(plan, added)
+    declarations = sorted(set().union(main.declarations, *[p.declarations for p in parts]))
+    functions = []
+    for part in parts:
+        part.declarations = set()
+        functions.append(part.text().replace("define void", "define internal void", 1).replace(" nounwind", " noinline nounwind", 1))
+    main.declarations = set()
+    return "\n".join([*declarations, *functions, main.text()])
+
+
+@functools.cache
+def gemm(type: str, rows: int, added: bool) -> tuple[Any, int]:
+    """The ufunc a, b, [d, alpha, beta,] scratch -> c for a tile height, and the bytes of scratch it needs.
+
+    c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own.
+    """
+    plan = _Plan(type, rows)
+    address = jit.compile("kernel", render(type, rows, added))
+    inner = (type, type, type, plan.compute, plan.compute) if added else (type, type)
+    signature = "(m,k),(k,n),(m,n),(),(),(s)->(m,n)" if added else "(m,k),(k,n),(s)->(m,n)"
+    return make_ufunc(f"gemm_{type}_{rows}", address, (*inner, "u8"), (type,), signature), plan.scratch

@@ -1,0 +1,113 @@
+"""Turns LLVM assembly into machine code: compiled once for this CPU, kept in memory and on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+_lock = threading.Lock()
+_state: dict[str, Any] = {}
+_addresses: dict[str, int] = {}
+_libraries: list[Any] = []
+_count = itertools.count()
+
+
+def _target() -> dict[str, Any]:
+    """llvmlite and the host's target machine, loaded at the first kernel."""
+    if not _state:
+        import llvmlite.binding as llvm  # loads LLVM: only now, to keep the import of flambeau light
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        target = llvm.Target.from_default_triple()
+        machine = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
+        key = f"{llvm.llvm_version_info}|{cpu}|{features}|{sys.version_info[:2]}"
+        linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
+        _state.update(llvm=llvm, machine=machine, key=key, linker=linker, directory=_directory())
+    return _state
+
+
+def _directory() -> Path | None:
+    """Where compiled kernels are kept; None if no private place can be had."""
+    root = os.environ.get("FLAMBEAU_CACHE_DIR")
+    if root is None:
+        root = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "flambeau")
+    try:
+        path = Path(root) / "kernels"
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = path.stat()
+        # code that somebody else can write is not loaded
+        if hasattr(os, "getuid") and (info.st_uid != os.getuid() or info.st_mode & 0o022):
+            return None
+        return path
+    except OSError:
+        return None
+
+
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept on disk."""
+    return _target()["directory"]  # type: ignore[no-any-return]
+
+
+def _optimise(llvm: Any, machine: Any, text: str) -> bytes:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_interleaving = options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+def _save(path: Path, data: bytes) -> None:
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        pass  # a full or read-only disk costs only the next start
+
+
+def _link(state: dict[str, Any], symbol: str, data: bytes) -> int:
+    """Loads an object file; gives the address of its function."""
+    builder = state["llvm"].JITLibraryBuilder().add_object_img(data).export_symbol(symbol).add_current_process()
+    library = builder.link(state["linker"], f"{symbol}_{next(_count)}")
+    _libraries.append(library)  # unloaded when forgotten
+    return library[symbol]
+
+
+def compile(name: str, text: str) -> int:
+    """The address of function `name` of a module; the module is compiled at most once on this machine."""
+    with _lock:
+        state = _target()
+        digest = hashlib.sha256(f"{state['key']}\n{text}".encode()).hexdigest()[:40]
+        address = _addresses.get(digest)
+        if address is None:
+            symbol = f"{name}_{digest}"
+            directory = state["directory"]
+            path = directory / f"{digest}.o" if directory else None
+            address = _from_disk(state, symbol, path)
+            if address is None:
+                data = _optimise(state["llvm"], state["machine"], text.replace(f"@{name}(", f"@{symbol}("))
+                address = _link(state, symbol, data)
+                if path is not None:
+                    _save(path, data)
+            _addresses[digest] = address
+        return address
+
+
+def _from_disk(state: dict[str, Any], symbol: str, path: Path | None) -> int | None:
+    """The address of a kernel kept on disk; None if there is none, or if the file is damaged."""
+    try:
+        return _link(state, symbol, path.read_bytes()) if path is not None else None
+    except (OSError, RuntimeError):
+        return None

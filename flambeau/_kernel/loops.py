@@ -1,0 +1,143 @@
+"""Loops around bodies: the inner loop of a pointwise ufunc, specialised on how its operands lie in memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from . import jit
+from .render_llvm import Llvm
+from .symbols import Complex, symbols
+from .ufunc import make_ufunc
+from .value import PART, SIZE, Value
+
+_BLOCK = 2048  # elements that are searched for rare cases together; they stay in the first cache
+# Bytes one call must write before its stores go past the caches: more than a core's own cache would keep.
+_STREAM_BYTES = 4 << 20
+_BLOCK = 1024  # elements computed in the first-level cache before they are streamed out
+
+_PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
+
+
+def load(r: Llvm, pointer: str, type: str) -> Any:
+    part = PART.get(type)
+    if part is None:
+        return r.load(pointer, type)
+    second = r.address(pointer, r.constant("i64", SIZE[part]))
+    return Complex(r.load(pointer, part), r.load(second, part))
+
+
+def store(r: Llvm, pointer: str, type: str, value: Any) -> None:
+    part = PART.get(type)
+    if part is None:
+        r.store(pointer, type, symbols.cast(value, type) if isinstance(value, Complex) else value)
+        return
+    value = symbols.cast(value, type)
+    r.store(pointer, part, value.re)
+    r.store(r.address(pointer, r.constant("i64", SIZE[part])), part, value.im)
+
+
+def _word(r: Llvm, base: str, index: int) -> Value:
+    return r.load(r.address(base, r.constant("i64", 8 * index)), "i64")
+
+
+def _pointer(r: Llvm, base: str, index: int) -> str:
+    address = r.address(base, r.constant("i64", 8 * index))
+    return r.value(f"load ptr, ptr {address}, align 8", "i64").name
+
+
+def _layouts(count: int) -> list[tuple[bool, ...]]:
+    """Which inputs are single values in each special loop; the others are contiguous."""
+    none = (False,) * count
+    if count == 1:
+        return [none]
+    if count == 2:
+        return [none, (False, True), (True, False)]
+    return [none, (False,) + (True,) * (count - 1), (False,) * (count - 1) + (True,)]
+
+
+def _has_rare_cases(body: Callable[..., Any], compute: Sequence[str]) -> bool:
+    """Whether the body leaves a slow form for rare elements (`m.rare`)."""
+    r = Llvm("trial", [])
+    r.rare_conditions = []
+    arguments = [
+        Complex(Value(r, "%a", PART[t]), Value(r, "%a", PART[t])) if t in PART else Value(r, "%a", t) for t in compute
+    ]
+    body(symbols, *arguments)
+    return bool(r.rare_conditions)
+
+
+def render_pointwise(
+    name: str, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str]
+) -> str:
+    """LLVM text of a ufunc loop. `compute` says in which type each input enters the body.
+
+    A body with rare cases is run in blocks: unless a block has such an element, it takes the fast form.
+    """
+    r = Llvm(name, _PARAMETERS)
+    types = [*inputs, *outputs]
+    pointers = [_pointer(r, "%args", i) for i in range(len(types))]
+    steps = [_word(r, "%steps", i) for i in range(len(types))]
+    n = _word(r, "%dims", 0)
+    zero = r.constant("i64", 0)
+    rare = _has_rare_cases(body, compute)
+
+    def evaluate(single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
+        values = [
+            single[k] if k in single else symbols.cast(load(r, r.address(pointers[k], offsets(k)), t), compute[k])
+            for k, t in enumerate(inputs)
+        ]
+        results = body(symbols, *values)
+        return results if isinstance(results, tuple) else (results,)
+
+    def save(results: tuple[Any, ...], offsets: Callable[[int], Value]) -> None:
+        for k, (t, value) in enumerate(zip(outputs, results), len(inputs)):
+            store(r, r.address(pointers[k], offsets(k)), t, value)
+
+    def find_rare(single: dict[int, Any], start: Value, stop: Value) -> Value:
+        """Whether any element asks for the slow form; the compiler drops all else of the body here."""
+        found = r.variable("i32")
+        r.write(found, "i32", r.constant("i32", 0))
+        with r.loop(start, stop, independent=True) as i:
+            r.rare_conditions = []
+            evaluate(single, lambda k: i * SIZE[types[k]])
+            for condition in r.rare_conditions:
+                r.write(found, "i32", r.read(found, "i32") | symbols.cast(condition, "i32"))
+        return r.read(found, "i32") == 0
+
+    def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
+        with r.loop(start, stop, independent=True) as i:
+            r.rare_conditions = [] if rare else None
+            save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
+        r.rare_conditions = None
+
+    with r.loop(zero, n, _BLOCK) if rare else nullcontext(zero) as start:
+        stop = symbols.minimum(start + _BLOCK, n) if rare else n
+        end = r.label()
+        for layout in _layouts(len(inputs)):
+            wanted = [0 if single else SIZE[t] for single, t in zip([*layout, *[False] * len(outputs)], types)]
+            fits = functools.reduce(lambda a, b: a & b, (s == w for s, w in zip(steps, wanted)))
+            with r.when(fits):
+                single = {
+                    k: symbols.cast(load(r, pointers[k], inputs[k]), compute[k]) for k, s in enumerate(layout) if s
+                }
+                with r.when(find_rare(single, start, stop)) if rare else nullcontext():
+                    contiguous(single, start, stop)
+                    r.branch(end)
+                    r.start_block(r.label())  # unreachable; `when` closes it
+        with r.loop(start, stop, independent=True) as i:
+            save(evaluate({}, lambda k: i * steps[k]), lambda k: i * steps[k])
+        r.branch(end)
+        r.start_block(end)
+    r.clear_float_status()
+    return r.text()
+
+
+def pointwise_ufunc(
+    name: str, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str]
+) -> Any:
+    """A NumPy ufunc made from a body over scalars."""
+    text = render_pointwise("kernel", body, inputs, outputs, compute)
+    return make_ufunc(name, jit.compile("kernel", text), inputs, outputs)

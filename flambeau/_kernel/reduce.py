@@ -1,0 +1,299 @@
+"""Kernels that fold many elements into one: sums, products, extrema, moments; along rows and down columns.
+
+Accuracy: blocks of `BLOCK` elements are folded in many accumulators of the element's own precision, blocks are
+joined in `wide` precision, and groups of blocks once more, so that errors grow hardly with the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .lang import independent, inline, kernel
+from .symbols import Complex
+from .value import COMPUTE, PART, is_float
+
+BLOCK = 2048  # elements folded in short accumulators
+GROUP = 512 * BLOCK  # elements folded before the long accumulator is joined with the total
+COLUMNS = 1024  # columns that a column kernel carries along a row
+ROWS = 64  # rows folded in short accumulators
+
+
+class Fold(NamedTuple):
+    """One associative operation: how an element enters, how two partial results join."""
+
+    start: Callable[[str], Any]  # its neutral element, for an accumulator type
+    inner: Callable[[str], str]  # memory type -> type of the short accumulators
+    wide: Callable[[str], str]  # memory type -> type of the long ones
+    lift: Callable[..., Any]  # (m, x) -> what is joined
+    join: Callable[..., Any]
+    again: str  # the fold that joins results of this one
+
+
+def _wide_sum(t: str) -> str:
+    return {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}.get(t, "i64")
+
+
+def _inner_sum(t: str) -> str:
+    t = COMPUTE.get(t, t)
+    return t if is_float(t) or t in PART else "i64"
+
+
+def _same(t: str) -> str:
+    return COMPUTE.get(t, t)
+
+
+def _add(m: Any, a: Any, b: Any) -> Any:
+    if isinstance(a, Complex):
+        return Complex(m.loose_add(a.re, b.re), m.loose_add(a.im, b.im))
+    return m.loose_add(a, b)
+
+
+def _mul(m: Any, a: Any, b: Any) -> Any:
+    return a * b if isinstance(a, Complex) else m.loose_mul(a, b)
+
+
+def _plain(m: Any, x: Any) -> Any:
+    return x
+
+
+def _square(m: Any, x: Any) -> Any:
+    if isinstance(x, Complex):
+        re, im = m.cast(x.re, "f64"), m.cast(x.im, "f64")
+        return re * re + im * im
+    x = m.cast(x, "f64")
+    return x * x
+
+
+def _magnitude(m: Any, x: Any) -> Any:
+    if isinstance(x, Complex):
+        return m.real_sqrt(_square(m, x))
+    return m.real_abs(x)
+
+
+def lowest(t: str) -> Any:
+    if is_float(t):
+        return float("-inf")
+    return False if t == "b1" else 0 if t[0] == "u" else -(1 << (int(t[1:]) - 1))
+
+
+def highest(t: str) -> Any:
+    if is_float(t):
+        return float("inf")
+    return True if t == "b1" else (1 << int(t[1:])) - 1 if t[0] == "u" else (1 << (int(t[1:]) - 1)) - 1
+
+
+def _zero(t: str) -> Any:
+    return 0
+
+
+def _one(t: str) -> Any:
+    return 1
+
+
+FOLDS = {
+    "sum": Fold(_zero, _inner_sum, _wide_sum, _plain, _add, "sum"),
+    "nansum": Fold(_zero, _inner_sum, _wide_sum, lambda m, x: m.where(m.isnan(x), 0.0, x), _add, "sum"),
+    "absolute": Fold(
+        _zero, lambda t: PART.get(t) or _inner_sum(t), lambda t: "f64", lambda m, x: _magnitude(m, x), _add, "sum"
+    ),
+    "squares": Fold(_zero, lambda t: "f64", lambda t: "f64", _square, _add, "sum"),
+    "prod": Fold(_one, _inner_sum, _wide_sum, _plain, _mul, "prod"),
+    "max": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.maximum(a, b), "max"),
+    "min": Fold(highest, _same, _same, _plain, lambda m, a, b: m.minimum(a, b), "min"),
+    "any": Fold(_zero, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a | b, "any"),
+    "all": Fold(_one, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a & b, "all"),
+    "count": Fold(
+        _zero, lambda t: "i32", lambda t: "i64", lambda m, x: m.cast(m.cast(x, "b1"), "i32"), _add, "sum"
+    ),
+}  # fmt: skip
+
+
+def finish(m: Any, total: Any, count: Any, how: str | None) -> Any:
+    """The last step from a total to the result."""
+    if how == "mean":
+        if isinstance(total, Complex):
+            count = m.cast(count, total.re.type)
+            return Complex(total.re / count, total.im / count)
+        return total / m.cast(count, total.type)
+    if how == "root":
+        return m.real_sqrt(total)
+    return total
+
+
+@kernel("(n)->()")
+def fold_rows(m, x, out, fold, how):
+    """Every row to one value."""
+    f = FOLDS[fold]
+    inner, wide = f.inner(x.type), f.wide(x.type)
+    total = m.value(f.start(wide), wide)
+    for first in range(0, x.n, GROUP):
+        last = m.minimum(first + GROUP, x.n)
+        group = m.value(f.start(wide), wide)
+        for start in range(first, last, BLOCK):
+            stop = m.minimum(start + BLOCK, last)
+            part = m.value(f.start(inner), inner)
+            for i in range(start, stop):
+                part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
+            group = f.join(m, group, m.cast(part, wide))
+        total = f.join(m, total, group)
+    out[()] = finish(m, total, x.n, how)
+
+
+@kernel("(r,c)->(c)")
+def fold_columns(m, x, out, fold, how):
+    """Every column to one value, walking along the rows."""
+    f = FOLDS[fold]
+    inner, wide = f.inner(x.type), f.wide(x.type)
+    rows, columns = x.shape[0], x.shape[1]
+    short = m.local(inner, COLUMNS)
+    long = m.local(wide, COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            long[j] = m.value(f.start(wide), wide)
+        for start in range(0, rows, ROWS):
+            stop = m.minimum(start + ROWS, rows)
+            for j in independent(0, width):
+                short[j] = m.value(f.start(inner), inner)
+            whole = start + ((stop - start) & -4)
+            for i in range(start, whole, 4):
+                for j in independent(0, width):
+                    a, b = m.cast(f.lift(m, x[i, left + j]), inner), m.cast(f.lift(m, x[i + 1, left + j]), inner)
+                    c, d = m.cast(f.lift(m, x[i + 2, left + j]), inner), m.cast(f.lift(m, x[i + 3, left + j]), inner)
+                    short[j] = f.join(m, short[j], f.join(m, f.join(m, a, b), f.join(m, c, d)))
+            for i in range(whole, stop):
+                for j in independent(0, width):
+                    short[j] = f.join(m, short[j], m.cast(f.lift(m, x[i, left + j]), inner))
+            for j in independent(0, width):
+                long[j] = f.join(m, long[j], m.cast(short[j], wide))
+        for j in independent(0, width):
+            out[left + j] = finish(m, long[j], rows, how)
+
+
+# -- extrema with their place ------------------------------------------------------------------------------------
+
+
+def order_key(m: Any, x: Any, sign: int) -> Any:
+    """A signed integer (for floats) that is largest where x is wanted: NaN first, then the extremum."""
+    if x.type == "b1":
+        x = m.cast(x, "i8")
+    if not is_float(x.type):
+        return x if sign > 0 else ~x
+    bits = m.bits(x)
+    width = int(bits.type[1:])
+    key = bits ^ ((bits >> (width - 1)) & ((1 << (width - 1)) - 1))
+    key = m.where(x == 0.0, 0, key)  # the two zeros are equal
+    return m.where(x != x, highest(bits.type), key if sign > 0 else ~key)
+
+
+def key_type(t: str) -> str:
+    t = COMPUTE.get(t, t)
+    return {"f32": "i32", "f64": "i64", "b1": "i8"}.get(t, t)
+
+
+@kernel("(n)->(),()")
+def extremum_rows(m, x, value, place, sign):
+    """The largest (sign 1) or smallest (-1) element of every row, and where it is first."""
+    kind = key_type(x.type)
+    best = m.value(lowest(kind), kind)
+    where = m.value(0, "i64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        key = m.value(lowest(kind), kind)
+        for i in range(start, stop):
+            key = m.maximum(key, order_key(m, x[i], sign))
+        if key > best:
+            best = key
+            where = start
+    stop = m.minimum(where + BLOCK, x.n)
+    found = m.value(BLOCK, "i32")
+    for i in range(where, stop):
+        found = m.minimum(found, m.where(order_key(m, x[i], sign) == best, m.cast(i - where, "i32"), BLOCK))
+    at = where + m.cast(found, "i64")
+    value[()] = x[at]
+    place[()] = at
+
+
+@kernel("(r,c)->(c),(c)")
+def extremum_columns(m, x, value, place, sign):
+    """The same down the columns."""
+    kind = key_type(x.type)
+    rows, columns = x.shape[0], x.shape[1]
+    best = m.local(kind, COLUMNS)
+    where = m.local("i64", COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            best[j] = order_key(m, x[0, left + j], sign)
+            where[j] = m.value(0, "i64")
+        for i in range(1, rows):
+            for j in independent(0, width):
+                key = order_key(m, x[i, left + j], sign)
+                old = best[j]
+                where[j] = m.where(key > old, i, where[j])
+                best[j] = m.maximum(key, old)
+        for j in independent(0, width):
+            place[left + j] = where[j]
+        for j in range(0, width):
+            value[left + j] = x[where[j], left + j]
+
+
+# -- moments -----------------------------------------------------------------------------------------------------
+
+
+@inline
+def _row_sum(m, x, shift, kind, power):
+    """The sum of (x - shift) ** power over a row, in f64."""
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        part = m.value(0, kind)
+        for i in range(start, stop):
+            d = m.cast(x[i], kind) - shift
+            part = m.loose_add(part, d * d if power == 2 else d)
+        total = total + m.cast(part, "f64")
+    return total
+
+
+@kernel("(n)->(),()")
+def moments_rows(m, x, squares, mean):
+    """The sum of squared deviations from the mean, and the mean, of every row."""
+    kind = COMPUTE.get(x.type, x.type)
+    count = m.cast(x.n, "f64")
+    rough = m.cast(_row_sum(m, x, m.value(0, kind), kind, 1) / count, kind)
+    # the rounding of the mean is taken out again with the sum of the deviations
+    rest = _row_sum(m, x, rough, kind, 1)
+    total = _row_sum(m, x, rough, kind, 2)
+    mean[()] = m.cast(rough, "f64") + rest / count
+    squares[()] = total - rest * rest / count
+
+
+@kernel("(r,c)->(c),(c)")
+def moments_columns(m, x, squares, mean):
+    """The same down the columns."""
+    kind = COMPUTE.get(x.type, x.type)
+    rows, columns = x.shape[0], x.shape[1]
+    count = m.cast(rows, "f64")
+    rough = m.local(kind, COLUMNS)
+    first = m.local("f64", COLUMNS)
+    second = m.local("f64", COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            first[j] = m.value(0, "f64")
+            second[j] = m.value(0, "f64")
+        for i in range(0, rows):
+            for j in independent(0, width):
+                first[j] = first[j] + m.cast(x[i, left + j], "f64")
+        for j in independent(0, width):
+            rough[j] = m.cast(first[j] / count, kind)
+            first[j] = m.value(0, "f64")
+        for i in range(0, rows):
+            for j in independent(0, width):
+                d = m.cast(m.cast(x[i, left + j], kind) - rough[j], "f64")
+                first[j] = first[j] + d
+                second[j] = second[j] + d * d
+        for j in independent(0, width):
+            mean[left + j] = m.cast(rough[j], "f64") + first[j] / count
+            squares[left + j] = second[j] - first[j] * first[j] / count

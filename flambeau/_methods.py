@@ -1,0 +1,74 @@
+"""Puts functions, methods, operators and properties from the registry onto `Tensor` and the public modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._ops.registry import functions, methods, ops, records
+from ._tensor import Tensor
+
+
+def install(namespace: dict[str, Any], path: str = "") -> None:
+    """Adds the registry's public functions below `path` ("" for the top, "linalg", …) to a module's namespace."""
+    prefix = path + "." if path else ""
+    for name, function in functions.items():
+        if name.startswith(prefix):
+            rest = name[len(prefix) :]
+            if "." not in rest:
+                namespace.setdefault(rest, function)
+
+
+def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
+    """A binary operator that leaves operands it does not know to their own class."""
+
+    def operator(self: Tensor, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except TypeError:
+            return NotImplemented
+
+    def backwards(self: Tensor, other: Any) -> Any:
+        try:
+            return function(other, self)
+        except TypeError:
+            return NotImplemented
+
+    return backwards if reflected else operator
+
+
+_BINARY = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
+    "__truediv__": "div", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+    "__and__": "bitwise_and", "__rand__": "bitwise_and", "__or__": "bitwise_or", "__ror__": "bitwise_or",
+    "__xor__": "bitwise_xor", "__rxor__": "bitwise_xor", "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift", "__mod__": "remainder", "__pow__": "pow", "__matmul__": "matmul",
+    "__floordiv__": "floor_divide",
+    "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_", "__ipow__": "pow_", "__iand__": "bitwise_and_", "__ior__": "bitwise_or_",
+    "__ixor__": "bitwise_xor_", "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
+}  # fmt: skip
+_REFLECTED = {
+    "__rtruediv__": "div", "__rfloordiv__": "floor_divide", "__rpow__": "pow", "__rmod__": "remainder",
+    "__rmatmul__": "matmul", "__rlshift__": "bitwise_left_shift", "__rrshift__": "bitwise_right_shift",
+}  # fmt: skip
+# their functions only add options to the record, which operators do not have
+_DIRECT = frozenset(("add", "sub", "rsub", "div"))
+_UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "bitwise_not", "__pos__": "positive"}
+
+
+def attach() -> None:
+    """Called once, after all families are registered."""
+    for name, function in methods.items():
+        setattr(Tensor, name, function)
+    space = ops.__dict__
+    for special, name in _UNARY.items():
+        setattr(Tensor, special, space[name])
+    for special, name in _BINARY.items():
+        if name.endswith("_"):  # written in place: an unknown operand is an error
+            setattr(Tensor, special, space[name])
+        else:
+            setattr(Tensor, special, _operator(records[name].call if name in _DIRECT else space[name]))
+    for special, name in _REFLECTED.items():
+        setattr(Tensor, special, _operator(space[name], reflected=True))
+    Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -1,0 +1,351 @@
+"""Activation functions of neural networks, under `nn.functional`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._core.dtypes import BOOL, FLOATING
+from .._tensor import Tensor
+from .declare import pointwise
+from .inplace import pointwise_in_place
+from .pointwise_op import Pointwise, Rule, real_floating_only
+from .registry import functions, methods, ops
+from .rules import Refusing
+
+_no_bool = Refusing("b", "Boolean inputs are not supported", "if")
+
+
+def _declare(name: str, body: Any, rule: Rule, gradient: Any, **options: Any) -> Pointwise:
+    return pointwise(name, body, rule, {"x": gradient}, public=False, **options)
+
+
+def _functional(*paths: str, inplace: Any = None) -> Any:
+    """Makes a function public under `nn.functional` and further paths as it is: its records see to overrides."""
+
+    def decorate(function: Any) -> Any:
+        for path in (f"nn.functional.{function.__name__}", *paths):
+            functions[path] = function
+        if inplace is not None:
+            inplace.__name__ = inplace.__qualname__ = function.__name__ + "_"
+            for path in (f"nn.functional.{function.__name__}", *paths):
+                functions[path + "_"] = inplace
+        return function
+
+    return decorate
+
+
+# -- rectifiers --------------------------------------------------------------------------------------------------
+
+relu_op = pointwise(
+    "relu", lambda m, x: m.maximum(x, 0), _no_bool, {"x": lambda m, g, out: m.where(out > 0, g, m.zeros_like(g))}
+)
+hardtanh_op = _declare(
+    "hardtanh", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), _no_bool,
+    lambda m, g, x, low, high: m.where((x > low) & (x < high), g, m.zeros_like(g)), params=("low", "high"),
+)  # fmt: skip
+leaky_relu_op = _declare(
+    "leaky_relu", lambda m, x, slope: m.where(x > 0.0, x, x * slope), real_floating_only,
+    lambda m, g, x, slope: m.where(x > 0.0, g, g * slope), params=("slope",),
+)  # fmt: skip
+threshold_op = _declare(
+    "threshold", lambda m, x, limit, value: m.where(x <= limit, value, x), Rule("if"),
+    lambda m, g, x, limit: m.where(x <= limit, m.zeros_like(g), g), params=("limit", "value"),
+)  # fmt: skip
+
+
+@_functional(inplace=lambda input: ops.relu_(input))
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0).
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return ops.relu_(input) if inplace else relu_op.call(input)
+
+
+def _hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    return pointwise_in_place(hardtanh_op, input, *_limits(input, min_val, max_val))
+
+
+def _limits(input: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds that the dtype of the input can hold."""
+    if isinstance(input, Tensor) and input.dtype.category < FLOATING:
+        if input.dtype.category == BOOL:
+            raise RuntimeError("Bool inputs not supported for hardtanh")
+        if not input.dtype.is_signed and (low < 0 or high < 0):
+            raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+        return int(low), int(high)
+    return low, high
+
+
+@_functional(inplace=_hardtanh_)
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x brought into [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if inplace:
+        return _hardtanh_(input, min_val, max_val)
+    return hardtanh_op.call(input, *_limits(input, min_val, max_val))
+
+
+@_functional()
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return _hardtanh_(input, 0.0, 6.0) if inplace else hardtanh_op.call(input, *_limits(input, 0.0, 6.0))
+
+
+@_functional(inplace=lambda input, negative_slope=0.01: pointwise_in_place(leaky_relu_op, input, negative_slope))
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x above zero, negative_slope * x below."""
+    if inplace:
+        return pointwise_in_place(leaky_relu_op, input, negative_slope)
+    return leaky_relu_op.call(input, negative_slope)
+
+
+@_functional("threshold", inplace=lambda input, threshold, value: pointwise_in_place(threshold_op, input, threshold, value))
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where it is above the threshold, `value` elsewhere."""
+    if isinstance(input, Tensor) and input.dtype.category < FLOATING:
+        threshold, value = int(threshold), int(value)
+    if inplace:
+        return pointwise_in_place(threshold_op, input, threshold, value)
+    return threshold_op.call(input, threshold, value)
+
+
+# -- exponential units -------------------------------------------------------------------------------------------
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def _elu(m: Any, x: Any, alpha: Any, scale: Any, steepness: Any) -> Any:
+    return m.where(x > 0.0, x * scale, m.expm1(x * steepness) * (alpha * scale))
+
+
+def _elu_gradient(m: Any, g: Any, x: Any, alpha: Any, scale: Any, steepness: Any) -> Any:
+    return m.where(x > 0.0, g * scale, g * (m.exp(x * steepness) * (alpha * scale * steepness)))
+
+
+def _elu_gradient_of_result(m: Any, g: Any, out: Any, alpha: Any, scale: Any, steepness: Any) -> Any:
+    return m.where(out > 0.0, g * scale, g * ((out + alpha * scale) * steepness))
+
+
+elu_op = _declare("elu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"))
+# in place only the result is there to differentiate from
+elu_in_place_op = _declare(
+    "elu_in_place", _elu, real_floating_only, _elu_gradient_of_result, params=("alpha", "scale", "steepness"),
+    backward_name="EluBackward0",
+)  # fmt: skip
+
+
+def _elu_(input: Tensor, alpha: float = 1.0, scale: float = 1.0, steepness: float = 1.0) -> Tensor:
+    return pointwise_in_place(elu_in_place_op, input, alpha, scale, steepness)
+
+
+@_functional(inplace=lambda input, alpha=1.0: _elu_(input, alpha))
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above zero, alpha * (exp(x) - 1) below."""
+    return _elu_(input, alpha) if inplace else elu_op.call(input, alpha, 1.0, 1.0)
+
+
+def _selu_(input: Tensor) -> Tensor:
+    return _elu_(input, _SELU_ALPHA, _SELU_SCALE)
+
+
+@_functional("selu", inplace=_selu_)
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The scaled ELU of self-normalising networks."""
+    return _selu_(input) if inplace else elu_op.call(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+def _steepness(alpha: float) -> float:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return 1.0 / alpha
+
+
+@_functional("celu", inplace=lambda input, alpha=1.0: _elu_(input, alpha, 1.0, _steepness(alpha)))
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above zero, alpha * (exp(x / alpha) - 1) below."""
+    if inplace:
+        return _elu_(input, alpha, 1.0, _steepness(alpha))
+    return elu_op.call(input, alpha, 1.0, _steepness(alpha))
+
+
+# -- smooth units ------------------------------------------------------------------------------------------------
+
+_ROOT_HALF, _ROOT_2_BY_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
+
+
+def _gelu_gradient(m: Any, g: Any, x: Any) -> Any:
+    distribution = (m.erf(x * _ROOT_HALF) + 1.0) * 0.5
+    density = m.exp(x * x * -0.5) * (0.5 * _ROOT_2_BY_PI)
+    return g * (distribution + x * density)
+
+
+def _inner(x: Any) -> Any:
+    return (x + x * x * x * 0.044715) * _ROOT_2_BY_PI
+
+
+def _gelu_tanh_gradient(m: Any, g: Any, x: Any) -> Any:
+    t = m.tanh(_inner(x))
+    slope = (x * x * (3.0 * 0.044715) + 1.0) * _ROOT_2_BY_PI
+    return g * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope)
+
+
+gelu_op = _declare(
+    "gelu", lambda m, x: x * 0.5 * (m.erf(x * _ROOT_HALF) + 1.0), real_floating_only, _gelu_gradient
+)
+gelu_tanh_op = _declare(
+    "gelu_tanh", lambda m, x: x * 0.5 * (m.tanh(_inner(x)) + 1.0), real_floating_only, _gelu_tanh_gradient,
+    backward_name="GeluBackward0",
+)  # fmt: skip
+
+
+@_functional()
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
+    """x times the normal distribution function of x; approximate="tanh" is cheaper.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.gelu(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8413])
+    """
+    if approximate == "none":
+        return gelu_op.call(input, out=out)
+    if approximate != "tanh":
+        raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
+    return gelu_tanh_op.call(input, out=out)
+
+
+def _silu_gradient(m: Any, g: Any, x: Any) -> Any:
+    s = m.sigmoid(x)
+    return g * m.conj(s * ((1.0 - s) * x + 1.0))
+
+
+silu_op = _declare("silu", lambda m, x: x * m.sigmoid(x), Rule("fc"), _silu_gradient)
+
+
+def _silu_(input: Tensor) -> Tensor:
+    return pointwise_in_place(silu_op, input)
+
+
+@_functional(inplace=_silu_)
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x)."""
+    return pointwise_in_place(silu_op, input) if inplace else silu_op.call(input)
+
+
+def _softplus(m: Any, x: Any) -> Any:
+    """log(1 + exp(x)) for any x."""
+    return m.log1p(m.exp(-m.abs(x))) + m.clamp_min(x, 0.0)
+
+
+def _mish_gradient(m: Any, g: Any, x: Any) -> Any:
+    t = m.tanh(_softplus(m, x))
+    return g * (t + x * m.sigmoid(x) * (1.0 - t * t))
+
+
+mish_op = _declare("mish", lambda m, x: x * m.tanh(_softplus(m, x)), real_floating_only, _mish_gradient)
+
+
+def _mish_(input: Tensor) -> Tensor:
+    return pointwise_in_place(mish_op, input)
+
+
+@_functional(inplace=_mish_)
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(log(1 + exp(x)))."""
+    return pointwise_in_place(mish_op, input) if inplace else mish_op.call(input)
+
+
+softplus_op = _declare(
+    "softplus", lambda m, x, beta, limit: m.where(x * beta > limit, x, m.log1p(m.exp(x * beta)) / beta),
+    real_floating_only, params=("beta", "limit"),
+    gradient=lambda m, g, x, beta, limit: m.where(x * beta > limit, g, g * m.sigmoid(x * beta)),
+)  # fmt: skip
+logsigmoid_op = _declare(
+    "log_sigmoid", lambda m, x: -_softplus(m, -x), real_floating_only, lambda m, g, x: g * m.sigmoid(-x)
+)
+
+
+@_functional()
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
+    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    return softplus_op.call(input, beta, threshold, out=out)
+
+
+@_functional()
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log(sigmoid(x))."""
+    return logsigmoid_op.call(input, out=out)
+
+
+@_functional()
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return input / (ops.abs(input) + 1)
+
+
+@_functional()
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return input - ops.tanh(input)
+
+
+# -- piecewise linear units --------------------------------------------------------------------------------------
+
+hardsigmoid_op = _declare(
+    "hardsigmoid", lambda m, x: m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0, real_floating_only,
+    lambda m, g, x: m.where((x > -3.0) & (x < 3.0), g * (1.0 / 6.0), m.zeros_like(g)),
+)  # fmt: skip
+hardswish_op = _declare(
+    "hardswish", lambda m, x: x * m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0, real_floating_only,
+    lambda m, g, x: m.where(x <= -3.0, m.zeros_like(g), m.where(x < 3.0, g * (x / 3.0 + 0.5), g)),
+)  # fmt: skip
+hardshrink_op = _declare(
+    "hardshrink", lambda m, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(x), x), real_floating_only,
+    lambda m, g, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(g), g), params=("limit",),
+)  # fmt: skip
+softshrink_op = _declare(
+    "softshrink",
+    lambda m, x, limit: m.where(x > limit, x - limit, m.where(x < -limit, x + limit, x * 0.0)), real_floating_only,
+    lambda m, g, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(g), g), params=("limit",),
+)  # fmt: skip
+
+
+def _hardsigmoid_(input: Tensor) -> Tensor:
+    return pointwise_in_place(hardsigmoid_op, input)
+
+
+@_functional(inplace=_hardsigmoid_)
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """x / 6 + 1/2, brought into [0, 1]."""
+    return pointwise_in_place(hardsigmoid_op, input) if inplace else hardsigmoid_op.call(input)
+
+
+def _hardswish_(input: Tensor) -> Tensor:
+    return pointwise_in_place(hardswish_op, input)
+
+
+@_functional(inplace=_hardswish_)
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * hardsigmoid(x)."""
+    return pointwise_in_place(hardswish_op, input) if inplace else hardswish_op.call(input)
+
+
+@_functional("hardshrink")
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """x outside [-lambd, lambd], 0 within."""
+    return hardshrink_op.call(input, lambd, out=out)
+
+
+@_functional()
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """x brought nearer to zero by lambd, 0 within [-lambd, lambd]."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return softshrink_op.call(input, lambd, out=out)
+
+
+methods["hardshrink"] = hardshrink

@@ -1,0 +1,335 @@
+"""Arithmetic between tensors and numbers: + - * / and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, scalar_dtype
+from .._kernel import division as division  # registers functions of `m`
+from .._tensor import Tensor
+from . import registry
+from .declare import pointwise
+from .inplace import pointwise_in_place
+from .pointwise_op import Rule, arithmetic, floating, numeric, real, real_numeric
+from .registry import functions, methods, ops, public
+from .rules import no_bool_difference, no_bool_negation
+
+# -- sums --------------------------------------------------------------------------------------------------------
+
+
+def _sum(m: Any, x: Any, y: Any) -> Any:
+    return x | y if x.type == "b1" else x + y
+
+
+def _scaled(m: Any, y: Any, alpha: Any) -> Any:
+    return y & alpha if y.type == "b1" else y * alpha
+
+
+add_op = pointwise("add", _sum, grad={"x": lambda m, g: g, "y": lambda m, g: g}, public=False)
+sub_op = pointwise(
+    "sub", lambda m, x, y: x - y, no_bool_difference, {"x": lambda m, g: g, "y": lambda m, g: -g}, public=False
+)
+rsub_op = pointwise(
+    "rsub", lambda m, x, y: y - x, no_bool_difference, {"x": lambda m, g: -g, "y": lambda m, g: g}, public=False,
+    numbers="right",
+)
+add_scaled_op = pointwise(
+    "add_scaled", lambda m, x, y, alpha: _sum(m, x, _scaled(m, y, alpha)), params=("alpha",), public=False,
+    grad={"x": lambda m, g: g, "y": lambda m, g, alpha: g * m.conj(alpha)}, backward_name="AddBackward0",
+)  # fmt: skip
+sub_scaled_op = pointwise(
+    "sub_scaled", lambda m, x, y, alpha: x - y * alpha, no_bool_difference, params=("alpha",), public=False,
+    grad={"x": lambda m, g: g, "y": lambda m, g, alpha: -g * m.conj(alpha)}, backward_name="SubBackward0",
+)  # fmt: skip
+
+
+def _check_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
+    """The factor may not be of a higher category than the result."""
+    given = scalar_dtype(alpha)
+    highest = max(a.dtype.category if isinstance(a, Tensor) else scalar_dtype(a).category for a in (input, other))
+    if given.category == BOOL and highest != BOOL:
+        raise RuntimeError(f"{name}: Boolean alpha only supported for Boolean results.")
+    if given.category > max(highest, INTEGER) or (highest == BOOL and given.category > INTEGER):
+        kind = "integral input tensors" if highest < FLOATING else "non-complex input tensors"
+        raise RuntimeError(f"{name}: For {kind}, argument alpha must not be a number of a higher kind.")
+
+
+def _operand(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+
+
+def add(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """input + alpha * other.
+
+    >>> import flambeau as torch
+    >>> torch.add(torch.tensor([1, 2]), torch.tensor([10, 20]), alpha=2)
+    tensor([21, 42])
+    """
+    if out is not None:
+        return registry.into_out(out, add, (input, other), {"alpha": alpha})
+    if alpha.__class__ is int and alpha == 1:
+        return add_op.call(input, other)
+    _check_alpha("add", input, other, alpha)
+    return add_scaled_op.call(input, other, alpha)
+
+
+def sub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha * other.
+
+    >>> import flambeau as torch
+    >>> torch.sub(torch.tensor([1.0, 2.0]), 1)
+    tensor([0., 1.])
+    """
+    if out is not None:
+        return registry.into_out(out, sub, (input, other), {"alpha": alpha})
+    if alpha.__class__ is int and alpha == 1:
+        return sub_op.call(input, other)
+    _check_alpha("sub", input, other, alpha)
+    return sub_scaled_op.call(input, other, alpha)
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """other - alpha * input."""
+    if out is not None:
+        return registry.into_out(out, rsub, (input, other), {"alpha": alpha})
+    if alpha.__class__ is int and alpha == 1:
+        return rsub_op.call(input, other)
+    _check_alpha("rsub", input, other, alpha)
+    return sub_scaled_op.call(other, input, alpha)
+
+
+def add_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input += alpha * other, in place."""
+    _operand("add_", input)
+    if alpha.__class__ is int and alpha == 1:
+        return pointwise_in_place(add_op, input, other)
+    _check_alpha("add_", input, other, alpha)
+    return pointwise_in_place(add_scaled_op, input, other, alpha)
+
+
+def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input -= alpha * other, in place."""
+    _operand("sub_", input)
+    if alpha.__class__ is int and alpha == 1:
+        return pointwise_in_place(sub_op, input, other)
+    _check_alpha("sub_", input, other, alpha)
+    return pointwise_in_place(sub_scaled_op, input, other, alpha)
+
+
+mul_op = pointwise(
+    "mul", lambda m, x, y: x & y if x.type == "b1" else x * y, aliases=("multiply",),
+    grad={"x": lambda m, g, y: g * m.conj(y), "y": lambda m, g, x: g * m.conj(x)},
+)  # fmt: skip
+
+mul_op.wide_number = pointwise(
+    "mul_number", lambda m, x, y: x * y, params=("y",), grad={"x": lambda m, g, y: g * y}, public=False,
+    backward_name="MulBackward0",
+)  # fmt: skip
+
+# -- quotients ---------------------------------------------------------------------------------------------------
+
+div_op = pointwise(
+    "div", lambda m, x, y: x / y, floating, public=False, stepwise=True,
+    grad={"x": lambda m, g, y: g / m.conj(y), "y": lambda m, g, x, y: -g * m.conj((x / y) / y)},
+)  # fmt: skip
+div_op.wide_number = pointwise(
+    "div_number", lambda m, x, y: x / y, floating, params=("y",), grad={"x": lambda m, g, y: g / y}, public=False,
+    backward_name="DivBackward0",
+)  # fmt: skip
+_no_gradient = {"x": lambda m, g: m.zeros_like(g), "y": lambda m, g: m.zeros_like(g)}
+floor_divide_op = pointwise(
+    "floor_divide", lambda m, x, y: m.floor_divide(x, y), real_numeric, _no_gradient, public=False,
+    backward_name="DivBackward1",
+)  # fmt: skip
+trunc_divide_op = pointwise(
+    "trunc_divide", lambda m, x, y: m.trunc_divide(x, y), real_numeric, _no_gradient, public=False,
+    backward_name="DivBackward1",
+)  # fmt: skip
+remainder_op = pointwise(
+    "remainder", lambda m, x, y: m.remainder(x, y), real_numeric, public=False,
+    grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.floor_divide(x, y)},
+)  # fmt: skip
+fmod_op = pointwise(
+    "fmod", lambda m, x, y: m.fmod(x, y), real_numeric, public=False, numbers="right",
+    grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.trunc_divide(x, y)},
+)  # fmt: skip
+_ROUNDED = {"floor": floor_divide_op, "trunc": trunc_divide_op}
+
+
+def _check_divisor(input: Any, other: Any) -> None:
+    """Integers cannot be divided by zero; the kernel itself must not meet it."""
+    if isinstance(other, Tensor):
+        if other.dtype.category < FLOATING and not other._k & 4:
+            left = input.dtype.category if isinstance(input, Tensor) else scalar_dtype(input).category
+            if left < FLOATING and other._array.size and not other._array.all():
+                raise RuntimeError("ZeroDivisionError")
+    elif other == 0 and not isinstance(other, float) and isinstance(input, Tensor) and input.dtype.category < FLOATING:
+        raise RuntimeError("ZeroDivisionError")
+
+
+def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:
+    """The record for a rounding mode, after its checks."""
+    if rounding_mode is None:
+        return div_op
+    op = _ROUNDED.get(rounding_mode)
+    if op is None:
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
+        )
+    _check_divisor(input, other)
+    return op
+
+
+def _is_short(input: Any) -> bool:
+    return isinstance(input, Tensor) and input.dtype.category == FLOATING and input.dtype.itemsize == 2
+
+
+def div(input: Tensor, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other; rounded towards zero ('trunc') or down ('floor') if asked.
+
+    >>> import flambeau as torch
+    >>> torch.div(torch.tensor([-7, 7]), 2, rounding_mode="floor")
+    tensor([-4,  3])
+    """
+    if out is not None:
+        return registry.into_out(out, div, (input, other), {"rounding_mode": rounding_mode})
+    if rounding_mode is None:
+        return div_op.call(input, other)
+    if rounding_mode == "trunc" and _is_short(input):  # there PyTorch rounds the quotient first
+        return ops.trunc(div_op.call(input, other))
+    return _division(input, other, rounding_mode).call(input, other)
+
+
+def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input /= other, in place."""
+    _operand("div_", input)
+    if rounding_mode == "trunc" and _is_short(input):
+        return ops.trunc_(pointwise_in_place(div_op, input, other))
+    return pointwise_in_place(_division(input, other, rounding_mode), input, other)
+
+
+def _with_aliases(function: Any, changed: Any, names: tuple[str, ...]) -> None:
+    """Public as they are, for speed: the records they call see to overrides."""
+    for name in names:
+        functions[name] = methods[name] = function
+        if changed is not None:
+            methods[name + "_"] = changed
+
+
+_with_aliases(add, add_, ("add",))
+_with_aliases(sub, sub_, ("sub", "subtract"))
+_with_aliases(rsub, None, ("rsub",))
+_with_aliases(div, div_, ("div", "divide"))
+methods["__rdiv__"] = lambda self, other: reciprocal_op.call(self) * other
+for _changed in (add_, sub_, div_):
+    setattr(ops, _changed.__name__, _changed)
+for _op, _function in ((add_op, add), (sub_op, sub), (rsub_op, rsub), (div_op, div)):
+    _op.public = _function  # type: ignore[attr-defined]
+true_divide_op = pointwise("true_divide", div_op.body, floating, {
+    "x": lambda m, g, y: g / m.conj(y), "y": lambda m, g, x, y: -g * m.conj((x / y) / y),
+}, backward_name="DivBackward0", stepwise=True)  # fmt: skip
+
+
+def _checked(op: Any) -> tuple[Any, Any]:
+    """The two forms of a record whose integer divisor must not be zero."""
+
+    def call(input: Any, other: Any) -> Tensor:
+        _check_divisor(input, other)
+        return op.call(input, other)
+
+    def changed(input: Tensor, other: Any) -> Tensor:
+        _operand(op.name + "_", input)
+        _check_divisor(input, other)
+        return pointwise_in_place(op, input, other)
+
+    call.__name__ = call.__qualname__ = op.name
+    return call, changed
+
+
+for _op, _text in (
+    (floor_divide_op, "The quotient rounded down, as Python's //."),
+    (remainder_op, "What floor division leaves: it has the sign of `other`."),
+    (fmod_op, "What division rounded towards zero leaves: it has the sign of `input`."),
+):
+    _function, _changed = _checked(_op)
+    _function.__doc__ = _text
+    public(out=True, inplace=_changed)(_function)
+
+# -- one operand -------------------------------------------------------------------------------------------------
+
+neg_op = pointwise("neg", lambda m, x: -x, no_bool_negation, {"x": lambda m, g: -g}, aliases=("negative",))
+reciprocal_op = pointwise(
+    "reciprocal", lambda m, x: 1.0 / x, floating, {"x": lambda m, g, out: -g * m.conj(out * out)}
+)
+square_op = pointwise(
+    "square", lambda m, x: x * x, numeric, {"x": lambda m, g, x: g * m.conj(x * 2.0)}, public=False,
+    backward_name="PowBackward0",
+)  # fmt: skip
+sqrt_op = pointwise("sqrt", lambda m, x: m.sqrt(x), floating, {"x": lambda m, g, out: g / m.conj(out * 2.0)})
+rsqrt_op = pointwise(
+    "rsqrt", lambda m, x: m.rsqrt(x), floating, {"x": lambda m, g, out: g * -0.5 * m.conj(out * out * out)}
+)
+
+def abs_(input: Tensor) -> Tensor:
+    """Absolute values, in place."""
+    _operand("abs_", input)
+    if input.dtype.category == COMPLEX:
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return pointwise_in_place(abs_op, input)
+
+
+abs_op = pointwise(
+    "abs", lambda m, x: m.abs(x), Rule("ifc", result="real"), {"x": lambda m, g, x: g * m.sgn(x)},
+    aliases=("absolute",), inplace=False,
+)  # fmt: skip
+
+
+for _name in ("abs_", "absolute_"):
+    methods[_name] = functions[_name] = abs_
+ops.abs_ = abs_
+
+
+def _sign(m: Any, x: Any) -> Any:
+    """-1, 0 or 1; 0 for NaN."""
+    if m.is_complex(x):
+        return m.sgn(x)
+    if x.type[0] in "bu":
+        return x if x.type == "b1" else m.cast(x != 0, x.type)
+    return m.where(x > 0, m.constant(1, x), m.where(x < 0, m.constant(-1, x), 0))
+
+
+sign_op = pointwise("sign", _sign, real, {"x": lambda m, g: m.zeros_like(g)})
+
+
+def _sgn_gradient(m: Any, g: Any, x: Any, out: Any) -> Any:
+    """Zero for real values; a complex sign turns with the part of g across it."""
+    size = m.abs(x)
+    along = m.real(g * m.conj(out))
+    safe = m.where(size == 0.0, 1.0, size)
+    return m.where(size == 0.0, m.zeros_like(g), (g - out * along) / safe)
+
+
+sgn_op = pointwise("sgn", _sign, arithmetic, {"x": _sgn_gradient})
+
+
+@public(inplace=True, out=True)
+def square(input: Tensor) -> Tensor:
+    """input * input.
+
+    >>> import flambeau as torch
+    >>> torch.square(torch.tensor([-2.0, 3.0]))
+    tensor([4., 9.])
+    """
+    if isinstance(input, Tensor) and input.dtype.category == BOOL:
+        return ops.pow(input, 2)
+    return square_op.call(input)
+
+
+@public()
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    _operand("positive", input)
+    if input.dtype.category == BOOL:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input

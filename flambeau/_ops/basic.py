@@ -1,0 +1,120 @@
+"""The few operations that the engine and all families stand on: copies, casts, zeros, gradients fitted to inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._autograd import engine
+from .._core.dtypes import COMPLEX, dtype
+from .._core.state import CUDA, META
+from .._dispatch import backend_of
+from .._tensor import Tensor, bump, wrap
+from .inplace import check_writable, rewrite_history
+from .pointwise_op import cast_array
+from .primitive import primitive
+from .registry import ops
+
+
+@primitive(grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype")
+def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
+    """A copy in another dtype; strides are kept."""
+    return cast_array(x, d)
+
+
+@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone")
+def clone(backend: Any, x: Any, order: str = "K") -> Any:
+    """A copy that keeps dense strides ('K') or is row-major ('C')."""
+    if order == "K" and 0 in x.strides:
+        order = "C"
+    return x.copy(order)
+
+
+def empty_array(shape: Any, d: dtype, k: int) -> Any:
+    """Fresh memory on the device that the bits in `k` name."""
+    if k & META:
+        from .._backend.meta import empty_meta
+
+        return empty_meta(shape, d)
+    return backend_of(k).empty(tuple(shape), d.numpy)
+
+
+def zeros(shape: Any, d: dtype, k: int = 0) -> Tensor:
+    device = k & (CUDA | META)
+    if not device:
+        return wrap(np.zeros(shape, d.numpy), d)
+    array = empty_array(shape, d, device)
+    if device & CUDA:
+        array.fill(0)
+    return wrap(array, d, device)
+
+
+def fit_gradient(g: Tensor, shape: Any, d: dtype) -> Tensor:
+    """A gradient brought to the shape and dtype of the input it belongs to: broadcast dimensions are summed."""
+    if g._array.shape != tuple(shape):
+        g = sum_to(g, shape)
+    if g.dtype is not d:
+        if g.dtype.category == COMPLEX and d.category != COMPLEX:
+            g = ops.real(g)
+        if g.dtype is not d:
+            g = to_dtype(g, d)
+    return g
+
+
+def sum_to(g: Tensor, shape: Any) -> Tensor:
+    """Sums the dimensions along which a tensor of `shape` was broadcast."""
+    shape = tuple(shape)
+    have = g._array.shape
+    lead = len(have) - len(shape)
+    dims = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1)
+    if dims:
+        g = ops.sum(g, dims, True)
+    return ops.reshape(g, shape) if lead else g
+
+
+def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
+    """A copy of `g` that lies in memory as an array with these strides (in bytes) does, where those are dense."""
+    if g._array.strides == tuple(strides) and not 0 in strides:
+        return clone(g)
+    order = sorted(range(len(shape)), key=lambda i: -abs(strides[i]))
+    back = sorted(range(len(shape)), key=order.index)
+    return ops.permute(clone(ops.permute(g, order), "C"), back)
+
+
+@primitive(tensors=2, grad={"x": lambda g: ops.zeros_like(g), "source": lambda g, source_shape: sum_to(g, source_shape)}, name="copy", backward_name="CopyBackwards")
+def copied(backend: Any, x: Any, source: Any) -> Any:
+    """The functional form of `copy_`: `source` in the shape and dtype of `x`."""
+    made = backend.xp.empty_like(x)
+    made[...] = cast_array(source, _dtype_of(x)) if source.dtype != x.dtype else source
+    return made
+
+
+def _dtype_of(array: Any) -> dtype:
+    from .._core.dtypes import from_numpy_dtype
+
+    return from_numpy_dtype(array.dtype)
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Fills a tensor with zeros in place."""
+    return ops.fill_(input, 0)
+
+
+def add_in_place(held: Tensor, g: Tensor) -> None:
+    ops.add_(held, g)
+
+
+def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
+    """A first gradient of a leaf: a copy in the leaf's memory layout."""
+    return clone_strided(g, leaf._array.shape, leaf._array.strides)
+
+
+for _function in (to_dtype, fit_gradient, sum_to, clone_strided, zero_):
+    setattr(ops, getattr(_function, "name", None) or _function.__name__, _function)
+engine.add = lambda a, b: ops.add(a, b)
+engine.clone_like = clone_like
+engine.add_in_place = add_in_place
+engine.zeros = zeros
+
+__all__ = ["bump", "check_writable", "clone", "rewrite_history", "to_dtype", "zeros"]

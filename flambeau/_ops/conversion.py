@@ -1,0 +1,599 @@
+"""Between dtypes, devices and Python: casts, moves, copies into tensors, numbers, lists and NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._backend.placement import as_device, bits
+from .._core.devices import CPU, device
+from .._core.dtypes import (
+    BOOL, BY_NAME, COMPLEX, FLOATING, bfloat16, bool_, complex64, complex128, dtype, float16, float32, float64,
+    int8, int16, int32, int64, promote_types, scalar_dtype, uint8,
+)  # fmt: skip
+from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
+from .._core.state import CUDA, GRAD, INFERENCE, META, OVERRIDE, local
+from .._dispatch import backend_of
+from .._tensor import Tensor, alias, bump, detached, wrap
+from . import basic
+from .inplace import check_writable, rewrite_history
+from .pointwise_op import _NAMES, broadcast_error, cast_array, combine
+from .primitive import Primitive, primitive
+from .registry import expose, ops, public
+
+_PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
+
+
+def dtype_argument(d: Any) -> dtype:
+    """A dtype given as itself or as a Python type."""
+    if d.__class__ is dtype:
+        return d
+    found = _PYTHON_TYPES.get(d)
+    if found is None:
+        raise TypeError(f"dtype must be torch.dtype, not {type(d).__name__}")
+    return found
+
+
+# -- casts and moves ---------------------------------------------------------------------------------------------
+
+
+def _ordered(x: Any, format: memory_format) -> Any:
+    """A copy of an array whose dimensions lie in memory as a format says."""
+    if format is contiguous_format:
+        return x.copy("C")
+    order = channel_order(format, x.ndim)
+    return x.transpose(order).copy("C").transpose(sorted(range(x.ndim), key=order.__getitem__))
+
+
+@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone_format")
+def clone_format(backend: Any, x: Any, format: memory_format) -> Any:
+    return _ordered(x, format)
+
+
+class Move(Primitive):
+    """A copy on another device: the only operation whose result is not where its operand is."""
+
+    def compute(self, args: tuple[Any, ...], k: int) -> Tensor:
+        x, d, target, _ = args
+        return wrap(_moved(x._array, k, d, target), d, bits(target))
+
+
+def _moved(array: Any, k: int, d: dtype, target: device) -> Any:
+    there = bits(target)
+    if k & META and not there & META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if there & META:
+        from .._backend.meta import empty_meta  # meta tensors are rare
+
+        return empty_meta(array.shape, d, [array])
+    if not there & CUDA:
+        array = backend_of(k).asnumpy(array)
+        return array if array.dtype == d.numpy else cast_array(array, d)
+    if array.dtype != d.numpy and d.itemsize < array.dtype.itemsize:  # the smaller form travels
+        array = cast_array(array, d)
+    array = backend_of(CUDA).from_numpy(array, target.index)
+    return array if array.dtype == d.numpy else cast_array(array, d)
+
+
+def _move(backend: Any, x: Any, d: dtype, target: device, home: device) -> Any:
+    raise NotImplementedError  # `Move.compute` does it
+
+
+move = Move(
+    _move, grad={"x": lambda g, x_dtype, home: ops.to_device(g, x_dtype, home)}, name="to_copy",
+    backward_name="ToCopyBackward0",
+)  # fmt: skip
+
+
+def to_device(input: Tensor, d: dtype, target: device) -> Tensor:
+    """A copy on another device, perhaps in another dtype."""
+    return move(input, d, target, input.device)  # type: ignore[attr-defined]
+
+
+expose("to_device", to_device, None, None)
+
+
+def convert(
+    input: Tensor, d: dtype | None, where: Any, copy: bool = False, format: memory_format | None = None
+) -> Tensor:
+    """What all casts and moves are: the tensor itself if nothing changes, otherwise a copy in the graph."""
+    d = input.dtype if d is None else d
+    if where is not None:
+        where = as_device(where)
+        here = input.device  # type: ignore[attr-defined]
+        if where.type != here.type or (where.index is not None and where.index != here.index and here.type == "cuda"):
+            moved = to_device(input, d, where)
+            return moved if format in (None, preserve_format) else clone_format(moved, format)
+    changed = input if d is input.dtype else basic.to_dtype(input, d)
+    if format is not None and format is not preserve_format:
+        if copy and changed is input or not changed.is_contiguous(memory_format=format):  # type: ignore[attr-defined]
+            return clone_format(changed, format)
+    elif copy and changed is input:
+        return basic.clone(input)
+    return changed
+
+
+@public("Tensor.to")
+def to(input: Tensor, *args: Any, **named: Any) -> Tensor:
+    """The tensor in another dtype, on another device or like another tensor; itself if it is so already.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([1, 2]).to(torch.float64)
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    if not named and len(args) == 1 and args[0].__class__ is dtype:
+        return input if args[0] is input.dtype else basic.to_dtype(input, args[0])
+    d, where, copy, format = to_arguments(args, named)
+    return convert(input, d, where, copy, format)
+
+
+def to_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dtype | None, Any, bool, Any]:
+    """(dtype, device, copy, memory_format) from the arguments of `to`, in any of its forms."""
+    rest = list(args)
+    d, where = named.pop("dtype", None), named.pop("device", None)
+    format = named.pop("memory_format", None)
+    other = named.pop("other", None)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    elif rest and (isinstance(rest[0], dtype) or rest[0] in _PYTHON_TYPES if isinstance(rest[0], (dtype, type)) else False):
+        d = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], (str, device, int)) and not isinstance(rest[0], bool)):
+        first = rest.pop(0)
+        where = where if first is None else first
+        if rest and (rest[0] is None or isinstance(rest[0], (dtype, type))):
+            d = rest.pop(0)
+    if other is not None:
+        d, where = other.dtype, other.device
+    flags = {"non_blocking": False, "copy": False}
+    for name, value in zip(flags, rest):
+        flags[name] = value
+    for name in flags:
+        flags[name] = named.pop(name, flags[name])
+    if len(rest) > 2 or named or any(not isinstance(v, bool) for v in flags.values()):
+        kinds = ", ".join(type(a).__name__ for a in args)
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got ({kinds}); expected (device, dtype, non_blocking, "
+            "copy), (dtype, non_blocking, copy) or (other, non_blocking, copy)"
+        )
+    if format is not None and not isinstance(format, memory_format):
+        raise TypeError(f"to(): argument 'memory_format' must be torch.memory_format, not {type(format).__name__}")
+    return None if d is None else dtype_argument(d), where, flags["copy"], format
+
+
+def _cast_method(name: str, d: dtype) -> None:
+    def cast(input: Tensor, memory_format: Any = None) -> Tensor:
+        if d is input.dtype and memory_format is None:
+            return input
+        return convert(input, d, None, False, memory_format)
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"The tensor as {d.name}; itself if it is so already."
+    public("Tensor." + name)(cast)
+
+
+for _name, _d in {
+    "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "int": int32, "long": int64,
+    "short": int16, "char": int8, "byte": uint8, "bool": bool_, "cfloat": complex64, "cdouble": complex128,
+}.items():  # fmt: skip
+    _cast_method(_name, _d)
+
+
+@public("Tensor.cpu")
+def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor in the computer's main memory; itself if it is there."""
+    return convert(input, None, CPU, False, memory_format)
+
+
+@public("Tensor.cuda")
+def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor on a GPU; itself if it is there."""
+    target = as_device("cuda" if device is None else device)
+    bits(target)
+    return convert(input, None, target, False, memory_format)
+
+
+def type_name(input: Tensor) -> str:
+    """PyTorch's old name of a tensor's type, such as torch.FloatTensor."""
+    return f"torch.{'cuda.' if input._k & CUDA else ''}{_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
+
+
+@public("Tensor.type", method="type")
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, or the tensor as another type (a dtype, a typed class or its name)."""
+    if dtype is None:
+        return type_name(input)
+    d, where = type_argument(dtype)
+    return convert(input, d, where)
+
+
+def type_argument(given: Any) -> tuple[dtype, device | None]:
+    """The dtype and device that a dtype, a typed class (FloatTensor) or its name stands for."""
+    if isinstance(given, dtype):
+        return given, None
+    if isinstance(given, type) and hasattr(given, "_placed"):
+        return given.dtype, given._placed  # type: ignore[attr-defined]
+    name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
+    kind, _, tail = name.rpartition(".")
+    for d, word in _NAMES.items():
+        if tail == word + "Tensor" and kind in ("torch", "torch.cuda"):
+            return BY_NAME[d], device("cuda") if kind.endswith("cuda") else CPU
+    raise ValueError(f"invalid type: '{name}'")
+
+
+@public("Tensor.type_as")
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype and on the device of another."""
+    return convert(input, other.dtype, other.device)  # type: ignore[attr-defined]
+
+
+@public()
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with its own memory, still in the graph.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([1.0, 2.0]); y = x.clone(); y[0] = 5; x
+    tensor([1., 2.])
+    """
+    if memory_format is None or memory_format is preserve_format:
+        return basic.clone(input)
+    return clone_format(input, memory_format)
+
+
+@public()
+def detach(input: Tensor) -> Tensor:
+    """The same memory without history."""
+    return detached(input)
+
+
+@public()
+def detach_(input: Tensor) -> Tensor:
+    """Forgets the tensor's history, in place."""
+    if input._view is not None and input._k & GRAD:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    input._edge = None
+    input._k &= ~GRAD
+    return input
+
+
+@public(method=False, out=True)
+def detach_copy(input: Tensor) -> Tensor:
+    """A copy without history."""
+    return basic.clone(detached(input))
+
+
+# -- writing into tensors ----------------------------------------------------------------------------------------
+
+
+def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
+    """Gives a written tensor the history of the op that made its new value."""
+    result = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
+    op.record(args, result)
+    if result._edge is not None:
+        rewrite_history(t, result._edge)
+
+
+@public("Tensor.copy_")
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Copies the elements of `src`, broadcast and cast, into this tensor."""
+    if not isinstance(src, Tensor):
+        return fill_(input, src)
+    if src is input:
+        return input
+    check_writable(input, (src,))
+    k = input._k | src._k
+    if k & GRAD and local.grad:
+        # the old value gets zeros: it is only linked where nothing else would make the result part of the graph
+        before = detached(input) if src._k & GRAD else alias(input)
+        _write(input, src, k)
+        bump(input)
+        _record_write(input, basic.copied, (before, src))
+        return input
+    _write(input, src, k)
+    bump(input)
+    return input
+
+
+def _write(t: Tensor, src: Tensor, k: int) -> None:
+    """The elements of `src` into the memory of `t`, between any dtypes and devices."""
+    target, source = t._array, src._array
+    if k & (CUDA | META):
+        _check_fits(target.shape, source.shape, (t, src))
+        if t._k & META:
+            return
+        if src._k & META:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        if (t._k ^ src._k) & CUDA:
+            source = _moved(source, src._k, src.dtype, t.device)  # type: ignore[attr-defined]
+        target[...] = source if src.dtype is t.dtype else cast_array(source, t.dtype)
+        return
+    if src.dtype is not t.dtype:
+        source = cast_array(source, t.dtype)
+    try:
+        np.copyto(target, source)
+    except ValueError:
+        _check_fits(target.shape, source.shape, (t, src))
+        raise
+
+
+def _check_fits(target: Any, source: Any, both: Any) -> None:
+    try:
+        full = np.broadcast_shapes(target, source)
+    except ValueError:
+        raise broadcast_error(both) from None
+    if full != tuple(target):
+        raise RuntimeError(f"output with shape {list(target)} doesn't match the broadcast shape {list(full)}")
+
+
+@primitive(tensors=2, grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)}, backward_name="FillBackward2", name="fill")
+def fill_op(backend: Any, x: Any, value: Any) -> Any:
+    made = backend.xp.empty_like(x)
+    made[...] = value
+    return made
+
+
+@primitive(grad={"x": lambda g: ops.zeros_like(g)}, backward_name="ZeroBackward0", name="zero")
+def zero_op(backend: Any, x: Any) -> Any:
+    return backend.xp.zeros_like(x)
+
+
+_LIMITS_NAMES = {
+    "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float64": "double",
+}  # fmt: skip
+
+
+def fill_value(value: Any, d: dtype) -> Any:
+    """A Python number as an element of dtype `d`; RuntimeError where it does not fit."""
+    category = scalar_dtype(value).category
+    if category <= d.category and category < FLOATING and d.category >= FLOATING:
+        value = complex(value) if d.category == COMPLEX else float(value)
+    if d.category == BOOL:
+        return np.array(bool(value))
+    problem = RuntimeError(f"value cannot be converted to type {_LIMITS_NAMES.get(d.name, d.name)} without overflow")
+    if category == COMPLEX and d.category != COMPLEX:
+        if value.imag != 0:
+            raise problem
+        value = value.real
+    if d.category < FLOATING:
+        try:
+            value = int(value)
+        except (OverflowError, ValueError):
+            raise problem from None
+        info = np.iinfo(d.numpy)
+        low = -int(info.max) if info.min == 0 else int(info.min)  # unsigned types wrap negative numbers
+        if not low <= value <= int(info.max):
+            raise problem
+        return np.array(value % (1 << 8 * d.itemsize) if info.min == 0 else value, d.numpy)
+    with np.errstate(all="ignore"):
+        made = np.asarray(value).astype(d.numpy)
+    if d.category == FLOATING and np.isinf(made) and not np.isinf(value):
+        raise problem
+    return made
+
+
+def _filled(t: Tensor, value: Any) -> Any:
+    """What `fill` writes: an element of the tensor's dtype, as an array."""
+    if not isinstance(value, Tensor):
+        if not isinstance(value, (int, float, complex, np.generic)):
+            raise TypeError(f"fill_(): argument 'value' must be Tensor or Number, not {type(value).__name__}")
+        return fill_value(value, t.dtype)
+    array = value._array
+    if array.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {array.ndim} dimensions.")
+    if value._k & CUDA and not t._k & CUDA:
+        array = backend_of(CUDA).asnumpy(array)
+    return array if value.dtype is t.dtype else cast_array(array, t.dtype)
+
+
+@public()
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Sets every element to a number or to the value of a 0-d tensor."""
+    check_writable(input)
+    made = _filled(input, value)
+    tracked = local.grad and (input._k & GRAD or isinstance(value, Tensor) and value._k & GRAD)
+    before = alias(input) if tracked else None
+    if not input._k & META:
+        input._array[...] = made
+    bump(input)
+    if tracked:
+        _record_write(input, fill_op, (before, value))
+    return input
+
+
+@public(method=False, out=True)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor of the same shape whose elements all are `value`."""
+    made = _filled(input, value)
+    if isinstance(value, Tensor):
+        return fill_op(input, value if value.dtype is input.dtype else basic.to_dtype(value, input.dtype))
+    return fill_op(input, made)
+
+
+@public()
+def zero_(input: Tensor) -> Tensor:
+    """Sets every element to zero."""
+    check_writable(input)
+    before = alias(input) if input._k & GRAD and local.grad else None
+    if not input._k & META:
+        input._array.fill(0)
+    bump(input)
+    if before is not None:
+        _record_write(input, zero_op, (before,))
+    return input
+
+
+@public("Tensor.fill_diagonal_")
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Sets the main diagonal of a matrix (or of a tensor whose extents are equal)."""
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    strides, offset = input.stride(), input.storage_offset()  # type: ignore[attr-defined]
+    fill_(ops.as_strided(input, (min(shape),), (sum(strides),), offset), fill_value)
+    height, width = shape[0], shape[-1]
+    if wrap and len(shape) == 2 and height > width + 1:  # the diagonal starts again every width + 1 rows
+        whole, rest = divmod(height - width - 1, width + 1)
+        step = strides[0] * (width + 1)
+        parts = [((whole, width), (step, sum(strides)), step), ((min(rest, width),), (sum(strides),), step * (whole + 1))]
+        for size, stride, start in parts:
+            if 0 not in size:
+                fill_(ops.as_strided(input, size, stride, offset + start), fill_value)
+    return input
+
+
+def _number_function(t: Tensor, name: str) -> None:
+    if t._k & GRAD:
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    if t._k & (CUDA | META):
+        raise TypeError(f"{name} is only implemented on CPU tensors")
+
+
+@public("Tensor.apply_")
+def apply_(input: Tensor, callable: Any) -> Tensor:
+    """Replaces every element by a Python function of it (slow: meant for trying things out)."""
+    _number_function(input, "apply_")
+    check_writable(input)
+    made = [callable(value) for value in input._array.ravel().tolist()]
+    input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    bump(input)
+    return input
+
+
+@public("Tensor.map_")
+def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
+    """Replaces every element by a Python function of it and of `other`'s (slow)."""
+    _number_function(input, "map_")
+    _number_function(other, "map_")
+    if other.dtype is not input.dtype:
+        raise TypeError(f"map_: expected argument 2 to be of type {type_name(input)}, got {type_name(other)}")
+    check_writable(input)
+    pairs = zip(input._array.ravel().tolist(), np.broadcast_to(other._array, input._array.shape).ravel().tolist())
+    made = [callable(a, b) for a, b in pairs]
+    input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    bump(input)
+    return input
+
+
+# -- to Python and NumPy -----------------------------------------------------------------------------------------
+
+
+def host_array(t: Tensor) -> Any:
+    """The elements as a NumPy array, copied from a GPU if need be."""
+    if t._k & META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    return backend_of(t._k).asnumpy(t._array)
+
+
+def python_array(t: Tensor) -> Any:
+    """The elements as an array of a type that Python has numbers for."""
+    array = host_array(t)
+    return array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.astype(np.float32)
+
+
+@public("Tensor.tolist")
+def tolist(input: Tensor) -> Any:
+    """The elements as nested lists of Python numbers.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return python_array(input).tolist()
+
+
+@public("Tensor.numpy")
+def numpy(input: Tensor, *, force: bool = False) -> Any:
+    """The tensor's memory as a NumPy array: writing to one changes the other. `force` detaches and copies if need be."""
+    if input._k & GRAD and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if input._k & (CUDA | META):
+        if not force:
+            kind = input.device  # type: ignore[attr-defined]
+            raise TypeError(
+                f"can't convert {kind} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return host_array(input)
+    array = input._array
+    if array.dtype.isbuiltin != 1:
+            raise TypeError(f"Got unsupported ScalarType {_NAMES.get(input.dtype.name, input.dtype.name)}")
+    return array.view()
+
+
+# -- what dtype -------------------------------------------------------------------------------------------------
+
+
+def _operand_dtype(value: Any) -> tuple[dtype | None, dtype | None, dtype | None]:
+    """A place among (dimensioned tensor, 0-d tensor, number)."""
+    if isinstance(value, Tensor):
+        return (value.dtype, None, None) if value._array.ndim else (None, value.dtype, None)
+    return None, None, scalar_dtype(value)
+
+
+@public(method=False)
+def result_type(tensor: Any, other: Any) -> dtype:
+    """The dtype that arithmetic between two tensors or numbers gives.
+
+    >>> import flambeau as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+    torch.float32
+    """
+    merged = [
+        a if b is None else b if a is None else promote_types(a, b)
+        for a, b in zip(_operand_dtype(tensor), _operand_dtype(other))
+    ]
+    return combine(*merged)
+
+
+@public()
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floating-point numbers."""
+    return input.dtype.is_floating_point
+
+
+@public()
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
+    return input.dtype.is_complex
+
+
+@public()
+def is_signed(input: Tensor) -> bool:
+    """Whether the elements may be negative."""
+    return input.dtype.is_signed
+
+
+@public()
+def is_nonzero(input: Tensor) -> bool:
+    """The truth of a tensor of one element."""
+    return input.__bool__()  # type: ignore[attr-defined]
+
+
+@public()
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape."""
+    return input._array.shape == other._array.shape
+
+
+@public()
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return bool(input._k & INFERENCE)
+
+
+@public()
+def get_device(input: Tensor) -> int:
+    """The number of the GPU that the tensor is on; -1 on the CPU."""
+    if input._k & CUDA:
+        return int(input._array.device.id)
+    if input._k & META:
+        raise NotImplementedError("get_device is not implemented for meta tensors")
+    return -1
+
+
+@public(method=False)
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return int(input._array.size)

@@ -1,0 +1,158 @@
+"""What all functions that make tensors share: their options, and memory that fails with PyTorch's errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .._backend.placement import bits
+from .._backend.placement import as_device, bits, cuda_problem
+from .._core.devices import _local
+from .._core.dtypes import FLOATING, bool_, complex128, dtype, float64, int64
+from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
+from .._core.sizes import size_argument
+from .._core.state import CUDA, GRAD, INFERENCE, META, local
+from .._dispatch import backend_of
+from .._tensor import Tensor, wrap
+from .pointwise_op import _NAMES, number_array
+from .striding import strided as strided_array
+
+_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
+
+
+def as_dtype(d: Any, name: str) -> dtype | None:
+    """The `dtype=` argument: a dtype, one of Python's number types, or None."""
+    if d is None or d.__class__ is dtype:
+        return d
+    found = _PYTHON_TYPES.get(d) if isinstance(d, type) else None
+    if found is None:
+        raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(d).__name__}")
+    return found
+
+
+def device_bits(device: Any) -> tuple[int, int | None]:
+    """The bits of tensors on a device and its number; raises if this machine or build has no such device."""
+    if device is None and _local.device is None:
+        return 0, None
+    device = as_device(device)
+    return bits(device), device.index
+
+
+def check_layout(layout: Any, pin_memory: Any) -> None:
+    """Only dense tensors are made here, and pinned memory exists only beside a GPU."""
+    if layout is not None and layout is not strided:
+        raise RuntimeError(f"this function makes dense tensors only, not layout={layout}")
+    if pin_memory and cuda_problem() is not None:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
+            "this system."
+        )
+
+
+def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | None = None) -> tuple[int, ...]:
+    """The size of a new tensor, given as numbers, as one sequence, or by the name `size`."""
+    if not args:
+        if named and "size" in named:
+            args = (named.pop("size"),)
+        else:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    first = args[0]
+    if len(args) == 1 and (first.__class__ is str or not (isinstance(first, Iterable) or hasattr(first, "__index__"))):
+        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(first).__name__}")
+    if len(args) == 1 and isinstance(first, Tensor) and not first._array.ndim:
+        first = first._array.item()
+        args = (first,)
+    shape = size_argument(args)
+    if any(n.__class__ is bool for n in args):
+        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not bool")
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"{name}: Dimension size must be non-negative. Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return shape
+
+
+def memory(shape: tuple[int, ...], d: dtype, k: int = 0, index: int | None = None, zeros: bool = False) -> Any:
+    """Fresh memory on a device; RuntimeError if there is not enough."""
+    if k & META:
+        from .._backend.meta import empty_meta  # meta tensors are rare
+
+        return empty_meta(shape, d)
+    backend = backend_of(k)
+    try:
+        if k & CUDA and index is not None:
+            with backend.xp.cuda.Device(index):
+                return (backend.xp.zeros if zeros else backend.xp.empty)(shape, d.numpy)
+        return (backend.xp.zeros if zeros else backend.xp.empty)(shape, d.numpy)
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise memory_error(shape, d) from error
+
+
+def memory_error(shape: tuple[int, ...], d: dtype) -> RuntimeError:
+    count = math.prod(shape) * d.itemsize
+    if count >= 1 << 63:
+        return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if len(shape) > 64:
+        return RuntimeError(f"tensors of more than 64 dimensions are not supported, got {len(shape)}")
+    return RuntimeError(
+        f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {count} bytes. Error code 12 (not enough memory)"
+    )
+
+
+def strided_memory(shape: tuple[int, ...], strides: tuple[int, ...], d: dtype, k: int, index: Any, zeros: bool = False) -> Any:
+    """Fresh memory that is addressed with the given strides (in elements)."""
+    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    flat = memory((reach,), d, k, index, zeros)
+    return strided_array(flat, shape, tuple(s * d.itemsize for s in strides)) if reach else flat.reshape(shape)
+
+
+def formatted_memory(shape: tuple[int, ...], d: dtype, k: int, index: Any, form: Any, zeros: bool = False) -> Any:
+    """Fresh memory in a memory format."""
+    if form is None or form not in (channels_last, channels_last_3d):
+        if form is not None:
+            check_format(form)
+        return memory(shape, d, k, index, zeros)
+    order = channel_order(form, len(shape))
+    return strided_memory(shape, strides_in_order(shape, order), d, k, index, zeros)
+
+
+def finished(array: Any, d: dtype, k: int, requires_grad: bool = False) -> Tensor:
+    """The new tensor; a leaf that records if asked to."""
+    if local.inference:
+        k |= INFERENCE
+    t = wrap(array, d, k)
+    if requires_grad:
+        if d.category < FLOATING:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        t._k |= GRAD
+    return t
+
+
+def number_of(value: Any, name: str, argument: str) -> Any:
+    """A Python number; 0-d tensors count as one."""
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise TypeError(f"{name}() received an invalid combination of arguments: '{argument}' must be a number")
+        return value._array.item() if value.dtype.name != "bfloat16" else float(value._array)
+    if isinstance(value, (int, float, complex, np.generic)):
+        return value
+    raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
+
+
+def fill(array: Any, value: Any, d: dtype) -> None:
+    """Writes one number everywhere, rounded or checked as PyTorch does it."""
+    if isinstance(value, complex) and d.category < 3:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {_NAMES.get(d.name, d.name)} without overflow")
+        value = value.real
+    if isinstance(value, float) and d.category == 1:
+        if not math.isfinite(value):
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        value = int(value)
+    if isinstance(value, int) and d.category == 1 and value < 0 and not d.is_signed and -value < 1 << 8 * d.itemsize:
+        value += 1 << 8 * d.itemsize  # PyTorch lets negative numbers wrap
+    with np.errstate(over="ignore"):
+        array[...] = number_array(value, d)
+

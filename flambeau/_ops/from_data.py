@@ -1,0 +1,374 @@
+"""Tensors from data: lists, numbers, NumPy arrays, buffers, other tensors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import COMPLEX, FLOATING, INTEGER, default, dtype, from_numpy_dtype
+from .._core.state import CUDA, META
+from .._dispatch import backend_of
+from .._tensor import Tensor, wrap
+from .factory import as_dtype, check_layout, device_bits, finished
+from .pointwise_op import cast_array
+from .registry import ops, public
+
+
+@public(method=False)
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor over the memory of a NumPy array: writing to one changes the other.
+
+    >>> import flambeau as torch, numpy
+    >>> torch.from_numpy(numpy.array([1, 2]))
+    tensor([1, 2])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return wrap(_checked(ndarray), from_numpy_dtype(ndarray.dtype))
+
+
+def _checked(array: Any) -> Any:
+    """A NumPy array whose memory a tensor can have."""
+    size = array.itemsize
+    for s in array.strides:
+        if s < 0:
+            raise ValueError(
+                "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                "currently supported. Copy the array first (array.copy())."
+            )
+        if s % size:
+            raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+    if not array.dtype.isnative:
+        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not supported.")
+    return array
+
+
+def first_leaf(data: Any) -> Any:
+    """The first number (or whatever stands there) of nested sequences."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
+def _without_tensors(data: Any) -> Any:
+    """Nested sequences with their tensors of one element made numbers, and the dtypes of those tensors."""
+    if isinstance(data, Tensor):
+        if data._array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return data._array.reshape(())[()]
+    if isinstance(data, (list, tuple)):
+        return [_without_tensors(d) for d in data]
+    return data
+
+
+def _has_tensor(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_tensor, data))
+    return isinstance(data, Tensor)
+
+
+def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
+    """A fresh NumPy array of Python data and the dtype PyTorch infers for it."""
+    kind = data.__class__
+    if kind is float:
+        d = d or default.float
+    elif kind is str or kind is bytes:
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    elif isinstance(data, np.ndarray):
+        found = from_numpy_dtype(_checked(data).dtype)
+        return (data.copy("C") if d is None or d is found else cast_array(data, d)), d or found
+    elif isinstance(data, (bytearray, memoryview)):
+        data = list(data)
+    elif kind not in (list, tuple, int, bool, complex):
+        return _unusual(data, d)
+    leaf = first_leaf(data)
+    if isinstance(leaf, Tensor) or (kind is list and len(data) < 64 and _has_tensor(data)):
+        data = _without_tensors(data)
+    if isinstance(leaf, np.ndarray):
+        warnings.warn(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
+            "single numpy.ndarray with numpy.array() before converting to a tensor.",
+            stacklevel=5,
+        )
+    return _converted(data, d, leaf)
+
+
+def _converted(data: Any, d: dtype | None, leaf: Any) -> tuple[Any, dtype]:
+    try:
+        if d is not None:
+            return _as_given(data, d), d
+        array = np.array(data)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise _bad_data(data, d, error) from None
+    code = array.dtype.kind
+    if code == "f" and array.dtype.itemsize == 8:
+        if array.size and isinstance(leaf, (np.generic, np.ndarray)):
+            return array, from_numpy_dtype(array.dtype)
+        return array.astype(default.float.numpy, copy=False), default.float
+    if code == "c" and not isinstance(leaf, np.generic):
+        return array.astype(default.complex.numpy, copy=False), default.complex
+    if code == "O" and _has_tensor(data):
+        return _converted(_without_tensors(data), d, None)
+    if code in "OUSMmu" and not (code == "u" and isinstance(leaf, (np.generic, np.ndarray))):
+        raise _bad_data(data, d, None)
+    return array, from_numpy_dtype(array.dtype)
+
+
+def _as_given(data: Any, d: dtype) -> Any:
+    if d.category == INTEGER:
+        try:
+            return np.array(data, d.numpy)
+        except OverflowError:  # PyTorch lets negative numbers wrap in unsigned dtypes
+            wide = np.array(data)
+            if wide.dtype.kind == "i" and not d.is_signed and wide.min() >= -(1 << 8 * d.itemsize) and wide.max() < 1 << 8 * d.itemsize:
+                return wide.astype(d.numpy)
+            raise
+    with np.errstate(over="ignore"):
+        if d.category == FLOATING and d.itemsize <= 2:
+            return np.array(data, np.float64).astype(d.numpy)
+        return np.array(data, d.numpy)
+
+
+def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
+    """PyTorch's complaint about data that no tensor can hold."""
+    problem = _shape_problem(data)
+    if problem is not None:
+        return problem
+    leaf = first_leaf(data)
+    if isinstance(leaf, int) and not isinstance(data, (list, tuple)) or isinstance(error, OverflowError) or _has_big_int(data):
+        if d is None:
+            return ValueError("Overflow when unpacking long long")
+        return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+    if isinstance(error, TypeError):
+        return TypeError(str(error))
+    if isinstance(error, ValueError) and d is not None:
+        return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+    for value in _leaves(data):
+        if isinstance(value, str):
+            return ValueError("too many dimensions 'str'")
+        if not isinstance(value, (int, float, complex, np.generic, Tensor)):
+            return RuntimeError(f"Could not infer dtype of {type(value).__name__}")
+    return RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+
+
+def _leaves(data: Any) -> list[Any]:
+    if isinstance(data, (list, tuple)):
+        return [leaf for part in data for leaf in _leaves(part)]
+    return [data]
+
+
+def _has_big_int(data: Any) -> bool:
+    return any(isinstance(v, int) and not -(1 << 63) <= v < 1 << 63 for v in _leaves(data))
+
+
+def _shape_problem(data: Any, depth: int = 1) -> Exception | None:
+    """What is wrong with nested sequences of unequal lengths."""
+    if not isinstance(data, (list, tuple)):
+        return None
+    nested = [isinstance(part, (list, tuple)) for part in data]
+    if not any(nested):
+        return None
+    if not nested[0]:
+        return TypeError(f"'{type(data[nested.index(True)]).__name__}' object cannot be interpreted as an integer")
+    if not all(nested):
+        return TypeError("not a sequence")
+    for part in data:
+        if len(part) != len(data[0]):
+            return ValueError(f"expected sequence of length {len(data[0])} at dim {depth} (got {len(part)})")
+    for part in data:
+        problem = _shape_problem(part, depth + 1)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _unusual(data: Any, d: dtype | None) -> tuple[Any, dtype]:
+    """Data that is neither a number nor a list: arrays of other libraries, sequences, NumPy scalars."""
+    if isinstance(data, np.generic):
+        found = from_numpy_dtype(data.dtype)
+        array = np.array(data)
+        return (array if d is None or d is found else cast_array(array, d)), d or found
+    if isinstance(data, (int, float, complex)):
+        return array_from(next(p(data) for p in (int, float, complex) if isinstance(data, p)), d)
+    if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
+        return array_from(np.asarray(data), d)
+    if isinstance(data, (dict, set, frozenset)) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    return array_from(list(data), d)
+
+
+def _on_device(array: Any, k: int, index: int | None) -> Any:
+    if k & CUDA:
+        backend = backend_of(k)
+        if index is None:
+            return backend.from_numpy(array)
+        with backend.xp.cuda.Device(index):
+            return backend.from_numpy(array)
+    return array
+
+
+@public(method=False)
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: Any = False
+) -> Tensor:
+    """A new tensor with a copy of the data: numbers, nested lists, arrays.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([[1, 2], [3, 4]], dtype=torch.float32)
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    d = as_dtype(dtype, "tensor") if dtype is not None else None
+    if pin_memory:
+        check_layout(None, pin_memory)
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            stacklevel=3,
+        )
+        return _copied(data, d, device, requires_grad)
+    k, index = device_bits(device)
+    array, found = array_from(data, d)
+    if k:
+        if k & META:
+            from .._backend.meta import empty_meta  # meta tensors are rare
+
+            array = empty_meta(array.shape, found)
+        else:
+            array = _on_device(array, k, index)
+    return finished(array, found, k, requires_grad)
+
+
+def _copied(source: Tensor, d: dtype | None, device: Any, requires_grad: bool) -> Tensor:
+    made = ops.clone(ops.detach(source))
+    if device is not None:
+        made = ops.to(made, device)
+    if d is not None and made.dtype is not d:
+        made = ops.to_dtype(made, d)
+    return finished(made._array, made.dtype, made._k & (CUDA | META), requires_grad)
+
+
+@public("Tensor.new_tensor")
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: Any = False,
+) -> Tensor:  # fmt: skip
+    """A new tensor of the data, in the dtype and on the device of `input`."""
+    check_layout(layout, pin_memory)
+    made_device = device if device is not None else input.device  # type: ignore[attr-defined]
+    if isinstance(data, Tensor):
+        return _copied(data, as_dtype(dtype, "new_tensor") or input.dtype, made_device, requires_grad)
+    return tensor(data, dtype=dtype or input.dtype, device=made_device, requires_grad=requires_grad)
+
+
+@public(method=False)
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of the data, without a copy where the data is a tensor or array of the right kind.
+
+    >>> import flambeau as torch
+    >>> torch.as_tensor([1, 2])
+    tensor([1, 2])
+    """
+    d = as_dtype(dtype, "as_tensor")
+    if isinstance(data, Tensor):
+        if device is not None:
+            data = ops.to(data, device)
+        return data if d is None or data.dtype is d else ops.to_dtype(data, d)
+    if isinstance(data, np.ndarray) and (device is None or str(device) == "cpu"):
+        made = from_numpy(data)
+        return made if d is None or made.dtype is d else ops.to_dtype(made, d)
+    return tensor(data, dtype=d, device=device)
+
+
+@public(method=False)
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of an object: sharing memory where it can (`copy=None` or False), or always a copy (`copy=True`).
+
+    >>> import flambeau as torch
+    >>> torch.asarray([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    d = as_dtype(dtype, "asarray")
+    if isinstance(obj, Tensor):
+        made = obj
+    elif isinstance(obj, np.ndarray):
+        made = from_numpy(obj)
+    elif hasattr(obj, "__dlpack__"):
+        made = ops.from_dlpack(obj)
+    elif isinstance(obj, np.generic):
+        made = from_numpy(np.array(obj))
+    elif not isinstance(obj, (list, tuple)) and _is_buffer(obj):
+        made = frombuffer(obj, dtype=d or default.float)
+    else:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        return tensor(obj, dtype=d, device=device, requires_grad=requires_grad)
+    wanted = d or made.dtype
+    moved = device is not None and str(made.device) != str(device)  # type: ignore[attr-defined]
+    if copy is False and wanted is not made.dtype:
+        raise ValueError(f"can't alias tensor with dtype '{made.dtype}' into dtype '{wanted}'.")
+    if copy is False and moved:
+        raise ValueError(f"can't alias tensor from device '{made.device}' to '{device}'.")  # type: ignore[attr-defined]
+    if moved:
+        made = ops.to(made, device)
+    if wanted is not made.dtype:
+        made = ops.to_dtype(made, wanted)
+    elif copy and not moved:
+        made = ops.clone(made)
+    if requires_grad:
+        return ops.requires_grad_(ops.detach(made))
+    return ops.detach(made) if made is obj and made._edge is None and not requires_grad and made._k & 1 else made
+
+
+def _is_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
+
+
+@public(method=False)
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A 1-d tensor over the memory of a Python buffer.
+
+    >>> import flambeau as torch
+    >>> torch.frombuffer(bytearray(4), dtype=torch.int16)
+    tensor([0, 0], dtype=torch.int16)
+    """
+    d = as_dtype(dtype, "frombuffer")
+    assert d is not None
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length, size = view.nbytes, d.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+    if count < 0:
+        if (length - offset) % size:
+            raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})")
+        count = (length - offset) // size
+    if count * size > length - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than actual "
+            f"buffer length ({length} bytes)"
+        )
+    if view.readonly:
+        warnings.warn(
+            "The given buffer is not writable, and flambeau does not support non-writable tensors: writing to this tensor "
+            "raises. Copy the buffer first if it is to be changed.",
+            stacklevel=3,
+        )
+    array = np.frombuffer(buffer, np.uint8, count * size, offset).view(d.numpy)
+    return finished(array, d, 0, requires_grad)
+
+
+__all__ = ["COMPLEX", "array_from", "as_tensor", "asarray", "frombuffer", "from_numpy", "tensor"]

@@ -1,0 +1,119 @@
+"""Activations with weights, chance or two halves: prelu, rrelu, glu."""
+
+from __future__ import annotations
+
+
+from .._core.dtypes import COMPLEX
+from .._core.sizes import wrap_dim
+from .._tensor import Tensor
+from .activation import leaky_relu_op
+from .declare import pointwise
+from .inplace import assign, check_writable, pointwise_in_place
+from .pointwise_op import not_implemented, real_floating_only
+from .registry import ops, public
+
+prelu_op = pointwise(
+    "prelu_kernel", lambda m, x, weight: m.where(x > 0.0, x, x * weight), real_floating_only, public=False,
+    grad={
+        "x": lambda m, g, x, weight: m.where(x > 0.0, g, g * weight),
+        "weight": lambda m, g, x: m.where(x > 0.0, m.zeros_like(g), g * x),
+    },
+)  # fmt: skip
+
+
+@public("prelu", "nn.functional.prelu")
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x above zero, weight * x below; one weight, or one for each channel (dimension 1).
+
+    >>> import flambeau as torch
+    >>> torch.prelu(torch.tensor([[-1.0, -1.0]]), torch.tensor([0.1, 0.2]))
+    tensor([[-0.1000, -0.2000]])
+    """
+    for name, t in (("input", input), ("weight", weight)):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"prelu(): argument '{name}' must be Tensor, not {type(t).__name__}")
+    if weight.dtype is not input.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}")
+    count, ndim = weight._array.size, input._array.ndim
+    if weight._array.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight._array.ndim}"
+        )
+    if count != 1:
+        if not ndim:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input._array.shape[1] if ndim > 1 else 1
+        if channels != count:
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
+                f"channel size = {channels}."
+            )
+    if weight._array.ndim:
+        weight = ops.reshape(weight, (1, count) + (1,) * (ndim - 2) if ndim > 1 else (count,) if ndim else ())
+    return prelu_op.call(input, weight)
+
+
+def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
+    """Random slopes where the input is not positive, 1 elsewhere."""
+    noise = ops.empty_like(input)
+    ops.uniform_(noise, lower, upper)
+    return ops.where(input > 0, ops.ones_like(noise), noise)
+
+
+def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"rrelu(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+    if training:
+        real_floating_only("rrelu_with_noise", input.dtype)
+        return input * _rrelu_noise(input, lower, upper)
+    return leaky_relu_op.call(input, (lower + upper) / 2)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """rrelu in place."""
+    if training:
+        check_writable(input)
+        return assign(input, _rrelu(ops.clone(input), lower, upper, True), "rrelu_")
+    return pointwise_in_place(leaky_relu_op, input, (lower + upper) / 2)
+
+
+@public("rrelu", "nn.functional.rrelu", method=False)
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """leaky_relu whose slope is drawn anew for each element while training, and fixed otherwise."""
+    return rrelu_(input, lower, upper, training) if inplace else _rrelu(input, lower, upper, training)
+
+
+public("rrelu_", "nn.functional.rrelu_", method=False)(rrelu_)
+
+glu_op = pointwise(
+    "glu_halves", lambda m, a, b: a * m.sigmoid(b), real_floating_only, public=False, backward_name="GluBackward0",
+    grad={
+        "a": lambda m, g, b: g * m.sigmoid(b),
+        "b": lambda m, g, a, b: g * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
+    },
+)  # fmt: skip
+
+
+@public("nn.functional.glu", method=False, out=True)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim` times the sigmoid of the second.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.glu(torch.tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
+    if not input._array.ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dim(dim, input._array.ndim)
+    n = input._array.shape[dim]
+    if n % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
+    if input.dtype.category == COMPLEX:
+        raise not_implemented("glu_cpu", input.dtype)
+    return glu_op.call(ops.narrow(input, dim, 0, n // 2), ops.narrow(input, dim, n // 2, n // 2))
+
+

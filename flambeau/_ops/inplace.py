@@ -1,0 +1,389 @@
+"""Writing into tensors: in-place forms and `out=`, with PyTorch's checks, version counts and rewritten history."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._autograd.node import Node
+from .._core.dtypes import can_cast
+from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, local, modes
+from .._tensor import Tensor, alias, bump, storage_of, wrap
+from . import registry
+from .pointwise_op import Pointwise, broadcast_error, cast_array, for_number, operand_arrays, slow
+from .registry import ops
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+
+def overlaps_itself(array: Any) -> bool:
+    """Whether two elements of an array share memory."""
+    shape, strides = array.shape, array.strides
+    if array.size < 2:
+        return False
+    extent = array.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(strides, shape) if n > 1):
+        if stride < extent:
+            return True
+        extent = stride * (n - 1) + extent
+    return False
+
+
+def check_writable(t: Tensor, others: Any = ()) -> None:
+    """Raises unless an in-place operation may write to `t` (PyTorch's rules for leaves, views and overlap)."""
+    if t._k & GRAD and local.grad:
+        if t._edge is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        if t._view is not None and _is_leaf_view(t):
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if t._view is not None and t._view[3] is not None:
+            raise RuntimeError(
+                "Output 0 of a function that returns multiple views is being modified inplace. This view is the output "
+                "of a function that returns multiple views. Such functions do not allow the output views to be "
+                "modified inplace. You should replace the inplace operation by an out-of-place one."
+            )
+    if t._k & INFERENCE and local.grad and not local.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+    array = t._array
+    if 0 in array.strides and overlaps_itself(array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if not isinstance(array, np.ndarray) or array.flags.writeable:
+        storage = t._storage
+        if storage is not None:
+            for other in others:
+                if isinstance(other, Tensor) and other is not t and other._storage is storage:
+                    _check_partial_overlap(array, other._array)
+    elif not t._k & META:
+        t._array = array = _writable(array)
+
+
+def _writable(array: Any) -> Any:
+    """Read-only NumPy memory that a user handed in cannot be written."""
+    raise RuntimeError("the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first")
+
+
+def _check_partial_overlap(written: Any, read: Any) -> None:
+    same = (
+        written.shape == read.shape and written.strides == read.strides
+        and written.__array_interface__["data"][0] == read.__array_interface__["data"][0]
+    )  # fmt: skip
+    if not same and np.shares_memory(written, read, max_work=10000) if _bounded(written, read) else False:
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
+
+
+def _bounded(a: Any, b: Any) -> bool:
+    return bool(np.may_share_memory(a, b)) and a.flags.forc == b.flags.forc and a.size > 0 and b.size > 0
+
+
+def _is_leaf_view(t: Tensor) -> bool:
+    while t._view is not None:
+        t = t._view[0]
+    return t._edge is None and bool(t._k & GRAD)
+
+
+# -- history -----------------------------------------------------------------------------------------------------
+
+
+def rewrite_history(t: Tensor, edge: Any) -> None:
+    """After a write: the tensor's value now comes from `edge`. A view passes this on to its base and other views."""
+    if t._view is None:
+        t._edge = edge
+        t._k |= GRAD
+    else:
+        base = t
+        chain = []
+        while base._view is not None:
+            chain.append(base._view[1:])
+            base = base._view[0]
+        chain.reverse()
+        node = edge[0]
+        first = (base._edge or (base, 0)) if base._k & GRAD else None
+        whole = Node(CopySlices(node, chain), (first, *node.edges[1:]))
+        geometry = (base._array.shape, base._array.strides, base.dtype, base._k)
+        whole.saved = (node, chain, geometry)
+        base._edge = (whole, 0)
+        base._k |= GRAD
+        _renew(t)
+    storage = t._storage
+    if storage is not None and storage.views:
+        for reference in list(storage.views):
+            view = reference()
+            if view is not None and view is not t:
+                _renew(view)
+
+
+def _renew(view: Tensor) -> None:
+    """Gives a view the history that its base has now."""
+    parent, op, static, number = view._view
+    if not parent._k & GRAD:
+        return
+    out = wrap(view._array, view.dtype, view._k & ~GRAD)
+    if number is None:
+        op.record((parent, *static), out)
+    else:
+        outs = op.compute((parent, *static), 0)
+        op.record((parent, *static), outs)
+        out = outs[number]
+    view._edge, view._k = out._edge, view._k | GRAD
+
+
+def replay(chain: Any, t: Tensor) -> Tensor:
+    """Takes the same views of another tensor."""
+    for op, static, number in chain:
+        t = op(t, *static)
+        if number is not None:
+            t = t[number]  # type: ignore[index]
+    return t
+
+
+class CopySlices:
+    """Derivative of a write into a part of a tensor: the part's gradient goes through the written operation."""
+
+    backward_name = "CopySlices"
+    name = "copy_slices"
+
+    def __init__(self, node: Node, chain: Any):
+        pass
+
+    def backward(self, node: Node, g: Tensor, create_graph: bool) -> list[Any]:
+        inner, chain, (shape, strides, d, k) = node.saved
+        whole = ops.clone_strided(g, shape, strides)
+        part = replay(chain, whole)
+        results = inner.op.backward(inner, ops.clone(part), create_graph)
+        first = results[0]
+        if first is None:
+            ops.zero_(part)
+        else:
+            ops.copy_(part, first)
+        return [whole, *results[1:]]
+
+
+# -- in-place forms ----------------------------------------------------------------------------------------------
+
+
+def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
+    """t = op(t, *args), written into t's memory."""
+    others = (t, *args)
+    if op.wide_number is not None:
+        op = for_number(op, others)
+    k = modes.on
+    for a in others:
+        if isinstance(a, Tensor):
+            k |= a._k
+    if k & (OVERRIDE | FUNCTION_MODE):
+        taken = registry.overridden(getattr(ops, op.name + "_", op.call), others, {})
+        if taken is not NotImplemented:
+            return taken
+    if k & (BATCHED | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | 0xFF)):
+        return assign(t, op(*others), op.name)
+    check_writable(t, args)
+    common = op.common(others)
+    if k & META:
+        result = op.compute(others, k)
+        _check_result(op.name, t, result.dtype, result._array.shape)
+        bump(t)
+        return t
+    from .._dispatch import _check_devices, backend_of
+
+    if k & CUDA:
+        _check_devices(op, others)
+    backend = backend_of(k)
+    call, results, compute = op.variant(backend, common)
+    if not can_cast(results[0], t.dtype):
+        raise RuntimeError(f"result type {_type(results[0])} can't be cast to the desired output type {_type(t.dtype)}")
+    tracked = bool(k & GRAD and local.grad)
+    before = alias(t) if tracked else t
+    if tracked and op.differentiable:
+        mask = sum(1 << i for i, a in enumerate(others[: op.arity]) if isinstance(a, Tensor) and a._k & GRAD)
+        if op._save_plan(mask)[0]:
+            before = _copy_with_history(t)  # a derivative needs the value that is about to go
+    arrays = operand_arrays(backend, op, others, compute)
+    shape = t._array.shape
+    if any(_widens(a.shape, shape) for a in arrays[1:]):
+        shapes = [a.shape for a in arrays]
+        try:
+            full = np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise broadcast_error(others) from None
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}"
+        )
+    if results[0] is t.dtype and t.dtype is compute:
+        if backend.name == "cpu" and t._array.size >= 1 << 17:
+            backend.parallel(call, arrays, t._array)
+        else:
+            call(*arrays, out=t._array)
+    else:
+        t._array[...] = cast_array(backend.xp.asarray(call(*arrays)), t.dtype)
+    bump(t)
+    if tracked:
+        result = alias(t)
+        result._edge = None
+        result._k &= ~GRAD
+        result._view = None
+        op.record((before, *args), result)
+        if result._edge is not None:
+            rewrite_history(t, result._edge)
+    return t
+
+
+def _widens(shape: Any, target: Any) -> bool:
+    if len(shape) > len(target):
+        return True
+    return any(n != m and n != 1 for n, m in zip(reversed(shape), reversed(target)))
+
+
+def _type(d: Any) -> str:
+    from .pointwise_op import _NAMES
+
+    return _NAMES.get(d.name, d.name)
+
+
+def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
+    if not can_cast(d, t.dtype):
+        raise RuntimeError(f"result type {_type(d)} can't be cast to the desired output type {_type(t.dtype)}")
+    if tuple(shape) != tuple(t._array.shape):
+        raise RuntimeError(
+            f"output with shape {list(t._array.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
+
+
+def _copy_with_history(t: Tensor) -> Tensor:
+    copy = wrap(t._array.copy(), t.dtype, t._k)
+    copy._edge = t._edge or ((t, 0) if t._k & GRAD else None)
+    return copy
+
+
+def keep_original(before: Tensor, result: Any) -> None:
+    """If the history of `result` saved `before`, whose memory is about to be written, it gets a copy instead."""
+    edge = result._edge
+    if edge is not None and edge[0].saved:
+        saved = edge[0].saved
+        for i, s in enumerate(saved):
+            if s is before:
+                saved[i] = _copy_with_history(before)
+                versions = list(edge[0].versions)
+                versions[i] = 0
+                edge[0].versions = versions
+
+
+def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
+    """Writes the result of an operation on `t` back into it and takes over the result's history."""
+    if t._k & BATCHED:
+        return ops.copy_(t, result)
+    if check:
+        _check_result(name, t, result.dtype, result._array.shape)
+    if not t._k & META:
+        array = result._array
+        if result.dtype is not t.dtype:
+            array = cast_array(array, t.dtype)
+        t._array[...] = array
+        if modes.on & CAPTURE and local.captures:
+            local.captures[-1].add_write(t, result)
+    bump(t)
+    edge = result._edge
+    if edge is not None and local.grad:
+        if result.dtype is not t.dtype:
+            edge = ops.to_dtype(result, t.dtype)._edge
+        rewrite_history(t, edge)
+    return t
+
+
+def in_place_form(name: str, function: Any) -> Any:
+    """The form with an underscore of any function whose result has its first argument's shape."""
+
+    @functools.wraps(function)
+    def call(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(input).__name__}")
+        if modes.overrides:
+            taken = registry.overridden(call, (input, *args), named)
+            if taken is not NotImplemented:
+                return taken
+        check_writable(input, args)
+        before = alias(input) if local.grad else input
+        result = function(before, *args, **named)
+        keep_original(before, result)
+        return assign(input, result, name)
+
+    call.__name__ = call.__qualname__ = name + "_"
+    return call
+
+
+def pointwise_in_place_form(op: Pointwise) -> Any:
+    def call(input: Tensor, *args: Any) -> Tensor:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{op.name}_(): argument 'input' must be Tensor, not {type(input).__name__}")
+        return pointwise_in_place(op, input, *args)
+
+    call.__name__ = call.__qualname__ = op.name + "_"
+    return call
+
+
+# -- out= --------------------------------------------------------------------------------------------------------
+
+
+def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
+    """Runs a function and writes its result(s) into the given tensor(s), resizing them if need be."""
+    if local.grad:
+        for a in [*args, *named.values(), *(target if isinstance(target, (tuple, list)) else (target,))]:
+            if isinstance(a, Tensor) and a._k & GRAD:
+                raise RuntimeError(
+                    f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, "
+                    "but one of the arguments requires grad."
+                )
+    result = function(*args, **named)
+    if isinstance(result, (tuple, list)):
+        if not isinstance(target, (tuple, list)) or len(target) != len(result):
+            raise TypeError(f"{function.__name__}(): argument 'out' must be a tuple of {len(result)} Tensors")
+        for t, r in zip(target, result):
+            write_out(t, r, function.__name__)
+        return type(result)(target) if type(result) in (tuple, list) else type(result)(*target)
+    return write_out(target, result, function.__name__)
+
+
+def write_out(t: Any, result: Tensor, name: str) -> Tensor:
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    if not can_cast(result.dtype, t.dtype):
+        raise RuntimeError(f"result type {_type(result.dtype)} can't be cast to the desired output type {_type(t.dtype)}")
+    if (t._k ^ result._k) & (CUDA | META):
+        raise RuntimeError(f"{name}(): Expected out tensor to have device {result.device}, but got {t.device} instead")  # type: ignore[attr-defined]
+    resize_out(t, result._array.shape)
+    check_writable(t)
+    if not t._k & META:
+        t._array[...] = result._array if result.dtype is t.dtype else cast_array(result._array, t.dtype)
+    bump(t)
+    return t
+
+
+def resize_out(t: Tensor, shape: Any) -> None:
+    if tuple(t._array.shape) == tuple(shape):
+        return
+    if t._array.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(t._array.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release "
+            "outputs will not be resized unless they have zero elements.",
+            UserWarning,
+            stacklevel=4,
+        )
+    ops.resize_(t, shape)
+
+
+registry.into_out = into_out
+registry.in_place_form = in_place_form
+
+__all__ = ["assign", "check_writable", "in_place_form", "into_out", "pointwise_in_place_form", "slow", "storage_of"]

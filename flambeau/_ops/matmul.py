@@ -1,0 +1,430 @@
+"""Products of matrices and vectors: `@`, mm, bmm, mv, dot and their relatives, with their derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._backend import blas
+from .._core.dtypes import (
+    COMPLEX, FLOATING, bfloat16, complex64, complex128, dtype, float16, float32, float64, from_numpy_dtype, int8,
+    int16, int32, int64, uint8,
+)  # fmt: skip
+from .._core.sizes import broadcast_shapes, wrap_dim
+from .._core.state import local, modes
+from .._tensor import Tensor
+from . import registry
+from .pointwise_op import _NAMES, broadcast_error, not_implemented
+from .primitive import primitive
+from .registry import expose, functions, ops, public
+from .views import permute_op
+
+_new = object.__new__
+_C_NAMES = {
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
+    "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+MULTIPLIED = frozenset(
+    (uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
+)  # fmt: skip
+
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+
+def type_name(d: dtype) -> str:
+    return _NAMES.get(d.name, d.name)
+
+
+def plain_name(d: dtype) -> str:
+    return _C_NAMES.get(d.name, d.name)
+
+
+def check_tensors(name: str, **arguments: Any) -> None:
+    for position, (argument, value) in enumerate(arguments.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+
+
+def check_multiplied(kernel: str, d: dtype) -> None:
+    if d not in MULTIPLIED:
+        raise not_implemented(kernel, d)
+
+
+def check_matrices(a: Tensor, b: Tensor) -> None:
+    """That a (m, k) and a (k, n) matrix of one dtype are multiplied."""
+    x, y = a._array, b._array
+    if x.shape[1] != y.shape[0]:
+        raise _not_multiplicable(x.shape[0], x.shape[1], *y.shape)
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {plain_name(a.dtype)} != {plain_name(b.dtype)}"
+        )
+    check_multiplied("addmm_impl_cpu_", a.dtype)
+
+
+def _not_multiplicable(m: int, k: int, k2: int, n: int) -> RuntimeError:
+    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})")
+
+
+def _same_scalar_type(a: Tensor, b: Tensor) -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected scalar type {type_name(a.dtype)} but found {type_name(b.dtype)}")
+
+
+def check_batches(a: Tensor, b: Tensor) -> None:
+    """That (b, m, k) and (b, k, n) are multiplied."""
+    x, y = a._array.shape, b._array.shape
+    if len(x) != 3 or len(y) != 3:
+        raise RuntimeError(f"batch{1 if len(x) != 3 else 2} must be a 3D tensor")
+    if x[0] != y[0] or x[2] != y[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{x[0]}, {x[2]}] but got: [{y[0]}, {y[1]}]."
+        )
+
+
+# -- records -----------------------------------------------------------------------------------------------------
+
+
+def product(backend: Any, x: Any, y: Any) -> Any:
+    return blas.product(x, y) if backend.xp is np else backend.xp.asarray(backend.xp.matmul(x, y))
+
+
+def adjoint(t: Tensor) -> Tensor:
+    """The conjugate transpose of the last two dimensions."""
+    n = t._array.ndim
+    turned = permute_op(t, (*range(n - 2), n - 1, n - 2))
+    return ops.conj(turned) if t.dtype.category == COMPLEX else turned
+
+
+def conjugate(t: Tensor) -> Tensor:
+    return ops.conj(t) if t.dtype.category == COMPLEX else t
+
+
+def _result_shape(x: Any, y: Any) -> tuple[Any, dtype]:
+    lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    return (*lead, *x.shape[-2:-1], *y.shape[-1:] * (y.ndim > 1)), from_numpy_dtype(x.dtype)
+
+
+@primitive(
+    tensors=2, name="mm", meta=_result_shape,
+    grad={"x": lambda g, y: mm_op(g, adjoint(y)), "y": lambda g, x: mm_op(adjoint(x), g)},
+)  # fmt: skip
+def mm_op(backend: Any, x: Any, y: Any) -> Any:
+    return product(backend, x, y)
+
+
+@primitive(
+    tensors=2, name="bmm", meta=_result_shape,
+    grad={"x": lambda g, y: bmm_op(g, adjoint(y)), "y": lambda g, x: bmm_op(adjoint(x), g)},
+)  # fmt: skip
+def bmm_op(backend: Any, x: Any, y: Any) -> Any:
+    return product(backend, x, y)
+
+
+@primitive(
+    tensors=2, name="mv", meta=_result_shape,
+    grad={"x": lambda g, y: _outer(g, conjugate(y)), "y": lambda g, x: mv_op(adjoint(x), g)},
+)  # fmt: skip
+def mv_op(backend: Any, x: Any, y: Any) -> Any:
+    return product(backend, x, y)
+
+
+@primitive(
+    tensors=2, name="dot", meta=_result_shape,
+    grad={"x": lambda g, y: g * conjugate(y), "y": lambda g, x: g * conjugate(x)},
+)  # fmt: skip
+def dot_op(backend: Any, x: Any, y: Any) -> Any:
+    return product(backend, x, y)
+
+
+def _outer(a: Tensor, b: Tensor) -> Tensor:
+    return ops.mul(ops.unsqueeze(a, 1), b)
+
+
+def _left_gradient(g: Tensor, y: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    if y._array.ndim == 1:
+        return ops.mul(ops.unsqueeze(g, -1), conjugate(y))
+    if len(x_shape) == 1:
+        column = matmul_op(conjugate(y), ops.unsqueeze(g, -1))
+        return ops.sum_to(ops.squeeze(column, -1), x_shape)
+    return ops.sum_to(matmul_op(g, adjoint(y)), x_shape)
+
+
+def _right_gradient(g: Tensor, x: Tensor, y_shape: tuple[int, ...]) -> Tensor:
+    if x._array.ndim == 1:
+        return ops.sum_to(ops.mul(ops.unsqueeze(conjugate(x), -1), ops.unsqueeze(g, -2)), y_shape)
+    if len(y_shape) <= 2:  # one product over all rows of the batch
+        *lead, k = x._array.shape
+        rows = ops.reshape(x, (math.prod(lead), k))
+        return ops.matmul(adjoint(rows), ops.reshape(g, (math.prod(lead), *y_shape[1:])))  # type: ignore[no-any-return]
+    return ops.sum_to(matmul_op(adjoint(x), g), y_shape)
+
+
+@primitive(
+    tensors=2, name="matmul", backward_name="BmmBackward0", meta=_result_shape,
+    grad={
+        "x": lambda g, y, x_shape: _left_gradient(g, y, x_shape),
+        "y": lambda g, x, y_shape: _right_gradient(g, x, y_shape),
+    },
+)  # fmt: skip
+def matmul_op(backend: Any, x: Any, y: Any) -> Any:
+    """Any ranks; dimensions before the last two broadcast."""
+    if y.ndim <= 2 and x.ndim > 2 and x.size:
+        rows = x.reshape(-1, x.shape[-1])
+        return product(backend, rows, y).reshape(x.shape[:-1] + y.shape[1:])
+    return product(backend, x, y)
+
+
+# -- public functions --------------------------------------------------------------------------------------------
+
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product; vectors and batches of matrices multiply by PyTorch's rules for ranks.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]]) @ torch.tensor([1.0, 1.0])
+    tensor([3., 7.])
+    """
+    try:
+        k = input._k | other._k | modes.on
+        x, y, d = input._array, other._array, input.dtype
+    except AttributeError:
+        check_tensors("matmul", input=input, other=other)
+        raise
+    if out is None and k <= 1 and d is other.dtype and x.ndim == 2 == y.ndim and x.shape[1] == y.shape[0]:
+        if d in MULTIPLIED:
+            t = _new(Tensor)
+            t._array, t.dtype, t._k = blas.product(x, y), d, 0
+            t._edge = t._meta = t._storage = t._view = None
+            if k and local.grad:
+                mm_op.record((input, other), t)
+            return t
+    if modes.overrides:
+        result = registry.overridden(matmul, (input, other), {} if out is None else {"out": out})
+        if result is not NotImplemented:
+            return result  # type: ignore[no-any-return]
+    if out is not None:
+        return registry.into_out(out, _matmul, (input, other), {})  # type: ignore[no-any-return]
+    return _matmul(input, other)
+
+
+def _matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Chooses by the ranks, and checks as PyTorch does for each."""
+    n, m = input._array.ndim, other._array.ndim
+    if n == 2 and m == 2:
+        check_matrices(input, other)
+        return mm_op(input, other)  # type: ignore[no-any-return]
+    if not n or not m:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
+    if n == 1 and m == 1:
+        return dot(input, other)
+    if n == 2 and m == 1:
+        return mv(input, other)
+    _check_broadcast(input, other)
+    return matmul_op(input, other)  # type: ignore[no-any-return]
+
+
+def _check_broadcast(a: Tensor, b: Tensor) -> None:
+    x, y = a._array.shape, b._array.shape
+    inner = y[-2] if len(y) > 1 else y[0]
+    if x[-1] != inner:
+        if len(x) <= 2 and len(y) <= 2:
+            raise _not_multiplicable(1, x[0], *y)
+        rows = math.prod(x[:-1])
+        if len(y) == 1:
+            raise RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{x[-1]}), vec ({y[0]})")
+        if len(y) == 2:
+            raise _not_multiplicable(rows, x[-1], *y)
+        batch = math.prod(y[:-2])
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {x[-1]}] but got: [{batch}, {y[-2]}]."
+        )
+    try:
+        broadcast_shapes(x[:-2], y[:-2])
+    except RuntimeError:
+        for i in range(3, min(len(x), len(y)) + 1):
+            if x[-i] != y[-i] and 1 not in (x[-i], y[-i]):
+                raise RuntimeError(
+                    f"The size of tensor a ({x[-i]}) must match the size of tensor b ({y[-i]}) "
+                    f"at non-singleton dimension {max(len(x), len(y)) - i}"
+                ) from None
+    if len(y) <= 2:
+        if a.dtype is not b.dtype:
+            raise RuntimeError(
+                f"expected m1 and m2 to have the same dtype, but got: {plain_name(a.dtype)} != {plain_name(b.dtype)}"
+            )
+    _same_scalar_type(a, b)
+    check_multiplied("bmm" if len(y) > 2 else "addmm_impl_cpu_", a.dtype)
+
+
+expose("matmul", matmul)
+functions["linalg.matmul"] = matmul
+
+
+@public(out=True)
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices.
+
+    >>> import flambeau as torch
+    >>> torch.mm(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    check_tensors("mm", input=input, mat2=mat2)
+    if input._array.ndim != 2:
+        raise RuntimeError("self must be a matrix")
+    if mat2._array.ndim != 2:
+        raise RuntimeError("mat2 must be a matrix")
+    check_matrices(input, mat2)
+    return mm_op(input, mat2)  # type: ignore[no-any-return]
+
+
+@public(out=True)
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The products of two equally long batches of matrices.
+
+    >>> import flambeau as torch
+    >>> torch.bmm(torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
+    tensor([3., 3.])
+    """
+    check_tensors("bmm", input=input, mat2=mat2)
+    check_batches(input, mat2)
+    _same_scalar_type(input, mat2)
+    check_multiplied("bmm", input.dtype)
+    return bmm_op(input, mat2)  # type: ignore[no-any-return]
+
+
+@public(out=True)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector.
+
+    >>> import flambeau as torch
+    >>> torch.mv(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+    check_tensors("mv", input=input, vec=vec)
+    x, y = input._array.shape, vec._array.shape
+    if len(x) != 2 or len(y) != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(x)}, {len(y)}")
+    if x[1] != y[0]:
+        raise RuntimeError(f"size mismatch, got input ({x[0]}), mat ({x[0]}x{x[1]}), vec ({y[0]})")
+    if input.dtype is not vec.dtype:
+        names = ", ".join(type_name(t.dtype) for t in (vec, input))
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {names}, and {type_name(vec.dtype)}"
+        )
+    check_multiplied("addmv_impl_cpu", input.dtype)
+    return mv_op(input, vec)  # type: ignore[no-any-return]
+
+
+def _check_dot(a: Tensor, b: Tensor) -> None:
+    x, y = a._array, b._array
+    if x.ndim != 1 or y.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{type_name(a.dtype)} and {type_name(b.dtype)}"
+        )
+    if x.size != y.size:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{x.size}] and src [{y.size}] to have the same number of "
+            f"elements, but got {x.size} and {y.size} elements respectively"
+        )
+    check_multiplied("dot", a.dtype)
+
+
+@public(out=True)
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of the products of two vectors' elements.
+
+    >>> import flambeau as torch
+    >>> torch.dot(torch.tensor([2, 3]), torch.tensor([2, 1]))
+    tensor(7)
+    """
+    check_tensors("dot", input=input, tensor=tensor)
+    _check_dot(input, tensor)
+    return dot_op(input, tensor)  # type: ignore[no-any-return]
+
+
+@public(out=True)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The dot product with the conjugate of the first vector.
+
+    >>> import flambeau as torch
+    >>> torch.vdot(torch.tensor([1j]), torch.tensor([1j]))
+    tensor(1.+0.j)
+    """
+    check_tensors("vdot", input=input, other=other)
+    _check_dot(input, other)
+    return dot_op(conjugate(input), other)  # type: ignore[no-any-return]
+
+
+@public(out=True)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dimension of both; a 0-d tensor multiplies.
+
+    >>> import flambeau as torch
+    >>> torch.inner(torch.tensor([1, 2, 3]), torch.tensor([0, 2, 1]))
+    tensor(7)
+    """
+    check_tensors("inner", input=input, other=other)
+    x, y = input._array.shape, other._array.shape
+    if not x or not y:
+        return ops.mul(input, other)  # type: ignore[no-any-return]
+    if x[-1] != y[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(x)} and {list(y)}"
+        )
+    return ops.tensordot(input, other, ([-1], [-1]))  # type: ignore[no-any-return]
+
+
+@public(out=True, aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The matrix of all products of two vectors' elements.
+
+    >>> import flambeau as torch
+    >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+    check_tensors("outer", input=input, vec2=vec2)
+    check_vectors("outer", self=input, vec2=vec2)
+    return _outer(input, vec2)
+
+
+def check_vectors(name: str, **arguments: Tensor) -> None:
+    for argument, t in arguments.items():
+        if t._array.ndim != 1:
+            raise RuntimeError(f"{name}: Expected 1-D argument {argument}, but got {t._array.ndim}-D")
+
+
+@public("linalg.vecdot", method=False, out=True)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The dot products of vectors along a dimension; the first ones are conjugated.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+    check_tensors("linalg_vecdot", x=x, y=y)
+    if x.dtype.category < FLOATING:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {type_name(x.dtype)}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+            f"{type_name(x.dtype)} and y of type {type_name(y.dtype)} instead"
+        )
+    try:
+        ndim = len(broadcast_shapes(x._array.shape, y._array.shape))
+    except RuntimeError:
+        raise broadcast_error((x, y)) from None
+    return ops.sum(ops.mul(conjugate(x), y), wrap_dim(dim, ndim))  # type: ignore[no-any-return]

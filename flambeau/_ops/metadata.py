@@ -1,0 +1,134 @@
+"""Where a tensor's memory is and how it is addressed: pointers, storage offsets, and changes of them in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.layouts import contiguous_format, preserve_format
+from .._core.sizes import contiguous_strides, size_argument
+from .._core.state import GRAD, META, local
+from .._tensor import Storage, Tensor, alias, storage_of
+from .factory import formatted_memory, shape_argument
+from .registry import ops, public
+from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
+
+# -- where ----------------------------------------------------------------------------------------------------
+
+
+@public("Tensor.storage_offset")
+def storage_offset(input: Tensor) -> int:
+    """How many elements lie between the start of the shared memory and the first element."""
+    storage = input._storage
+    if storage is None or storage.array is input._array:
+        return 0
+    return (address(input._array) - byte_bounds(storage.array)[0]) // input._array.itemsize
+
+
+# -- other memory for the same tensor ----------------------------------------------------------------------------
+
+
+def _check_resizable(t: Tensor, what: str) -> None:
+    if t._k & GRAD and local.grad:
+        raise RuntimeError(f"cannot {what} variables that require grad")
+
+
+@public("Tensor.resize_")
+def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, **named: Any) -> Tensor:
+    """Changes the shape in place; memory is added if need be, and what is added is not filled.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([1, 2, 3, 4]).resize_(2)
+    tensor([1, 2])
+    """
+    shape = shape_argument("resize_", sizes, named)
+    _check_resizable(input, "resize")
+    if memory_format is preserve_format:
+        raise RuntimeError(f"Unsupported memory format {memory_format}")
+    x = input._array
+    if x.shape == shape and (memory_format is contiguous_format or not shape):
+        return input
+    if memory_format is not contiguous_format or input._k & META:
+        input._array = formatted_memory(shape, input.dtype, input._k, None, memory_format)
+        input._storage = None
+        return input
+    storage = storage_of(input)
+    strides = tuple(s * x.itemsize for s in contiguous_strides(shape))
+    low, high = storage_bounds(input)
+    start = address(x) - low if x.size else 0
+    needed = x.itemsize
+    for n in shape:
+        needed *= n
+    if not needed:
+        input._array = x.reshape(-1)[:0].reshape(shape)
+    elif start + needed <= high - low:
+        input._array = strided(storage.array, shape, strides, address(x) - address(storage.array))
+    else:
+        grown = formatted_memory(((start + needed) // x.itemsize,), input.dtype, input._k, None, None)
+        if high > low:
+            kept = (high - low) // x.itemsize
+            grown[:kept] = strided(storage.array, (kept,), (x.itemsize,), low - address(storage.array))
+        storage.array = grown
+        input._array = strided(grown, shape, strides, start)
+    return input
+
+
+@public()
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
+    """Changes the shape in place to that of another tensor."""
+    return resize_(input, the_template._array.shape, memory_format=memory_format)
+
+
+# -- other strides for the same tensor ---------------------------------------------------------------------------
+
+
+def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
+    """Applies a view to the tensor itself: it keeps its identity and takes over the view's strides and history."""
+    if t._k & GRAD and local.grad and t._edge is None:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    before = alias(t)
+    storage: Storage = storage_of(t)
+    views = [v for v in (reference() for reference in storage.views) if v is not None and v._view and v._view[0] is t]
+    made = function(before, *args)
+    for view in views:  # they were taken of the tensor as it was
+        view._view = (before, *view._view[1:])
+    t._array, t._edge, t._k = made._array, made._edge, made._k
+    if t._view is not None or views:
+        t._view = made._view
+    storage.version += 1
+    return t
+
+
+def _metadata_form(name: str, function: str, doc: str) -> None:
+    def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        return _turned(input, lambda x: getattr(ops, function)(x, *args, **named))
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = doc
+    public("Tensor." + name)(in_place)
+
+
+for _name, _what in (
+    ("t", "Transposes a matrix"), ("transpose", "Exchanges two dimensions"), ("swapaxes", "Exchanges two dimensions"),
+    ("swapdims", "Exchanges two dimensions"), ("squeeze", "Drops dimensions of extent 1"),
+    ("unsqueeze", "Adds a dimension of extent 1"),
+):  # fmt: skip
+    _metadata_form(_name + "_", _name, f"{_what} in place, by changing how the memory is addressed.")
+
+
+@public("as_strided_")
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Changes shape and strides in place."""
+    shape, strides, offset = strided_arguments(input, size, stride, storage_offset)
+    return _turned(input, as_strided_op, shape, strides, offset, element_strides(input._array))
+
+
+@public()
+def is_conj(input: Tensor) -> bool:
+    """False: conjugation is never postponed."""
+    return False
+
+
+@public()
+def is_neg(input: Tensor) -> bool:
+    """False: negation is never postponed."""
+    return False

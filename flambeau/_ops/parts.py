@@ -1,0 +1,535 @@
+"""Views of a part of a tensor: one index, a range, a diagonal, windows, pieces, the parts of complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.dtypes import COMPLEX, REAL_OF, from_numpy_dtype
+from .._core.sizes import contiguous_strides, size_argument, wrap_dim
+from .._core.state import modes
+from .._tensor import Tensor
+from .primitive import primitive
+from .registry import expose, methods, ops, public
+from .striding import element_strides, spread, strided
+from .view_op import view_of, view_primitive
+
+# -- basic indices -----------------------------------------------------------------------------------------------
+
+
+@view_primitive(lambda g, x_shape, index: place(g, x_shape, index), "slice_index", "SliceBackward0")
+def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
+    """x[index] for a tuple of integers, slices, None and `...`; it must hold `...` so that the result is an array."""
+    return x[index]
+
+
+@primitive(
+    name="place", grad={"g": lambda g, index: index_op(g, index)},
+    meta=lambda g, shape, index: (shape, from_numpy_dtype(g.dtype)),
+)  # fmt: skip
+def place(backend: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """Zeros of a shape with `g` written at a basic index: the gradient of taking that part."""
+    whole = backend.xp.zeros(shape, g.dtype)
+    whole[index] = g
+    return whole
+
+
+def _before(dim: int) -> tuple[slice, ...]:
+    return (slice(None),) * dim
+
+
+@view_primitive(lambda g, x_shape, dim, index: place(g, x_shape, (*_before(dim), index, ...)), "select")
+def select_op(backend: Any, x: Any, dim: int, index: int) -> Any:
+    return x[(*_before(dim), index, ...)]
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """A view of the elements at one index of a dimension, without that dimension.
+
+    >>> import flambeau as torch
+    >>> torch.arange(6).view(2, 3).select(1, -1)
+    tensor([2, 5])
+    """
+    x = input._array
+    shape = x.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim, index = wrap_dim(dim, len(shape)), index.__index__()
+    if not -shape[dim] <= index < shape[dim]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
+    if index < 0:
+        index += shape[dim]
+    if (input._k | modes.on) <= 1:
+        return view_of(select_op, input, x[(*_before(dim), index, ...)], (dim, index))
+    return select_op(input, dim, index)
+
+
+@view_primitive(
+    lambda g, x_shape, dim, start, end, step: place(g, x_shape, (*_before(dim), slice(start, end, step))), "slice"
+)
+def slice_op(backend: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
+    return x[(*_before(dim), slice(start, end, step))]
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """A view of `length` elements of a dimension from `start` on.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).narrow(0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    dim = wrap_dim(dim, len(shape))
+    if isinstance(start, Tensor):
+        if start._array.ndim or start.dtype.category != 1:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = int(start._array)
+    n = shape[dim]
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    if start < 0:
+        start += n
+    if start > n - length:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return slice_op(input, dim, start, start + length, 1)
+
+
+def slice_view(input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    """input[start:end:step] along one dimension."""
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, len(shape))
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    first, last, _ = slice(start, end).indices(shape[dim])
+    return slice_op(input, dim, first, max(first, last), step)
+
+
+# -- diagonals and windows ---------------------------------------------------------------------------------------
+
+
+def diagonal_extent(shape: Any, offset: int, a: int, b: int) -> int:
+    return max(0, min(shape[a], shape[b] - offset) if offset >= 0 else min(shape[a] + offset, shape[b]))
+
+
+def diagonal_array(x: Any, offset: int, a: int, b: int) -> Any:
+    """A writable view of a diagonal, as the last dimension."""
+    n = diagonal_extent(x.shape, offset, a, b)
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+    start = (offset * x.strides[b] if offset >= 0 else -offset * x.strides[a]) if n else 0
+    shape = (*[x.shape[d] for d in rest], n)
+    return strided(x, shape, (*[x.strides[d] for d in rest], x.strides[a] + x.strides[b]), start if x.size else 0)
+
+
+@view_primitive(lambda g, x_shape, offset, a, b: place_diagonal(g, x_shape, offset, a, b), "diagonal")
+def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
+    return diagonal_array(x, offset, a, b)
+
+
+@primitive(
+    name="diagonal_backward", grad={"g": lambda g, offset, a, b: diagonal_op(g, offset, a, b)},
+    meta=lambda g, shape, offset, a, b: (shape, from_numpy_dtype(g.dtype)),
+)  # fmt: skip
+def place_diagonal(backend: Any, g: Any, shape: tuple[int, ...], offset: int, a: int, b: int) -> Any:
+    """Zeros of a shape with `g` on a diagonal."""
+    whole = backend.xp.zeros(shape, g.dtype)
+    diagonal_array(whole, offset, a, b)[...] = g
+    return whole
+
+
+def diagonal_dims(x: Tensor, dim1: int, dim2: int) -> tuple[int, int]:
+    ndim = x._array.ndim
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return a, b
+
+
+@public()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of a diagonal of two dimensions, which becomes the last dimension.
+
+    >>> import flambeau as torch
+    >>> torch.arange(9).view(3, 3).diagonal(1)
+    tensor([1, 5])
+    """
+    return diagonal_op(input, offset, *diagonal_dims(input, dim1, dim2))
+
+
+@public()
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension of `input` on a diagonal of two new dimensions."""
+    ndim = input._array.ndim + 1
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if not input._array.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+    *lead, n = input._array.shape
+    extent = n + abs(offset)
+    rest = iter(lead)
+    shape = tuple(extent if d in (a, b) else next(rest) for d in range(ndim))
+    return place_diagonal(input, shape, offset, a, b)
+
+
+def _window_strides(shape: Any, strides: Any, dim: int, step: int) -> tuple[int, ...]:
+    last = strides[dim] if shape else 1
+    return (*strides[:dim], *((strides[dim] * step,) if shape else ()), *strides[dim + 1 :], last)
+
+
+@view_primitive(
+    lambda g, x_shape, dim, size, step: spread(
+        g, x_shape, contiguous_strides(x_shape), _window_strides(x_shape, contiguous_strides(x_shape), dim, step), 0
+    ),
+    "unfold",
+)
+def unfold_op(backend: Any, x: Any, dim: int, size: int, step: int) -> Any:
+    shape = x.shape
+    strides = _window_strides(shape, x.strides if shape else (), dim, step)
+    if not shape:
+        return strided(x, (size,), (x.itemsize,))
+    count = (shape[dim] - size) // step + 1
+    return strided(x, (*shape[:dim], count, *shape[dim + 1 :], size), strides)
+
+
+@public("Tensor.unfold")
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of `size` elements along a dimension, `step` apart, as a new last dimension.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).unfold(0, 2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    shape = input._array.shape
+    dim = wrap_dim(dimension, len(shape))
+    extent = shape[dim] if shape else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > extent:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {extent} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return unfold_op(input, dim, size, step)
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _pieces(backend: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
+    before = _before(dim)
+    out, start = [], 0
+    for n in sizes:
+        out.append(x[(*before, slice(start, start + n))])
+        start += n
+    return tuple(out)
+
+
+def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:
+    return ops.cat(gs, dim)
+
+
+def _split_record(name: str, backward_name: str, view: bool) -> Any:
+    return primitive(view=view, name=name, backward_name=backward_name, grad={"x": _joined})(_pieces)
+
+
+split_op = _split_record("split", "SplitBackward0", True)
+split_with_sizes_op = _split_record("split_with_sizes", "SplitWithSizesBackward0", True)
+unsafe_split_op = _split_record("unsafe_split", "UnsafeSplitBackward0", False)
+unsafe_split_with_sizes_op = _split_record("unsafe_split_with_sizes", "UnsafeSplitWithSizesBackward0", False)
+
+
+def _even_sizes(x: Tensor, size: int, dim: int, name: str) -> tuple[tuple[int, ...], int]:
+    shape = x._array.shape
+    if not shape:
+        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim]
+    if size < 0:
+        raise RuntimeError(f"{name} expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and n:
+        raise RuntimeError(f"{name} expects split_size greater than 0 unless the dimension size is 0, but got dimension size of {n}")
+    count = max(-(-n // size), 1) if size else 1
+    return tuple([size] * (count - 1) + [n - size * (count - 1)]), dim
+
+
+def _given_sizes(x: Tensor, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]:
+    shape = x._array.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    dim, sizes = wrap_dim(dim, len(shape)), size_argument((sizes,), "split_sizes")
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}")
+    if sum(sizes) != shape[dim]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {shape[dim]} (input tensor's size at dimension {dim}), "
+            f"but got split_sizes={list(sizes)}"
+        )
+    return sizes, dim
+
+
+@public()
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: each of one size (the last may be smaller), or of the sizes given.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).split(2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    if isinstance(split_size_or_sections, int):
+        return split_op(tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
+    return split_with_sizes_op(tensor, *_given_sizes(tensor, split_size_or_sections, dim))
+
+
+@public()
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces of the sizes given."""
+    return split_with_sizes_op(input, *_given_sizes(input, split_sizes, dim))
+
+
+@public()
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split` whose pieces may be written in place although autograd does not know that they share memory."""
+    return unsafe_split_op(tensor, *_even_sizes(tensor, split_size, dim, "split"))
+
+
+@public()
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes` whose pieces may be written in place."""
+    return unsafe_split_with_sizes_op(input, *_given_sizes(input, split_sizes, dim))
+
+
+def _chunk_sizes(x: Tensor, chunks: int, dim: int) -> tuple[tuple[int, ...], int]:
+    shape = x._array.shape
+    if not shape:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim]
+    if not n:
+        return (0,) * chunks, dim
+    return _even_sizes(x, -(-n // chunks), dim, "chunk")
+
+
+@public()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` pieces of equal size; the last may be smaller.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).chunk(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    return split_op(input, *_chunk_sizes(input, chunks, dim))
+
+
+@public()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk` whose pieces may be written in place."""
+    return unsafe_split_op(input, *_chunk_sizes(input, chunks, dim))
+
+
+@public(aliases=())
+def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Tensor, ...]:
+    """Views of pieces: a number of nearly equal ones, or cut at the indices given.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).tensor_split(3)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    for key in ("indices", "sections", "tensor_indices_or_sections"):
+        if key in named:
+            indices_or_sections = named.pop(key)
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim]
+    at = indices_or_sections
+    if isinstance(at, Tensor):
+        if at.dtype.name != "int64":
+            raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {at.dtype}")
+        if at._array.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+                f"got a tensor with {at._array.ndim} dims"
+            )
+        at = at._array.tolist()
+    if isinstance(at, int):
+        if at <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {at}")
+        whole, extra = divmod(n, at)
+        cuts = [i * whole + min(i, extra) for i in range(at + 1)]
+    else:
+        cuts = [0, *size_argument((at,), "indices"), n]
+    out = []
+    for i, start in enumerate(cuts[:-1]):
+        first, last, _ = slice(start, cuts[i + 1] if i + 2 < len(cuts) else n).indices(n)
+        out.append(slice_op(input, dim, first, max(first, last), 1))
+    return tuple(out)
+
+
+def _axis_split(name: str, least: int, dim_of: Any) -> Any:
+    def split_along(input: Tensor, indices_or_sections: Any = None, **named: Any) -> tuple[Tensor, ...]:
+        for key in ("indices", "sections"):
+            if key in named:
+                indices_or_sections = named.pop(key)
+        ndim = input._array.ndim
+        if ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
+            )
+        dim = dim_of(ndim)
+        sections = indices_or_sections
+        if isinstance(sections, int):
+            if sections == 0 or input._array.shape[dim] % sections:
+                raise RuntimeError(
+                    f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+                    f"{input._array.shape[dim]} is not divisible by the split_size {sections}!"
+                )
+        return tensor_split(input, sections, dim)
+
+    split_along.__name__ = split_along.__qualname__ = name
+    split_along.__doc__ = f"`tensor_split` along the dimension that {name[0]}-stacking joins."
+    return public()(split_along)
+
+
+hsplit = _axis_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+vsplit = _axis_split("vsplit", 2, lambda ndim: 0)
+dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
+
+
+@primitive(view=True, name="unbind", grad={"x": lambda gs, dim: ops.stack(gs, dim)})
+def unbind_op(backend: Any, x: Any, dim: int) -> Any:
+    before = _before(dim)
+    return tuple([x[(*before, i, ...)] for i in range(x.shape[dim])])
+
+
+@public()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all slices along a dimension, without it.
+
+    >>> import flambeau as torch
+    >>> torch.arange(4).view(2, 2).unbind()
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return unbind_op(input, dim)
+
+
+# -- parts of complex numbers ------------------------------------------------------------------------------------
+
+
+@primitive(view=True, name="view_as_real", grad={"x": lambda g: view_as_complex(ops.contiguous(g))})
+def view_as_real_op(backend: Any, x: Any) -> Any:
+    part = x.real
+    return strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
+
+
+@primitive(view=True, name="view_as_complex", grad={"x": lambda g: view_as_real_op(ops.resolve_conj(g))})
+def view_as_complex_op(backend: Any, x: Any) -> Any:
+    wide = "complex64" if x.itemsize == 4 else "complex128"
+    return x.view(wide)[..., 0] if x.size else x.reshape(-1).view(wide).reshape(x.shape[:-1])
+
+
+@public(method=False)
+def view_as_real(input: Tensor) -> Tensor:
+    """A view of a complex tensor with the real and imaginary parts as a new last dimension."""
+    if input.dtype.category != COMPLEX:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return view_as_real_op(input)
+
+
+@public(method=False)
+def view_as_complex(input: Tensor) -> Tensor:
+    """A complex view of a real tensor whose last dimension holds the two parts."""
+    if input.dtype not in REAL_OF.values():
+        raise RuntimeError(
+            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype}"
+        )
+    x = input._array
+    if not x.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if x.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    strides = element_strides(x)
+    if strides[-1] != 1 and x.size:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(s % 2 for s, n in zip(strides[:-1], x.shape) if n > 1):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if ops.storage_offset(input) % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return view_as_complex_op(input)
+
+
+@public()
+def real(input: Tensor) -> Tensor:
+    """A view of the real parts; a real tensor itself."""
+    if input.dtype.category != COMPLEX:
+        return input
+    return select(view_as_real_op(input), -1, 0)
+
+
+@public()
+def imag(input: Tensor) -> Tensor:
+    """A view of the imaginary parts of a complex tensor."""
+    if input.dtype.category != COMPLEX:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return select(view_as_real_op(input), -1, 1)
+
+
+def _set_part(part: Any) -> Any:
+    def setter(self: Tensor, value: Any) -> None:
+        if isinstance(value, Tensor):
+            ops.copy_(part(self), value)
+        else:
+            ops.fill_(part(self), value)
+
+    return setter
+
+
+# -- at least so many dimensions ---------------------------------------------------------------------------------
+
+
+def _at_least(name: str, ndim: int, raise_one: Any) -> Any:
+    def at_least(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            x = tensors[0]
+            return x if x._array.ndim >= ndim else raise_one(x)
+        if len(tensors) == 1:
+            tensors = tuple(tensors[0])
+        return tuple(at_least(x) for x in tensors)
+
+    at_least.__name__ = at_least.__qualname__ = name
+    at_least.__doc__ = f"The tensor, or each of them, with at least {ndim} dimension{'s' * (ndim > 1)}."
+    return public(method=False)(at_least)
+
+
+def _to_2d(x: Tensor) -> Tensor:
+    return ops.reshape(x, (1, 1)) if not x._array.ndim else ops.unsqueeze(x, 0)
+
+
+def _to_3d(x: Tensor) -> Tensor:
+    ndim = x._array.ndim
+    if not ndim:
+        return ops.reshape(x, (1, 1, 1))
+    return ops.unsqueeze(ops.unsqueeze(x, 0), -1) if ndim == 1 else ops.unsqueeze(x, -1)
+
+
+atleast_1d = _at_least("atleast_1d", 1, lambda x: ops.reshape(x, (1,)))
+atleast_2d = _at_least("atleast_2d", 2, _to_2d)
+atleast_3d = _at_least("atleast_3d", 3, _to_3d)
+
+expose("select", select)
+expose("narrow", narrow)
+ops.slice = slice_view
+ops.place = place
+methods["real"] = property(real, _set_part(real))
+methods["imag"] = property(imag, _set_part(imag))

@@ -1,0 +1,133 @@
+"""Powers: tensors and numbers on either side, whole exponents, double precision on request."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, complex128, dtype, float64, scalar_dtype
+from .._kernel.value import is_integer
+from .._tensor import Tensor
+from . import registry
+from .arithmetic import reciprocal_op, sqrt_op, square_op
+from .declare import pointwise
+from .inplace import pointwise_in_place
+from .pointwise_op import floating_only, numeric
+from .registry import functions, methods, ops, public
+
+
+def _pow(m: Any, x: Any, y: Any) -> Any:
+    return m.integer_power(x, y) if is_integer(x.type) else m.pow(x, y)
+
+
+def _by_base(m: Any, g: Any, x: Any, y: Any) -> Any:
+    if not m.symbolic and not isinstance(y, Tensor):
+        return m.zeros_like(g) if y == 0 else g * m.conj(y * m.pow(x, y - 1))
+    return m.where(y == 0.0, m.zeros_like(g), g * m.conj(y * m.pow(x, y - 1.0)))
+
+
+def _by_exponent(m: Any, g: Any, x: Any, y: Any, out: Any) -> Any:
+    if not m.symbolic and not isinstance(x, Tensor):
+        logarithm = -math.inf if x == 0 else cmath.log(x) if isinstance(x, complex) or x < 0 else math.log(x)
+        if isinstance(logarithm, complex) and not isinstance(x, complex):
+            logarithm = math.nan
+        if x != 0:
+            return g * m.conj(out * logarithm)
+        return m.where(_not_negative(m, y), m.zeros_like(g), g * m.conj(out * logarithm))
+    certain = (x == 0.0) & _not_negative(m, y)
+    return m.where(certain, m.zeros_like(g), g * m.conj(out * m.log(x)))
+
+
+def _not_negative(m: Any, y: Any) -> Any:
+    if m.is_complex(y):
+        return (m.real(y) >= 0.0) & (m.imag(y) == 0.0)
+    return y >= 0.0
+
+
+pow_op = pointwise("pow", _pow, numeric, {"x": _by_base, "y": _by_exponent}, public=False, stepwise=True)
+cube_op = pointwise(
+    "cube", lambda m, x: x * x * x, numeric, {"x": lambda m, g, x: g * m.conj(x * x * 3.0)}, public=False,
+    backward_name="PowBackward0",
+)  # fmt: skip
+# exponents with a cheaper form: for all dtypes but bool, and for floating ones
+_WHOLE = {2: square_op, 3: cube_op}
+_FLOATING = {0.5: sqrt_op, -1: reciprocal_op}
+
+
+def _record(input: Any, exponent: Any) -> Any:
+    """The record that computes a power, and the arguments for it."""
+    kind = exponent.__class__
+    if (kind is int or kind is float) and isinstance(input, Tensor):
+        category = input.dtype.category
+        if category >= FLOATING:
+            op = _WHOLE.get(exponent) or _FLOATING.get(exponent)
+            if op is not None:
+                return op, ()
+        elif kind is int and category != BOOL:
+            if exponent < 0:
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+            op = _WHOLE.get(exponent)
+            if op is not None:
+                return op, ()
+        elif kind is int and exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return pow_op, (exponent,)
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent; either may be a number.
+
+    >>> import flambeau as torch
+    >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    if out is not None:
+        return registry.into_out(out, pow, (input, exponent), {})
+    op, rest = _record(input, exponent)
+    return op.call(input, *rest)
+
+
+def pow_(input: Tensor, exponent: Any) -> Tensor:
+    """input **= exponent, in place."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"pow_(): argument 'input' must be Tensor, not {type(input).__name__}")
+    op, rest = _record(input, exponent)
+    return pointwise_in_place(op, input, *rest)
+
+
+ops.pow = functions["pow"] = methods["pow"] = pow
+ops.pow_ = methods["pow_"] = pow_
+pow_op.public = pow  # type: ignore[attr-defined]
+
+
+def _doubled(value: Any, d: dtype) -> Any:
+    return ops.to_dtype(value, d) if isinstance(value, Tensor) and value.dtype is not d else value
+
+
+def _category(value: Any) -> int:
+    return value.dtype.category if isinstance(value, Tensor) else scalar_dtype(value).category
+
+
+@public(out=True, inplace=lambda input, exponent: _float_power_(input, exponent))
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent in double precision.
+
+    >>> import flambeau as torch
+    >>> torch.float_power(torch.tensor([2, 3]), 2)
+    tensor([4., 9.], dtype=torch.float64)
+    """
+    d = complex128 if COMPLEX in (_category(input), _category(exponent)) else float64
+    return pow(_doubled(input, d), _doubled(exponent, d))
+
+
+def _float_power_(input: Tensor, exponent: Any) -> Tensor:
+    d = complex128 if COMPLEX in (_category(input), _category(exponent)) else float64
+    if input.dtype is not d:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype} but the operation's result requires dtype {d}"
+        )
+    return pow_(input, _doubled(exponent, d))
+
+
+__all__ = ["floating_only"]

@@ -1,0 +1,315 @@
+"""Primitive records: operations written over arrays, with their derivatives over tensors.
+
+    @primitive(grad={"x": lambda g, dim: ops.flip(ops.cumsum(ops.flip(g, dim), dim), dim)})
+    def cumsum(backend, x, dim): ...
+
+The function gets a backend and raw arrays. The parameter names of a derivative say what it needs: `g` (gradient
+of the result), inputs by name, `out`, or only `<input>_shape` / `<input>_dtype`; they are read here, once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._autograd import engine
+from .._autograd.node import Node, SavedOutput
+from .._core.dtypes import BY_NUMPY, dtype, from_numpy_dtype
+from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
+from .._dispatch import backend_of, special
+from .._tensor import Storage, Tensor, storage_of, version_of, wrap
+from .pointwise_op import pack, trace, unpack
+from .registry import ops, records
+
+_new = object.__new__
+_KEPT = CUDA | META | INFERENCE  # properties that a result inherits
+
+
+class Primitive:
+    """One operation over arrays. Its first `tensors` arguments may be tensors (the very first a list, if `many`)."""
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        grad: dict[str, Callable[..., Any]] | Callable[..., Any] | None = None,
+        tensors: int = 1,
+        many: bool = False,
+        view: bool = False,
+        meta: Callable[..., Any] | None = None,
+        name: str | None = None,
+        backward_name: str | None = None,
+        differentiable: bool = True,
+    ):
+        self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
+        self.name = name or forward.__name__.strip("_")
+        self.names = list(inspect.signature(forward).parameters)[1:]
+        self.backward_name = backward_name or "".join(p.title() for p in self.name.split("_")) + "Backward0"
+        self.differentiable = differentiable and grad is not None
+        self.missing = differentiable and grad is None  # raises when differentiated
+        self.grad = grad
+        self.joint = callable(grad)  # one function gives the gradients of all inputs
+        self.formulas: list[Any] = []
+        if self.joint:
+            self.formulas = [(grad, self._uses(grad))]
+        elif grad:
+            self.formulas = [
+                (grad[n], self._uses(grad[n])) if n in grad else None for n in self.names[:tensors]  # type: ignore[index]
+            ]
+        self.call = view_call(self) if view and tensors == 1 and not many else plain_call(self)
+        self.call.__name__ = self.call.__qualname__ = self.name
+        records[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
+
+    def _uses(self, formula: Any) -> list[tuple[str, Any]]:
+        """What a formula asks for, by its parameter names: (kind, argument position)."""
+        uses: list[tuple[str, Any]] = []
+        for name in inspect.signature(formula).parameters:
+            if name in ("g", "gs", "out", "outs", "needs"):
+                uses.append((name, None))
+            elif name in self.names:
+                uses.append(("value", self.names.index(name)))
+            elif name.endswith("_shape") and name[:-6] in self.names:
+                uses.append(("shape", self.names.index(name[:-6])))
+            elif name.endswith("_dtype") and name[:-6] in self.names:
+                uses.append(("dtype", self.names.index(name[:-6])))
+            else:
+                raise TypeError(f"{self.name}: its derivative asks for {name!r}, which it does not have")
+        return uses
+
+    # -- forward -------------------------------------------------------------------------------
+
+    def compute(self, args: tuple[Any, ...], k: int) -> Any:
+        """The result without history."""
+        if k & META and not self.view:
+            return self._compute_meta(args)
+        n = self.tensors
+        given = [a._array if isinstance(a, Tensor) else a for a in args[:n]]
+        if self.many:
+            given[0] = [t._array if isinstance(t, Tensor) else t for t in given[0]]
+        backend = backend_of(k)
+        if k & CUDA:  # a 0-d CPU tensor counts as a number
+            given = [backend.from_numpy(a) if isinstance(a, np.ndarray) else a for a in given]
+        made = self.forward(backend, *given, *args[n:])
+        if self.view:
+            parent = args[0]
+            if isinstance(made, (tuple, list)):
+                return tuple(self.wrap_view(parent, m, args[1:], i) for i, m in enumerate(made))
+            return self.wrap_view(parent, made, args[1:])
+        return _wrapped(made, k & _KEPT & ~INFERENCE)
+
+    def wrap_view(self, parent: Tensor, array: Any, static: Any, number: Any = None) -> Tensor:
+        t = _new(Tensor)
+        t._array, t._k = array, parent._k & _KEPT
+        t.dtype = parent.dtype if array.dtype == parent.dtype.numpy else from_numpy_dtype(array.dtype)
+        t._edge = t._meta = None
+        t._storage = storage_of(parent)
+        t._view = (parent, self, static, number)
+        if local.grad:
+            t._storage.add_view(t)
+        return t
+
+    def _compute_meta(self, args: tuple[Any, ...]) -> Any:
+        from .._backend.meta import empty_meta, run_on_zeros  # meta tensors are rare
+
+        n = self.tensors
+        given = [a._array if isinstance(a, Tensor) else a for a in args[:n]]
+        if self.many:
+            given[0] = [t._array if isinstance(t, Tensor) else t for t in given[0]]
+        if self.meta is None:
+            made = run_on_zeros(self, given, args[n:])
+        else:
+            made = self.meta(*given, *args[n:])
+            if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], dtype):
+                made = empty_meta(made[0], made[1])
+            elif isinstance(made, (list, tuple)):
+                made = type(made)(empty_meta(*m) for m in made)
+        return _wrapped(made, META)
+
+    # -- history -------------------------------------------------------------------------------
+
+    def record(self, args: tuple[Any, ...], out: Any, traced: bool = False) -> None:
+        if not (self.differentiable or self.missing):
+            return
+        outs = out if isinstance(out, (tuple, list)) else (out,)
+        if not any(isinstance(t, Tensor) and t.dtype.category >= 2 for t in outs):
+            return
+        inputs = self._inputs(args)
+        edges = tuple((t._edge or (t, 0)) if isinstance(t, Tensor) and t._k & GRAD else None for t in inputs)
+        if not any(edges):
+            return
+        node = Node(self, edges)
+        several = out if isinstance(out, (tuple, list)) else None
+        for number, t in enumerate(outs):
+            if isinstance(t, Tensor) and t.dtype.category >= 2:
+                t._edge = (node, number)
+                t._k |= GRAD
+        self._save(node, args, outs, edges)
+        node.info = tuple((t._array.shape, t.dtype, t._k) if isinstance(t, Tensor) else None for t in inputs)
+        if several is not None:
+            node.outputs = tuple((t._array.shape, t.dtype, t._k & _KEPT) if isinstance(t, Tensor) else None for t in outs)
+        if traced:
+            trace(node)
+
+    def _inputs(self, args: tuple[Any, ...]) -> list[Any]:
+        return [*args[0], *args[1 : self.tensors]] if self.many else list(args[: self.tensors])
+
+    def _save(self, node: Node, args: tuple[Any, ...], outs: Sequence[Any], edges: Any) -> None:
+        """Keeps the arguments and results that the needed formulas use; other tensors are let go."""
+        keep: set[int] = set()
+        keep_out = keep_all = False
+        count = len(args[0]) if self.many else 1
+        for i, formula in enumerate(self.formulas):
+            if formula is None:
+                continue
+            if not self.joint:
+                mine = edges[:count] if i == 0 and self.many else edges[i + count - 1 : i + count]
+                if not any(mine):
+                    continue
+            for kind, position in formula[1]:
+                if kind == "value":
+                    keep.add(position)
+                keep_out |= kind in ("out", "outs")
+                keep_all |= kind == "outs"
+        saved = [a if i >= self.tensors or i in keep or not _has_tensor(a) else None for i, a in enumerate(args)]
+        if self.many and 0 in keep:
+            saved[0] = list(args[0])
+        for number, t in enumerate(outs):
+            if isinstance(t, Tensor) and (keep_all or (keep_out and number == 0)):
+                if t._storage is None:
+                    t._storage = Storage(t._array)
+                saved.append(SavedOutput(t, number))
+            else:
+                saved.append(None)
+        if modes.on & SAVED_HOOKS and local.saved_hooks:
+            saved = [pack(s) for s in saved]
+        node.saved = saved
+        node.versions = [
+            version_of(s) if isinstance(s, Tensor) else s.storage.version if s.__class__ is SavedOutput else 0
+            for s in saved
+        ]
+
+    def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
+        if self.missing:
+            raise RuntimeError(f"derivative for {self.name} is not implemented")
+        saved = unpack(node)
+        args, outs = saved[: len(self.names)], saved[len(self.names) :]
+        info = node.info
+        offset = len(info) - self.tensors if self.many else 0  # type: ignore[arg-type]
+
+        def value(kind: str, position: Any) -> Any:
+            if kind == "g":
+                return g if node.outputs is None else _defined(g[0], node.outputs[0])
+            if kind == "gs":
+                return [_defined(part, o) for part, o in zip(g, node.outputs)] if node.outputs else [g]
+            if kind == "needs":
+                return [e is not None for e in node.edges]
+            if kind == "value":
+                return args[position]
+            if kind == "out":
+                return outs[0]
+            if kind == "outs":
+                return outs
+            if position == 0 and self.many:
+                return [i[0 if kind == "shape" else 1] for i in info[: offset + 1]]  # type: ignore[index]
+            return info[position + offset][0 if kind == "shape" else 1]  # type: ignore[index]
+
+        if self.joint:
+            formula, uses = self.formulas[0]
+            results = formula(*[value(*use) for use in uses])
+            results = list(results) if isinstance(results, (tuple, list)) else [results]
+        else:
+            results = []
+            for i, formula in enumerate(self.formulas):
+                edges = node.edges[: offset + 1] if i == 0 and self.many else node.edges[i + offset : i + offset + 1]
+                if not any(edges):
+                    results += [None] * len(edges)
+                    continue
+                if formula is None:
+                    raise RuntimeError(f"derivative for {self.name} by {self.names[i]} is not implemented")
+                made = formula[0](*[value(*use) for use in formula[1]])
+                results += list(made) if i == 0 and self.many else [made]
+        return [
+            r if r is None or e is None or (r.dtype is i[1]) else ops.fit_gradient(r, i[0], i[1])
+            for r, e, i in zip(results, node.edges, info)  # type: ignore[arg-type]
+        ]
+
+
+def _has_tensor(a: Any) -> bool:
+    return isinstance(a, Tensor) or (isinstance(a, (list, tuple)) and any(isinstance(b, Tensor) for b in a))
+
+
+def _defined(g: Any, output: Any) -> Any:
+    """A gradient, zeros where none came."""
+    if g is not None or output is None:
+        return g
+    return engine.zeros(*output) if output[1].category >= 2 else None
+
+
+def _wrapped(made: Any, k: int) -> Any:
+    if isinstance(made, tuple):
+        return tuple(_wrapped(m, k) for m in made)
+    if isinstance(made, list):
+        return [_wrapped(m, k) for m in made]
+    if made is None or isinstance(made, (int, float, bool)) and not isinstance(made, np.generic):
+        return made
+    if not hasattr(made, "strides") or isinstance(made, np.generic):
+        made = np.asarray(made)
+    d = BY_NUMPY.get(made.dtype)
+    return wrap(made, d if d is not None else from_numpy_dtype(made.dtype), k)
+
+
+def plain_call(op: Primitive) -> Callable[..., Any]:
+    n, many = op.tensors, op.many
+
+    def call(*args: Any) -> Any:
+        k = modes.on
+        for a in args[:n]:
+            if isinstance(a, Tensor):
+                k |= a._k
+        if many:
+            for a in args[0]:
+                if isinstance(a, Tensor):
+                    k |= a._k
+        if k > 1:
+            return special(op, args, k)
+        out = op.compute(args, 0)
+        if k and local.grad:
+            op.record(args, out)
+        return out
+
+    return call
+
+
+def view_call(op: Primitive) -> Callable[..., Any]:
+    forward = op.forward
+    from .._backend.cpu import cpu
+
+    def call(x: Tensor, *static: Any) -> Any:
+        k = x._k | modes.on
+        if k > 1:
+            return special(op, (x, *static), k)
+        made = forward(cpu, x._array, *static)
+        if made.__class__ is tuple or made.__class__ is list:
+            out: Any = tuple(op.wrap_view(x, m, static, i) for i, m in enumerate(made))
+        else:
+            out = op.wrap_view(x, made, static)
+        if k and local.grad:
+            op.record((x, *static), out)
+        return out
+
+    return call
+
+
+def primitive(forward: Any = None, **options: Any) -> Any:
+    """Declares a primitive; used with or without options."""
+    if forward is None:
+        return lambda f: Primitive(f, **options)
+    return Primitive(forward, **options)

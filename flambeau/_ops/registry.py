@@ -1,0 +1,137 @@
+"""The tables of operations. Functions, methods, operators, in-place and `out=` forms are all derived from here."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from .._core.state import modes
+from .._tensor import Tensor
+
+
+class Namespace:
+    """Public functions by name; also the tensor reading of the domain `m`. Filled as families are imported."""
+
+    symbolic = False
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no operation {name!r}")
+
+
+ops = Namespace()
+# Every dispatched record by name (pointwise and primitive), for tests, capture and export.
+records: dict[str, Any] = {}
+# What `_methods` puts on the classes: attribute of Tensor -> function; dotted path below the package -> function.
+methods: dict[str, Any] = {}
+functions: dict[str, Any] = {}
+
+
+def expose(name: str, function: Any, path: str | None = "", method: str | None = "") -> None:
+    """Makes a function public: under `path` ("" for its own name, None for nowhere) and as a method."""
+    setattr(ops, name, function)
+    if path is not None:
+        functions[path or name] = function
+    if method is not None:
+        methods[method or name] = function
+
+
+def public(
+    *paths: str,
+    method: bool | str = True,
+    inplace: bool | Callable[..., Any] = False,
+    out: bool = False,
+    aliases: Iterable[str] = (),
+) -> Callable[[Any], Any]:
+    """Makes a Python function over tensors an operation.
+
+    `paths` are where it lives below the package (default: its own name at the top); `method` also makes it a
+    method; `inplace` adds the form with an underscore (or is that form); `out` gives it an `out=` argument. `aliases` are further
+    names with the same forms.
+    """
+
+    def decorate(function: Any) -> Any:
+        name = function.__name__.rstrip("_") if function.__name__.endswith("__") else function.__name__
+        wrapped = _with_out(function) if out else _overridable(function)
+        setattr(ops, name, wrapped)
+        for path in paths or (name, *aliases):
+            functions[path] = wrapped
+        for form in (name, *aliases) if method is True else (method,) if method else ():
+            methods[form] = wrapped
+        if inplace:
+            changed = inplace if callable(inplace) else in_place_form(name, wrapped)
+            for form in (name, *aliases):
+                methods[form + "_"] = changed
+                if not paths:
+                    functions[form + "_"] = changed
+            setattr(ops, name + "_", changed)
+        return wrapped
+
+    return decorate
+
+
+def _overridable(function: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if modes.overrides:
+            result = overridden(call, args, named)
+            if result is not NotImplemented:
+                return result
+        try:
+            return function(*args, **named)
+        except (AttributeError, TypeError):
+            return _for_foreign(call, args, named)
+
+    return call
+
+
+def _with_out(function: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if modes.overrides:
+            result = overridden(call, args, named)
+            if result is not NotImplemented:
+                return result
+        if named and "out" in named:
+            target = named.pop("out")
+            if target is not None:
+                return into_out(target, function, args, named)
+        try:
+            return function(*args, **named)
+        except (AttributeError, TypeError):
+            return _for_foreign(call, args, named)
+
+    return call
+
+
+def _for_foreign(function: Any, args: Any, named: Any) -> Any:
+    """A call that failed: an argument that is no tensor may know what to do (`__torch_function__`)."""
+    if not modes.overrides and any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in flat(args)):
+        result = overridden(function, args, named)
+        if result is not NotImplemented:
+            return result
+    error = sys.exc_info()[1]
+    if isinstance(error, AttributeError) and args and not isinstance(args[0], Tensor) and error.obj is args[0]:
+        kind = type(args[0]).__name__
+        raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not {kind}") from None
+    raise  # noqa: PLE0704 (called while the error is handled)
+
+
+def flat(args: Any) -> Iterator[Any]:
+    """Arguments, those in lists and tuples too."""
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            yield from a
+        else:
+            yield a
+
+
+# Set by `_overrides` and `inplace`, which come after this module.
+overridden: Callable[[Any, Any, Any], Any]
+into_out: Callable[[Any, Any, Any, Any], Any]
+in_place_form: Callable[[str, Any], Any]
+
+
+def is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)

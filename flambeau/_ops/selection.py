@@ -1,0 +1,555 @@
+"""Choosing elements by condition, by position and by value: where, masks, nonzero, take and put, searchsorted, isin."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._backend.cpu import cpu
+from .._core.dtypes import (
+    BOOL, COMPLEX, FLOATING, INTEGER, bool_, default, dtype, int32, int64, promote_types, scalar_dtype, uint8,
+)  # fmt: skip
+from .._core.sizes import broadcast_shapes, wrap_dim
+from .._core.state import CUDA, META
+from .._kernel.lang import kernel
+from .._tensor import Tensor, wrap
+from . import index_kernels as kernels
+from .declare import pointwise
+from .pointwise_op import _NAMES, broadcast_error
+from .primitive import primitive
+from .registry import methods, ops, public
+from .scatter import gather_op
+from .update import grown, into_zeros, number_as, update, updates
+
+# -- where and masks -----------------------------------------------------------------------------------------------
+
+where_op = pointwise(
+    "where", lambda m, condition, x, y: m.where(condition, x, y), masks=("condition",), public=False,
+    grad={
+        "x": lambda m, g, condition: m.where(condition, g, 0),
+        "y": lambda m, g, condition: m.where(condition, 0, g),
+    },
+)  # fmt: skip
+
+masked_fill_op = pointwise(
+    "masked_fill", lambda m, x, mask, value: m.where(mask, value, x), masks=("mask",), public=False,
+    grad={
+        "x": lambda m, g, mask: m.where(mask, 0, g),
+        "value": lambda m, g, mask: m.where(mask, g, 0),
+    },
+)  # fmt: skip
+
+
+@public(out=True, method=False)
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """Elements of `input` where the condition holds, of `other` elsewhere; alone, the indices where it holds.
+
+    >>> import flambeau as torch
+    >>> torch.where(torch.tensor([True, False]), torch.tensor([1, 2]), 0)
+    tensor([1, 0])
+    """
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where(): expected a condition alone, or a condition with both input and other")
+    if condition.dtype is not bool_:
+        if condition.dtype is not uint8:
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {_name(condition)}"
+            )
+        warnings.warn("where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3)
+    return where_op(condition, input, other)
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Elements of this tensor where the condition holds, of `other` elsewhere."""
+    return where(condition, self, other)  # type: ignore[no-any-return]
+
+
+def _name(t: Tensor) -> str:
+    return _NAMES.get(t.dtype.name, t.dtype.name)
+
+
+def _need_mask(name: str, mask: Any) -> None:
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name}(): argument 'mask' must be Tensor, not {type(mask).__name__}")
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {_name(mask)}")
+
+
+@updates(out=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
+    """A copy with a number, or a 0-d tensor, wherever the mask holds.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([False, True]), 0.0)
+    tensor([1., 0.])
+    """
+    _need_mask("masked_fill_", mask)
+    d = input.dtype
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._array.ndim} dimension(s)."
+            )
+        if value.dtype.category == COMPLEX and d.category != COMPLEX:
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        value = value if value.dtype is d else ops.to_dtype(value, d)
+    else:
+        value = wrap(number_as(value, d), d)
+    return masked_fill_op, (input, mask, value)
+
+
+@update(
+    tensors=3, name="masked_scatter",
+    grad={
+        "x": lambda g, mask: ops.masked_fill(g, mask, 0),
+        "source": lambda g, mask, source_shape: ops.reshape(
+            grown(masked_select_op(g, mask), (math.prod(source_shape),)), source_shape
+        ),
+    },
+)  # fmt: skip
+def masked_scatter_op(backend: Any, x: Any, mask: Any, source: Any) -> None:
+    """`mask` has the shape of x."""
+    count = int(backend.xp.count_nonzero(mask))
+    if source.size < count:
+        raise RuntimeError(
+            f"masked_scatter: Number of elements of source < number of ones in mask ({source.size} < {count})"
+        )
+    if count:
+        x[mask] = source.reshape(-1)[:count]
+
+
+@updates()
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
+    """A copy with the elements of `source`, in order, in the places where the mask holds.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(3).masked_scatter(torch.tensor([True, False, True]), torch.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    _need_mask("masked_scatter_", mask)
+    if not isinstance(source, Tensor):
+        raise TypeError(f"masked_scatter(): argument 'source' must be Tensor, not {type(source).__name__}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {_name(input)} and {_name(source)}"
+        )
+    input, mask = _expanded(input, mask)
+    return masked_scatter_op, (input, mask, source)
+
+
+def _expanded(input: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    shape = input._array.shape
+    if mask._array.shape == shape:
+        return input, mask
+    try:
+        both = broadcast_shapes(shape, mask._array.shape)
+    except RuntimeError:
+        raise broadcast_error((mask, input)) from None
+    return (input if both == shape else ops.expand(input, both)), ops.expand(mask, both)
+
+
+@primitive(
+    tensors=2, name="masked_select",
+    grad={"x": lambda g, x_shape, mask: into_zeros(masked_scatter_op, x_shape, g, mask, g)},
+)  # fmt: skip
+def masked_select_op(backend: Any, x: Any, mask: Any) -> Any:
+    """`mask` has the shape of x."""
+    return kernels.select(backend, x, mask)
+
+
+@public(out=True)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the mask holds, as a vector.
+
+    >>> import flambeau as torch
+    >>> torch.masked_select(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"masked_select(): argument 'mask' must be Tensor, not {type(mask).__name__}")
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    return masked_select_op(*_expanded(input, mask))
+
+
+# -- positions of what is not zero ---------------------------------------------------------------------------------
+
+
+@primitive(name="nonzero", differentiable=False)
+def nonzero_op(backend: Any, x: Any) -> Any:
+    """(number of nonzero elements, dimensions) indices, in row-major order."""
+    if x.ndim == 0:
+        return backend.xp.zeros((int(bool(x)), 0), np.int64)
+    if x.ndim != 2 or backend is not cpu:
+        return backend.xp.stack(_positions(backend, x), 1)
+    marks = x if x.dtype == np.bool_ else x != 0
+    out = np.empty((np.count_nonzero(marks), 2), np.int64)
+    cpu.kernel(kernels.nonzero_pairs, ("b1", "i64"))(marks, out)
+    return out
+
+
+@primitive(name="nonzero_tuple", differentiable=False)
+def nonzero_tuple_op(backend: Any, x: Any) -> Any:
+    return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
+
+
+def _positions(backend: Any, x: Any) -> Any:
+    if backend is not cpu or x.ndim == 1 or not x.flags.c_contiguous or x.size == 0:
+        return x.nonzero()
+    return np.unravel_index(x.reshape(-1).nonzero()[0], x.shape)
+
+
+@public(out=True)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not zero, as rows of a matrix or (`as_tuple`) a vector for each dimension.
+
+    >>> import flambeau as torch
+    >>> torch.nonzero(torch.tensor([0, 5, 0, 7]))
+    tensor([[1],
+            [3]])
+    """
+    return nonzero_tuple_op(input) if as_tuple else nonzero_op(input)
+
+
+@public()
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not zero, as rows of a matrix.
+
+    >>> import flambeau as torch
+    >>> torch.argwhere(torch.tensor([[0, 1]]))
+    tensor([[0, 1]])
+    """
+    return nonzero_op(input)  # type: ignore[no-any-return]
+
+
+@public(out=True)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """`nonzero` cut, or filled up with `fill_value`, to a given number of rows.
+
+    >>> import flambeau as torch
+    >>> torch.nonzero_static(torch.tensor([0, 5]), size=2)
+    tensor([[ 1],
+            [-1]])
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    found = nonzero_op(input)._array[:size]
+    made = np.full((size, input._array.ndim), fill_value, np.int64)
+    made[: len(found)] = found
+    return wrap(made, int64)
+
+
+# -- positions in the flattened tensor -----------------------------------------------------------------------------
+
+
+def _flat_check(backend: Any, name: str, x: Any, index: Any) -> None:
+    if x.size == 0 and index.size:
+        raise IndexError(f"{name}(): tried to {name} from an empty tensor")
+    bad = kernels.first_outside(backend, index, -x.size, x.size)
+    if bad is not None:
+        raise IndexError(f"out of range: tried to access index {bad} on a tensor of {x.size} elements.")
+
+
+@primitive(
+    tensors=2, name="take", meta=lambda x, index: (index.shape, kernels.BY_NUMPY[x.dtype]),
+    grad={"x": lambda g, x_shape, index: into_zeros(put_op, x_shape, g, index, g, True)},
+)  # fmt: skip
+def take_op(backend: Any, x: Any, index: Any) -> Any:
+    _flat_check(backend, "take", x, index)
+    if index.size == 0:
+        return backend.xp.empty(index.shape, x.dtype)
+    return kernels.take_rows(backend, x.reshape(-1), index.reshape(-1), 0, True).reshape(index.shape)
+
+
+@public(out=True)
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flattened input at the given positions.
+
+    >>> import flambeau as torch
+    >>> torch.take(torch.tensor([[4, 3], [1, 8]]), torch.tensor([0, 3]))
+    tensor([4, 8])
+    """
+    _need_long("take", index)
+    return take_op(input, index)
+
+
+def _need_long(name: str, index: Any) -> None:
+    if not isinstance(index, Tensor):
+        raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
+    if index.dtype is not int64:
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {_name(index)}")
+
+
+def _of_put(g: Tensor, index: Tensor, accumulate: bool) -> Tensor:
+    if accumulate:
+        return g
+    zeros = wrap(np.zeros(index._array.shape, g.dtype.numpy), g.dtype)
+    return put_op(g, index, zeros if not g._k & (CUDA | META) else ops.zeros_like(index, dtype=g.dtype), False)
+
+
+@update(
+    tensors=3, name="put",
+    grad={
+        "x": lambda g, index, accumulate: _of_put(g, index, accumulate),
+        "source": lambda g, index, source_shape: ops.reshape(take_op(g, index), source_shape),
+    },
+)  # fmt: skip
+def put_op(backend: Any, x: Any, index: Any, source: Any, accumulate: bool) -> None:
+    _flat_check(backend, "put", x, index)
+    if index.size == 0:
+        return
+    flat = index.reshape(-1)
+    flat = flat + (flat < 0) * x.size
+    target = x.reshape(-1)
+    kernels.update_rows(backend, target, 0, flat, source.reshape(-1), "add" if accumulate else "set")
+    if not x.flags.c_contiguous:  # it was a copy
+        x[...] = target.reshape(x.shape)
+
+
+@updates(out=False)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
+    """A copy with elements of `source` at positions of the flattened input.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 2).put(torch.tensor([3]), torch.tensor([5.0]))
+    tensor([[0., 0.],
+            [0., 5.]])
+    """
+    _need_long("put_", index)
+    if not isinstance(source, Tensor):
+        raise TypeError(f"put(): argument 'source' must be Tensor, not {type(source).__name__}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {_name(input)} and "
+            f"source.dtype = {_name(source)}"
+        )
+    if source._array.size != index._array.size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source._array.size}, index.numel() = {index._array.size}"
+        )
+    return put_op, (input, index, source, bool(accumulate))
+
+
+@public(out=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Elements picked along a dimension; input and indices broadcast. Without `dim` both count as flat.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([[3, 1], [2, 4]])
+    >>> torch.take_along_dim(x, torch.tensor([[1], [0]]), dim=1)
+    tensor([[1],
+            [2]])
+    """
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"take_along_dim(): argument 'indices' must be Tensor, not {type(indices).__name__}")
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {_name(indices)}")
+    if dim is None:
+        return take_along_dim(ops.reshape(input, (-1,)), ops.reshape(indices, (-1,)), 0)
+    a, b = input._array.ndim, indices._array.ndim
+    if a != b:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{a} dimensions for input, and {b} dimensions for indices"
+        )
+    dim = wrap_dim(dim, a)
+    size = input._array.shape[dim] if a else 1
+    if size:
+        indices = ops.remainder(indices, size)
+    if a:
+        shape, picked = list(input._array.shape), list(indices._array.shape)
+        n, k = shape[dim], picked[dim]
+        shape[dim] = picked[dim] = 1
+        both = list(broadcast_shapes(shape, picked))
+        input = ops.expand(input, (*both[:dim], n, *both[dim + 1 :]))
+        indices = ops.expand(indices, (*both[:dim], k, *both[dim + 1 :]))
+    return gather_op(input, indices, dim)  # type: ignore[no-any-return]
+
+
+@public(method=False)
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Positions in a flattened tensor as one index for each dimension of `shape`.
+
+    >>> import flambeau as torch
+    >>> torch.unravel_index(torch.tensor([3, 5]), (2, 3))
+    (tensor([1, 1]), tensor([0, 2]))
+    """
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"expected 'indices' to be a Tensor, but got {type(indices).__name__}")
+    if indices.dtype.category != INTEGER:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in shape:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(n).__name__}")
+        if n < 0:
+            raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    step = 1
+    parts = []
+    for n in reversed(shape):
+        parts.append(ops.remainder(ops.floor_divide(indices, step), n))
+        step *= n
+    return tuple(reversed(parts))
+
+
+# -- by value ------------------------------------------------------------------------------------------------------
+
+
+@kernel("(n),(k)->(k)")
+def _bisect(m, bounds, values, out, right):
+    """For every value, how many of the sorted bounds are below it (or, to the right, not above it)."""
+    for i in range(values.n):
+        value = values[i]
+        low = m.value(0, "i64")
+        length = bounds.n + 0
+        while length > 0:
+            half = length >> 1
+            bound = bounds[low + half]
+            beyond = ~(bound > value) if right else ~(bound >= value)
+            low = m.where(beyond, low + half + 1, low)
+            length = m.where(beyond, length - half - 1, half)
+        out[i] = low
+
+
+@primitive(tensors=3, name="searchsorted", differentiable=False)
+def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: bool, d: dtype) -> Any:
+    xp = backend.xp
+    if sorter is not None:
+        if kernels.first_outside(backend, sorter, 0, bounds.shape[-1]) is not None:
+            raise RuntimeError("torch.searchsorted(): sorter index out of range")
+        bounds = xp.take_along_axis(bounds, sorter, -1)
+    side = "right" if right else "left"
+    if backend is not cpu:
+        if bounds.ndim == 1:
+            return xp.asarray(xp.searchsorted(bounds, values, side)).astype(d.numpy)
+        above = bounds[..., None, :] <= values[..., None] if right else bounds[..., None, :] < values[..., None]
+        return above.sum(-1).astype(d.numpy)
+    flat = values.reshape(-1) if bounds.ndim == 1 else values
+    out = np.empty(flat.shape, d.numpy)
+    code = kernels.BY_NUMPY[values.dtype].code
+    call = cpu.kernel(_bisect, (code, code, d.code), right=right)
+    if bounds.ndim == 1:
+        kernels.split(lambda s: call(bounds, flat[s], out[s]), flat.size, 1 << 12)
+    else:
+        cpu.rows(call, [bounds, flat], [out], out.size * 8)
+    return out.reshape(values.shape)
+
+
+@public(out=True, method=False)
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where values would be inserted into the last dimension of a sorted tensor, before equal ones or (right) after.
+
+    >>> import flambeau as torch
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+    tensor([1, 3])
+    """
+    name = "torch.searchsorted(): "
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"{name}side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(f"{name}side and right can't be set to opposites, got side of left while right was True")
+    if not isinstance(sorted_sequence, Tensor):
+        raise TypeError(f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}")
+    bounds, values = sorted_sequence, input
+    shape = bounds._array.shape
+    if not isinstance(values, Tensor):
+        values = _number_like(values, bounds)
+    if not shape and bounds._array.size:
+        raise RuntimeError(f"{name}input value can not be a tensor when boundaries is a scalar")
+    if not values._array.ndim and len(shape) != 1:
+        raise RuntimeError(
+            f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor "
+            f"dim({len(shape)})"
+        )
+    if len(shape) != 1 and shape[:-1] != values._array.shape[:-1]:
+        raise RuntimeError(
+            f"{name}boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
+            f"value tensor must match, but we got boundaries tensor {list(shape)} and input value tensor "
+            f"{list(values._array.shape)}"
+        )
+    if sorter is not None:
+        if sorter._array.shape != shape:
+            raise RuntimeError(
+                f"{name}boundary and sorter must have the same size, but got boundary tensor {list(shape)} and got sorter "
+                f"tensor {list(sorter._array.shape)}"
+            )
+        if sorter.dtype is not int64:
+            raise RuntimeError(f"{name}sorter must be a tensor of long dtype but got dtype {_name(sorter)}")
+    bounds, values = _common(bounds, values)
+    return searchsorted_op(bounds, values, sorter, right or side == "right", int32 if out_int32 else int64)  # type: ignore
+
+
+def _number_like(value: Any, t: Tensor) -> Tensor:
+    """A number as a 0-d tensor that can be compared with `t`."""
+    if not isinstance(value, (int, float, complex, np.generic)):
+        raise TypeError(f"argument must be Tensor or Number, not {type(value).__name__}")
+    kind = scalar_dtype(value)
+    d = t.dtype if kind.category <= t.dtype.category else kind
+    return wrap(number_as(value, d), d)
+
+
+def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    d = promote_types(a.dtype, b.dtype)
+    if d.category == BOOL:
+        d = uint8
+    if d.category == COMPLEX:
+        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{_NAMES[d.name]}'")
+    return tuple(t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))  # type: ignore[return-value]
+
+
+@public(out=True, method=False)
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number of the bucket between sorted boundaries that each value falls into.
+
+    >>> import flambeau as torch
+    >>> torch.bucketize(torch.tensor([0, 3, 6]), torch.tensor([1, 3, 5]))
+    tensor([0, 1, 3])
+    """
+    if not isinstance(boundaries, Tensor):
+        raise TypeError(f"bucketize(): argument 'boundaries' must be Tensor, not {type(boundaries).__name__}")
+    if boundaries._array.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@primitive(tensors=2, name="isin", differentiable=False)
+def isin_op(backend: Any, elements: Any, test: Any, invert: bool) -> Any:
+    return backend.xp.asarray(backend.xp.isin(elements, test, invert=invert))
+
+
+@public(out=True, method=False)
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among the test elements.
+
+    >>> import flambeau as torch
+    >>> torch.isin(torch.tensor([1, 2]), torch.tensor([2, 3]))
+    tensor([False,  True])
+    """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin(): at least one of elements and test_elements must be a Tensor")
+    a, b = (
+        x if isinstance(x, Tensor) else wrap(number_as(x, scalar_dtype(x)), scalar_dtype(x)) for x in (elements, test_elements)
+    )
+    d = promote_types(a.dtype, b.dtype)
+    if d.category == COMPLEX:
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {_NAMES[d.name]}")
+    if d.category == FLOATING and d.itemsize < 4:
+        d = default.float if default.float.itemsize >= 4 else d
+    a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))
+    return isin_op(a, b, invert)  # type: ignore[no-any-return]
+
+
+
+methods["where"] = _where_method

@@ -1,0 +1,359 @@
+"""Copies in another arrangement: flipped, rolled, repeated, padded, triangles, diagonals, one-hot codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import from_numpy_dtype, int32, int64
+from .._core.sizes import size_argument, wrap_dim, wrap_dims
+from .._dispatch import backend_of
+from .._tensor import Tensor, wrap
+from .parts import diagonal_op, place_diagonal
+from .primitive import primitive
+from .registry import ops, public
+from .views import by_name
+
+
+def _same(x: Any, *static: Any) -> Any:
+    """The shape rule of ops whose result is like their input."""
+    return x.shape, from_numpy_dtype(x.dtype)
+
+
+# -- order of elements -------------------------------------------------------------------------------------------
+
+
+@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same)
+def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
+    return x[tuple([slice(None, None, -1) if d in dims else slice(None) for d in range(x.ndim)])].copy("C")
+
+
+@public()
+def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """The elements of some dimensions in reverse order, as a copy.
+
+    >>> import flambeau as torch
+    >>> torch.arange(3).flip(0)
+    tensor([2, 1, 0])
+    """
+    if named:
+        dims = by_name("flip", dims, named, "dims")
+    given = size_argument(dims, "dims")
+    return flip_op(input, wrap_dims(given, input._array.ndim) if given else ())
+
+
+@public()
+def fliplr(input: Tensor) -> Tensor:
+    """The columns in reverse order."""
+    if input._array.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip_op(input, (1,))
+
+
+@public()
+def flipud(input: Tensor) -> Tensor:
+    """The rows in reverse order."""
+    if input._array.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip_op(input, (0,))
+
+
+@primitive(
+    name="roll", meta=_same,
+    grad={"x": lambda g, shifts, dims: roll_op(g, tuple([-s for s in shifts]), dims)},
+)  # fmt: skip
+def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    return backend.xp.roll(x, shifts, dims)
+
+
+@public()
+def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+    """The elements moved on by `shifts` along `dims`; what leaves at the end comes back at the start.
+
+    >>> import flambeau as torch
+    >>> torch.arange(4).roll(1)
+    tensor([3, 0, 1, 2])
+    """
+    steps = (shifts,) if isinstance(shifts, int) else size_argument((shifts,), "shifts")
+    along = () if dims is None else (dims,) if isinstance(dims, int) else size_argument((dims,), "dims")
+    if not steps:
+        raise RuntimeError("`shifts` required")
+    if not along and len(steps) == 1:
+        return ops.reshape(roll_op(ops.reshape(input, (-1,)), steps, (0,)), input._array.shape) if input._array.size else ops.clone(input)
+    if len(steps) != len(along):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
+    ndim = input._array.ndim
+    wrapped = tuple([wrap_dim(d, ndim) for d in along])
+    if not ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return roll_op(input, steps, wrapped)
+
+
+@public()
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """The tensor turned by k right angles in the plane of two dimensions."""
+    plane, ndim = size_argument((dims,), "dims"), input._array.ndim
+    if len(plane) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
+    if ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {ndim}")
+    if plane[0] == plane[1] or abs(plane[0] - plane[1]) == ndim:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}")
+    for name, d in (("0", plane[0]), ("1", plane[1])):
+        if not -ndim <= d < ndim:
+            raise RuntimeError(f"Rotation dim{name} out of range, dim{name} = {d}")
+    a, b = (d % ndim for d in plane)
+    turns = k % 4
+    if turns == 1:
+        return ops.contiguous(ops.transpose(flip_op(input, (b,)), a, b))
+    if turns == 2:
+        return flip_op(input, (a, b))
+    if turns == 3:
+        return ops.contiguous(ops.transpose(flip_op(input, (a,)), a, b))
+    return ops.clone(input)
+
+
+# -- repetition --------------------------------------------------------------------------------------------------
+
+
+def repeated(input: Tensor, times: Sequence[int]) -> Tensor:
+    """A copy laid side by side `times` along each dimension, of which there are as many as the tensor has."""
+    shape = input._array.shape
+    spread, wide, full = [], [], []
+    for n, r in zip(shape, times):
+        spread += [1, n] if r != 1 else [n]
+        wide += [r, n] if r != 1 else [n]
+        full.append(n * r)
+    if len(spread) == len(shape):
+        return ops.clone(input)
+    if 0 in full:
+        return ops.reshape(ops.expand(ops.reshape(input, spread), wide), full)
+    made = ops.reshape(ops.expand(ops.reshape(input, spread), wide), full)
+    return ops.clone(made) if made._array.base is not None and 0 in made._array.strides else made
+
+
+@public("Tensor.repeat")
+def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
+    """Copies of the tensor side by side along each dimension.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    times = size_argument(by_name("repeat", repeats, named, "repeats"), "repeats")
+    lead = len(times) - input._array.ndim
+    if lead < 0:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if any(r < 0 for r in times):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
+    if lead:
+        input = ops.reshape(input, (1,) * lead + tuple(input._array.shape))
+    return repeated(input, times)
+
+
+@public()
+def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """Copies of the tensor side by side; missing numbers of copies count as 1."""
+    times = size_argument(by_name("tile", dims, named, "dims"), "dims")
+    return repeat(input, (1,) * (input._array.ndim - len(times)) + tuple(times))
+
+
+@public()
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Every element repeated in place: by one number, or by a number for each.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 2]))
+    tensor([1, 2, 2])
+    """
+    if repeats is None:
+        return _interleaved_positions(input, output_size)
+    if dim is None:
+        input, dim = ops.flatten(input), 0
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    if isinstance(repeats, (list, tuple)):
+        repeats = ops.tensor(list(repeats), dtype=int64, device=input.device)  # type: ignore[attr-defined]
+    if isinstance(repeats, Tensor) and repeats._array.size == 1 and repeats._array.ndim <= 1 and repeats.dtype in (int32, int64):
+        repeats = int(repeats._array.reshape(())[()])
+    if not isinstance(repeats, Tensor):
+        if not shape:
+            input, shape = ops.reshape(input, (1,)), (1,)
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        wide = ops.expand(ops.unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
+        made = ops.reshape(wide, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
+        _check_output_size(made._array.shape[dim], output_size)
+        return ops.clone(made) if repeats == 1 else made
+    if repeats._array.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    extent = shape[dim] if shape else 1
+    if repeats._array.shape[0] != extent:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._array.shape[0]} and "
+            f"input.size({dim}) = {extent}"
+        )
+    return ops.index_select(input, dim, _interleaved_positions(repeats, output_size))
+
+
+def _interleaved_positions(repeats: Tensor, output_size: int | None) -> Tensor:
+    """0 as often as the first number says, then 1 as often as the second, …"""
+    counts = repeats._array
+    if repeats.dtype not in (int32, int64):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if counts.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if counts.size and counts.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    xp = backend_of(repeats._k).xp
+    positions = xp.repeat(xp.arange(counts.size, dtype=counts.dtype), counts)
+    _check_output_size(positions.size, output_size)
+    return wrap(positions, repeats.dtype, repeats._k & ~1)
+
+
+def _check_output_size(size: int, wanted: int | None) -> None:
+    if wanted is not None and size != wanted:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size {wanted}, the repeated elements are {size}")
+
+
+# -- triangles and diagonals -------------------------------------------------------------------------------------
+
+
+def _triangle(name: str, lower: bool) -> Any:
+    def gradient(g: Tensor, diagonal: int) -> Tensor:
+        return record(g, diagonal)
+
+    def part(backend: Any, x: Any, diagonal: int) -> Any:
+        xp = backend.xp
+        rows, columns = x.shape[-2:]
+        across = xp.arange(columns)
+        down = xp.arange(rows)[:, None] + diagonal
+        kept = across <= down if lower else across >= down
+        return xp.where(kept, x, x.dtype.type(0)) if x.dtype.isbuiltin == 1 else xp.where(kept, x, xp.zeros((), x.dtype))
+
+    record = primitive(part, name=name, grad={"x": gradient}, meta=_same)
+
+    def function(input: Tensor, diagonal: int = 0) -> Tensor:
+        if input._array.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return record(input, diagonal)
+
+    function.__name__ = function.__qualname__ = name
+    side = "below" if lower else "above"
+    function.__doc__ = f"The part of each matrix on and {side} a diagonal; zeros elsewhere."
+    return public(out=True, inplace=True)(function)
+
+
+tril = _triangle("tril", True)
+triu = _triangle("triu", False)
+
+
+@public(out=True)
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+
+    >>> import flambeau as torch
+    >>> torch.diag(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    ndim = input._array.ndim
+    if ndim == 1:
+        extent = input._array.shape[0] + abs(diagonal)
+        return place_diagonal(input, (extent, extent), diagonal, 0, 1)
+    if ndim == 2:
+        return ops.clone(diagonal_op(input, diagonal, 0, 1))
+    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
+
+
+@public()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with all elements of `input` on a diagonal."""
+    return diag(ops.reshape(input, (-1,)) if input._array.size else ops.reshape(input, (0,)), offset)
+
+
+@public(out=True)
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal."""
+    if input._array.ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+    return ops.sum(diagonal_op(input, 0, 0, 1))
+
+
+# -- borders and codes -------------------------------------------------------------------------------------------
+
+
+def _padded_shape(shape: Any, pads: Any) -> tuple[int, ...]:
+    return tuple([n + before + after for n, (before, after) in zip(shape, pads)])
+
+
+@primitive(
+    name="constant_pad_nd", grad={"x": lambda g, pads: pad_op(g, tuple([(-a, -b) for a, b in pads]), 0)},
+    meta=lambda x, pads, value: (_padded_shape(x.shape, pads), from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def pad_op(backend: Any, x: Any, pads: tuple[tuple[int, int], ...], value: Any) -> Any:
+    inner = x[tuple([slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pads)])]
+    shape = _padded_shape(x.shape, pads)
+    if inner.shape == shape:
+        return inner.copy("C")
+    made = backend.xp.full(shape, value, x.dtype) if value else backend.xp.zeros(shape, x.dtype)
+    made[tuple([slice(max(0, a), n - max(0, b)) for n, (a, b) in zip(shape, pads)])] = inner
+    return made
+
+
+@public(method=False)
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """A border of one value: `pad` holds (before, after) of the last dimension, then of the one before it, …"""
+    widths, shape = size_argument((pad,), "pad"), input._array.shape
+    if len(widths) % 2:
+        raise RuntimeError("Length of pad must be even but instead it equals " + str(len(widths)))
+    if len(widths) > 2 * len(shape):
+        raise RuntimeError(
+            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(widths)} "
+            f"while the input has {len(shape)} dimensions."
+        )
+    pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
+    pads = tuple([(0, 0)] * (len(shape) - len(pairs)) + pairs[::-1])
+    for d, (n, (a, b)) in enumerate(zip(shape, pads)):
+        if n + a + b < 0 or -a > n or -b > n:
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. "
+                f"Check dimension {d} of your input."
+            )
+    return pad_op(input, pads, value)
+
+
+@public("nn.functional.one_hot", method=False)
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """A new last dimension with 1 at the index that the element was, 0 elsewhere.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.one_hot(torch.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    if input.dtype is not int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {input.dtype}.")
+    x = input._array
+    if x.size == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)  # type: ignore[attr-defined]
+    if x.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    highest = int(x.max())
+    if num_classes == -1:
+        num_classes = highest + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif highest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    xp = backend_of(input._k).xp
+    codes = xp.zeros((x.size, num_classes), np.int64)
+    codes[xp.arange(x.size), x.reshape(-1)] = 1
+    return wrap(codes.reshape(*x.shape, num_classes), int64, input._k & ~1)

@@ -1,0 +1,176 @@
+"""softmax, log_softmax and softmin: fused kernels forwards and backwards, along any dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._backend import threads
+from .._backend.cpu import PARALLEL, cpu
+from .._core.dtypes import BY_NUMPY, FLOATING, dtype
+from .._core.sizes import wrap_dim
+from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
+from .._tensor import Tensor
+from .pointwise_op import not_implemented
+from .primitive import primitive
+from .reduction import require_tensor
+from .registry import ops, public
+
+_WORK = 16  # an exponential costs as much as so many moved elements
+
+
+def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> Any:
+    """Runs a kernel along a dimension of arrays of one shape and dtype."""
+    x = arrays[0]
+    out = np.empty(x.shape, x.dtype)
+    if x.size == 0:
+        return out
+    types = (BY_NUMPY[x.dtype].code,) * (len(arrays) + 1)
+    inner = x.shape[dim + 1 :]
+    if all(n == 1 for n in inner):
+        call = cpu.kernel(rows, types, log=log)
+        given, target = [np.moveaxis(a, dim, -1) for a in arrays], np.moveaxis(out, dim, -1)
+        if target.ndim > 2 and all(a.flags.c_contiguous for a in given):  # one loop over all rows
+            given = [a.reshape(-1, a.shape[-1]) for a in given]
+            target = target.reshape(-1, target.shape[-1])
+        core = 1
+    else:
+        call = cpu.kernel(columns, types, log=log)
+        wide = (*x.shape[: dim + 1], -1)
+        given, target = [np.ascontiguousarray(a).reshape(wide) for a in arrays], out.reshape(wide)
+        core = 2
+    work = x.size * _WORK
+    if work >= PARALLEL and core == 2 and target.shape[0] < threads.get_num_threads():
+        parts = threads.ranges(target.shape[-1], 64)
+        threads.run([
+            lambda a=a, b=b: call(*[y[..., a:b] for y in given], target[..., a:b]) for a, b in parts
+        ])  # fmt: skip
+    elif target.ndim > core:
+        cpu.rows(call, given, [target], work)
+    else:
+        call(*given, target)
+    return out
+
+
+def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        x = x.reshape(1)
+        return _softmax(backend, x, 0, log).reshape(())
+    if backend is cpu:
+        return _along(softmax_rows, softmax_columns, [x], dim, log)
+    shifted = x.astype(xp.promote_types(x.dtype, xp.float32))
+    shifted = shifted - shifted.max(axis=dim, keepdims=True)
+    powers = xp.exp(shifted)
+    total = powers.sum(axis=dim, keepdims=True)
+    return (shifted - xp.log(total) if log else powers / total).astype(x.dtype)
+
+
+def _softmax_backward(backend: Any, g: Any, y: Any, dim: int, log: bool) -> Any:
+    if g.ndim == 0:
+        return _softmax_backward(backend, g.reshape(1), y.reshape(1), 0, log).reshape(())
+    if backend is cpu:
+        return _along(softmax_backward_rows, softmax_backward_columns, [g, y], dim, log)
+    if log:
+        return g - backend.xp.exp(y) * g.sum(axis=dim, keepdims=True)
+    return y * (g - (g * y).sum(axis=dim, keepdims=True))
+
+
+def _like(x: Any, *rest: Any) -> Any:
+    return x.shape, BY_NUMPY[x.dtype]
+
+
+@primitive(grad={"x": lambda g, out, dim: softmax_backward(g, out, dim)}, name="softmax", meta=_like)
+def softmax_op(backend: Any, x: Any, dim: int) -> Any:
+    return _softmax(backend, x, dim, False)
+
+
+@primitive(
+    tensors=2, name="softmax_backward", meta=_like,
+    grad={
+        "cotangent": lambda g, y, dim: softmax_backward(g, y, dim),
+        "y": lambda g, cotangent, y, dim: _second(g, cotangent, y, dim),
+    },
+)  # fmt: skip
+def softmax_backward(backend: Any, cotangent: Any, y: Any, dim: int) -> Any:
+    return _softmax_backward(backend, cotangent, y, dim, False)
+
+
+def _second(g: Tensor, cotangent: Tensor, y: Tensor, dim: int) -> Tensor:
+    """The derivative of y * (c - sum(c * y)) by y."""
+    inner = ops.sum(cotangent * y, dim, True)
+    return g * (cotangent - inner) - cotangent * ops.sum(g * y, dim, True)
+
+
+@primitive(grad={"x": lambda g, out, dim: log_softmax_backward(g, out, dim)}, name="log_softmax", meta=_like)
+def log_softmax_op(backend: Any, x: Any, dim: int) -> Any:
+    return _softmax(backend, x, dim, True)
+
+
+@primitive(
+    tensors=2, name="log_softmax_backward", meta=_like,
+    grad={
+        "cotangent": lambda g, y, dim: g - ops.sum(g * ops.exp(y), dim, True),
+        "y": lambda g, cotangent, y, dim: -g * ops.exp(y) * ops.sum(cotangent, dim, True),
+    },
+)  # fmt: skip
+def log_softmax_backward(backend: Any, cotangent: Any, y: Any, dim: int) -> Any:
+    return _softmax_backward(backend, cotangent, y, dim, True)
+
+
+def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tensor, int]:
+    require_tensor(name, input)
+    if d is not None and input.dtype is not d:
+        input = ops.to_dtype(input, d)
+    if input.dtype.category != FLOATING or not input.dtype.code:
+        raise not_implemented(f"{name}_lastdim_kernel_impl", input.dtype)
+    return input, wrap_dim(dim, input._array.ndim)
+
+
+@public("softmax", "special.softmax", out=True)
+def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
+    """Exponentials divided by their sum along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.softmax(torch.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    return softmax_op(*_prepared("softmax", input, dim, dtype))
+
+
+@public("log_softmax", "special.log_softmax", out=True)
+def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
+    """The logarithm of softmax, computed without loss.
+
+    >>> import flambeau as torch
+    >>> torch.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
+    return log_softmax_op(*_prepared("log_softmax", input, dim, dtype))
+
+
+def _implicit_dim(ndim: int) -> int:
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+@public("nn.functional.softmax", method=False)
+def functional_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """Exponentials divided by their sum along `dim`."""
+    return softmax(input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
+
+
+@public("nn.functional.log_softmax", method=False)
+def functional_log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """The logarithm of softmax along `dim`."""
+    return log_softmax(input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
+
+
+@public("nn.functional.softmin", method=False)
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """softmax of the negated input."""
+    return softmax(-input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)

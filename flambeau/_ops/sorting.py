@@ -1,0 +1,430 @@
+"""Orderings along a dimension: sort, topk, the k-th value, medians, modes, and distinct values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._backend import threads
+from .._backend.cpu import PARALLEL, cpu
+from .._core import return_types
+from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
+from .._core.sizes import wrap_dim
+from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, unpack
+from .._tensor import Tensor
+from .cumulative import run_rows
+from .folding import reduced_shape
+from .pointwise_op import not_implemented
+from .primitive import primitive
+from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
+from .registry import ops, public
+
+_CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
+_SORT_WORK = 8  # how much more than moving an element sorting it costs
+
+
+def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | None = None) -> tuple[Any, Any]:
+    """Stably sorted elements along a dimension and their places; only the first `length` of them if given."""
+    if backend is not cpu:
+        return _sort_elsewhere(backend.xp, x, dim, descending, length)
+    n = x.shape[dim]
+    length = n if length is None else length
+    moved = np.ascontiguousarray(np.moveaxis(x, dim, -1))
+    rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
+    values, places = np.empty((len(rows), length), x.dtype), np.empty((len(rows), length), np.int64)
+    if rows.size:
+        code = BY_NUMPY[x.dtype].code
+        sort = _sort_short if is_short(code) and n < 1 << 31 else _sort_long
+        parts = threads.ranges(len(rows)) if rows.size * _SORT_WORK >= PARALLEL else [(0, len(rows))]
+        jobs = [
+            lambda a=a, b=b: sort(rows[a:b], values[a:b], places[a:b], code, descending) for a, b in parts
+        ]  # fmt: skip
+        threads.run(jobs) if len(jobs) > 1 else jobs[0]()
+    shape = (*moved.shape[:-1], length)
+    if dim == x.ndim - 1:
+        return values.reshape(shape), places.reshape(shape)
+    return tuple(np.ascontiguousarray(np.moveaxis(a.reshape(shape), -1, dim)) for a in (values, places))  # type: ignore[return-value]
+
+
+def _chunks(rows: Any) -> Any:
+    step = max(1, _CHUNK // rows.shape[1])
+    return step, range(0, len(rows), step)
+
+
+def _sort_short(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
+    packed = cpu.kernel(pack, (code, "i64"), descending=descending)
+    unpacked = cpu.kernel(unpack, (code, "i64", code, "i64"))
+    step, starts = _chunks(rows)
+    space = np.empty((min(step, len(rows)), rows.shape[1]), np.int64)
+    for start in starts:
+        part = slice(start, start + step)
+        words = space[: len(rows[part])]
+        packed(rows[part], words)
+        words.sort(axis=-1)
+        unpacked(rows[part], words[:, : values.shape[1]], values[part], places[part])
+
+
+def _sort_long(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
+    call = cpu.kernel(merge_sort, (code, code, *["i64"] * 4), descending=descending)
+    step, starts = _chunks(rows)
+    shape = (min(step, len(rows)), rows.shape[1])
+    short = values.shape[1] < rows.shape[1]
+    space = [np.empty(shape, values.dtype), *[np.empty(shape, np.int64) for _ in range(4)]]
+    for start in starts:
+        part = slice(start, start + step)
+        count = len(rows[part])
+        scratch = [a[:count] for a in space]
+        if short:
+            call(rows[part], *scratch)
+            values[part], places[part] = (a[:, : values.shape[1]] for a in scratch[:2])
+        else:
+            call(rows[part], values[part], places[part], *scratch[2:])
+
+
+def _sort_elsewhere(xp: Any, x: Any, dim: int, descending: bool, length: int | None) -> Any:
+    if descending:  # reversed twice, so that equal elements keep their order
+        places = x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(x, dim), axis=dim, kind="stable"), dim)
+    else:
+        places = xp.argsort(x, axis=dim, kind="stable")
+    if length is not None:
+        places = places[(slice(None),) * dim + (slice(0, length),)]
+    return xp.take_along_axis(x, places, dim), places
+
+
+def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
+    return [(x.shape, BY_NUMPY[x.dtype]), (x.shape, int64)]
+
+
+@primitive(
+    grad={"x": lambda g, outs, x_shape, dim: scatter_back(g, x_shape, dim, outs[1], True)}, name="sort", meta=_sort_rule
+)
+def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
+    if x.ndim == 0:
+        return x.copy(), backend.xp.zeros((), "int64")
+    return sort_array(backend, x, dim, descending)
+
+
+@public(out=True)
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
+    """Sorted elements along a dimension and their indices; equal elements keep their order.
+
+    >>> import flambeau as torch
+    >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    require_tensor("sort", input)
+    if dim is True or dim is False:
+        raise TypeError("sort() received an invalid combination of arguments: dim must be int, not bool")
+    if input.dtype.category == COMPLEX:
+        raise RuntimeError("Sort does not support complex dtypes on CPU")
+    if not input.dtype.code:
+        raise not_implemented("sort", input.dtype)
+    return return_types.sort(*sort_op(input, wrap_dim(dim, input._array.ndim), bool(descending)))
+
+
+@public()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """The indices that sort a tensor along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.argsort(torch.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
+    return sort(input, dim, descending).indices
+
+
+@public(out=True)
+def msort(input: Tensor) -> Tensor:
+    """The tensor sorted along its first dimension.
+
+    >>> import flambeau as torch
+    >>> torch.msort(torch.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
+    return sort(input, 0).values
+
+
+# -- a part of the order -----------------------------------------------------------------------------------------
+
+
+def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :]) if x.ndim else ()
+    return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
+
+
+@primitive(
+    grad={"x": lambda g, outs, x_shape, dim: scatter_back(g, x_shape, dim, outs[1], True)}, name="topk", meta=_top_rule
+)
+def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    if k > MOST or k == 0 or backend is not cpu:
+        return sort_array(backend, x, dim, largest, k)
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
+    values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    code = BY_NUMPY[x.dtype].code
+    if x.size:
+        run_rows(top, (code, code, "i64"), [x], [values, places], dim, smallest=not largest)
+    return values, places
+
+
+@public(out=True)
+def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) elements along a dimension, in order, and their indices.
+
+    >>> import flambeau as torch
+    >>> torch.topk(torch.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    require_tensor("topk", input)
+    if input.dtype.category in (BOOL, COMPLEX):
+        raise RuntimeError(f"topk does not support {input.dtype.name} dtypes on CPU")
+    k = int(k)
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    if not 0 <= k <= (shape[dim] if shape else 1):
+        raise RuntimeError("selected index k out of range")
+    return return_types.topk(*top_op(input, dim, k, largest))
+
+
+def _comparable(x: Any) -> Any:
+    """An array that NumPy orders fast: half precision as float32, bool as bytes."""
+    if x.dtype in (bfloat16.numpy, float16.numpy):
+        return x.astype(np.float32)
+    return x.view(np.uint8) if x.dtype == bool_.numpy else x
+
+
+def _taken(xp: Any, x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """Elements at places (without the dimension), and the places."""
+    places = xp.expand_dims(places, dim)
+    values = xp.take_along_axis(x, places, dim)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def _one_rule(x: Any, dim: int, keepdim: bool, *rest: Any) -> Any:
+    shape = reduced_shape(x.shape, (dim,), keepdim)
+    return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
+
+
+@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule)
+def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    places = xp.argpartition(_comparable(x), k - 1, axis=dim)
+    return _taken(xp, x, places[(slice(None),) * dim + (k - 1,)], dim, keepdim)
+
+
+@public(out=True)
+def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest elements along a dimension, and their indices.
+
+    >>> import flambeau as torch
+    >>> torch.kthvalue(torch.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    require_tensor("kthvalue", input)
+    if input.dtype.category in (BOOL, COMPLEX):
+        raise not_implemented("kthvalue_cpu", input.dtype)
+    k = int(k)
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    require_elements("kthvalue", shape, (dim,))
+    if not 1 <= k <= (shape[dim] if shape else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    return return_types.kthvalue(*kth_op(input, dim, keepdim, k))
+
+
+def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
+    """The lower median; NaN counts as missing (`skip`), or else is the result where there is one."""
+    xp = backend.xp
+    n = x.shape[dim]
+    missing = x != x
+    if not missing.any():
+        places = xp.argpartition(_comparable(x), (n - 1) // 2, axis=dim)
+        return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
+    count = n - missing.sum(axis=dim)
+    middle = xp.maximum(count - 1, 0) // 2
+    if not skip:
+        middle = xp.where(count < n, count, middle)  # the first of the NaN, which are sorted last
+    order = sort_array(backend, x, dim, False)[1]
+    places = xp.take_along_axis(order, xp.expand_dims(middle, dim), dim).squeeze(dim)
+    return _taken(xp, x, places, dim, keepdim)
+
+
+@primitive(grad={"x": chosen_grad}, name="median", meta=_one_rule, backward_name="MedianBackward1")
+def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
+    if x.ndim == 0:
+        return x.copy(), backend.xp.zeros((), "int64")
+    return _median(backend, x, dim, keepdim, skip)
+
+
+def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
+    require_tensor(name, input)
+    d = input.dtype
+    if d.category in (BOOL, COMPLEX):
+        raise not_implemented("median_cpu", d)
+    if dim is None:
+        if input._array.size == 0:
+            return ops.new_full(input, (), float("nan") if d.category > 1 else _lowest(d))
+        return median_op(ops.reshape(input, -1), 0, False, name == "nanmedian")[0]
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    require_elements(name, shape, (dim,))
+    return getattr(return_types, name)(*median_op(input, dim, keepdim, name == "nanmedian"))
+
+
+def _lowest(d: Any) -> int:
+    return int(np.iinfo(d.numpy).min)
+
+
+@public(out=True)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median (the lower of two) of all elements, or along a dimension with its index.
+
+    >>> import flambeau as torch
+    >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
+    tensor(2.)
+    """
+    return _median_of("median", input, dim, keepdim)
+
+
+@public(out=True)
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of the elements that are not NaN.
+
+    >>> import flambeau as torch
+    >>> torch.nanmedian(torch.tensor([3.0, float("nan"), 1.0]))
+    tensor(1.)
+    """
+    return _median_of("nanmedian", input, dim, keepdim)
+
+
+@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule)
+def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    values, places = sort_array(backend, x, dim, False)
+    if backend is cpu:
+        shape = reduced_shape(x.shape, (dim,), False)
+        start, length = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        cpu.kernel(longest_run, (BY_NUMPY[x.dtype].code, "i64", "i64"))(np.moveaxis(values, dim, -1), start, length)
+        last = start + length - 1
+    else:
+        last = _last_of_longest_run(xp, values, dim)
+    found = xp.take_along_axis(places, xp.expand_dims(last, dim), dim).squeeze(dim)
+    return _taken(xp, x, found, dim, keepdim)
+
+
+def _last_of_longest_run(xp: Any, values: Any, dim: int) -> Any:
+    values = xp.moveaxis(values, dim, -1)
+    place = xp.broadcast_to(xp.arange(values.shape[-1]), values.shape)
+    new = xp.ones(values.shape, bool)
+    new[..., 1:] = values[..., 1:] != values[..., :-1]
+    length = place - xp.maximum.accumulate(xp.where(new, place, 0), axis=-1)
+    return length.argmax(axis=-1)
+
+
+@public(out=True)
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent elements along a dimension (the smallest among equals), and the index of the last of each.
+
+    >>> import flambeau as torch
+    >>> torch.mode(torch.tensor([1, 2, 2, 3])).values
+    tensor(2)
+    """
+    require_tensor("mode", input)
+    if input.dtype.category == COMPLEX:
+        raise not_implemented("mode_cpu", input.dtype)
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    require_elements("mode", shape, (dim,))
+    return return_types.mode(*mode_op(input, dim, keepdim))
+
+
+# -- distinct values ---------------------------------------------------------------------------------------------
+
+
+def _distinct(xp: Any, new: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
+    """First places of runs, the run of every original element, and lengths of runs; `new` says where runs start."""
+    starts = xp.flatnonzero(new)
+    inverse = xp.empty(new.size, "int64")
+    inverse[order] = xp.cumsum(new) - 1
+    return starts, inverse.reshape(shape), xp.diff(xp.append(starts, new.size))
+
+
+def _starts_of_runs(xp: Any, rows: Any) -> Any:
+    """Where a row of a matrix differs from the one before it."""
+    new = xp.ones(len(rows), bool)
+    if len(rows) > 1:
+        new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return new
+
+
+@primitive(grad=None, name="unique")
+def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool) -> Any:
+    """Distinct elements (or slices along a dimension), inverse, counts."""
+    xp = backend.xp
+    if dim is None:
+        rows = x.reshape(-1, 1)
+    else:
+        moved = xp.moveaxis(x, dim, 0)
+        rows = moved.reshape(moved.shape[0], -1)
+    if consecutive:
+        order = xp.arange(len(rows))
+    elif rows.shape[1] == 1:
+        order = sort_array(backend, rows[:, 0], 0, False)[1]
+    else:
+        order = xp.lexsort(_comparable(rows).T[::-1]) if rows.size else xp.arange(len(rows))
+    ordered = rows[order]
+    new = _starts_of_runs(xp, ordered)
+    starts, inverse, counts = _distinct(xp, new, order, x.shape if dim is None else (len(rows),))
+    kept = ordered[starts]
+    if dim is None:
+        return kept.reshape(-1), inverse, counts
+    return xp.ascontiguousarray(xp.moveaxis(kept.reshape(len(kept), *moved.shape[1:]), 0, dim)), inverse, counts
+
+
+def _unique(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
+    require_tensor(name, input)
+    if input.dtype.category == COMPLEX:
+        raise not_implemented("unique", input.dtype)
+    if dim is not None:
+        shape = input._array.shape
+        dim = wrap_dim(dim, len(shape))
+        if 0 in shape[:dim] + shape[dim + 1 :]:
+            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+        if not shape:
+            dim = None
+    found = unique_op(input, dim, consecutive)
+    results = [found[0], *found[1:2] * inverse, *found[2:] * counts]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@public()
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The distinct elements of a tensor (or slices along `dim`) in order, with inverse and counts on request.
+
+    >>> import flambeau as torch
+    >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    return _unique("unique", input, dim, return_inverse, return_counts, False)
+
+
+@public()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The tensor without elements (or slices along `dim`) that equal the one before them.
+
+    >>> import flambeau as torch
+    >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    return _unique("unique_consecutive", input, dim, return_inverse, return_counts, True)

@@ -1,0 +1,146 @@
+"""Operations that write into a part of their first argument: each is a function that writes, from which the
+out-of-place record, the in-place form and `out=` are made."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .._backend.cpu import cpu
+from .._core.dtypes import dtype, from_numpy_dtype
+from .._core.state import CUDA, GRAD, INFERENCE, META, local, modes
+from .._dispatch import _check_devices, backend_of
+from .._tensor import Tensor, alias, bump
+from . import registry
+from .basic import zeros
+from .inplace import assign, check_writable, keep_original, pointwise_in_place, rewrite_history
+from .pointwise_op import Pointwise, number_array
+from .primitive import Primitive
+from .registry import functions, methods, ops
+
+_PLAIN = GRAD | CUDA | META | INFERENCE
+
+
+class Update(Primitive):
+    """A primitive made from `write(backend, x, …)`, which changes x; x is copied first unless it runs in place."""
+
+    def __init__(self, write: Callable[..., Any], **options: Any):
+        def forward(backend: Any, x: Any, *rest: Any) -> Any:
+            out = x.copy("C" if 0 in x.strides else "K")
+            write(backend, out, *rest)
+            return out
+
+        forward.__name__ = write.__name__
+        forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
+        options.setdefault("meta", lambda x, *rest: (x.shape, from_numpy_dtype(x.dtype)))
+        super().__init__(forward, **options)
+        self.write = write
+        # a derivative that looks at the old or new value of x needs them as separate tensors
+        self.keeps = any(
+            kind in ("out", "outs") or (kind == "value" and position == 0)
+            for formula in self.formulas if formula is not None
+            for kind, position in formula[1]
+        )  # fmt: skip
+
+
+def update(**options: Any) -> Callable[[Any], Update]:
+    """Declares an `Update` over a function that writes into its first array."""
+    return lambda write: Update(write, **options)
+
+
+def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
+    """t = op(t, *rest) in t's own memory, with its history."""
+    check_writable(t, rest)
+    args = (t, *rest)
+    k = modes.on
+    for a in args[: op.tensors]:
+        if isinstance(a, Tensor):
+            k |= a._k
+    tracked = bool(k & GRAD and local.grad)
+    if k & ~_PLAIN or (tracked and op.keeps):
+        before = alias(t) if local.grad else t
+        result = op(before, *rest)
+        keep_original(before, result)
+        return assign(t, result, op.name)
+    if k & (CUDA | META):
+        _check_devices(op, args)
+    if not k & META:
+        _run(op, backend_of(k), t, rest)
+    before = alias(t) if tracked else t
+    bump(t)
+    if tracked:
+        result = alias(t)
+        result._edge = result._view = None
+        result._k &= ~GRAD
+        op.record((before, *rest), result)
+        if result._edge is not None:
+            rewrite_history(t, result._edge)
+    return t
+
+
+def _run(op: Update, backend: Any, t: Tensor, rest: Any) -> None:
+    given = [a._array if isinstance(a, Tensor) else a for a in rest]
+    if backend is not cpu:
+        given = [backend.from_numpy(a._array) if isinstance(a, Tensor) and not a._k & CUDA else g for a, g in zip(rest, given)]
+        op.write(backend, t._array, *given)
+    elif t._array.flags.aligned:
+        op.write(backend, t._array, *given)
+    else:
+        settled = t._array.copy()
+        op.write(backend, settled, *given)
+        t._array[...] = settled
+
+
+def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = ()) -> Callable[[Any], Any]:
+    """Makes public forms of a function that checks its arguments and returns (record, arguments of the record)."""
+
+    def decorate(prepare: Any) -> Any:
+        name = prepare.__name__
+
+        @functools.wraps(prepare)
+        def plain(*args: Any, **named: Any) -> Any:
+            op, given = prepare(*args, **named)
+            return op(*given)
+
+        def changed(*args: Any, **named: Any) -> Any:
+            op, given = prepare(*args, **named)
+            if isinstance(op, Pointwise):
+                return pointwise_in_place(op, *given)
+            return write_into(op, *given)
+
+        changed.__name__ = changed.__qualname__ = name + "_"
+        changed.__doc__ = f"{name} that writes into its input."
+        plain = registry._with_out(plain) if out else registry._overridable(plain)
+        changed = registry._overridable(changed)
+        for form in (name, *aliases):
+            setattr(ops, form, plain)
+            setattr(ops, form + "_", changed)
+            functions[form] = plain
+            if method:
+                methods[form], methods[form + "_"] = plain, changed
+        return plain
+
+    return decorate
+
+
+def number_as(value: Any, d: dtype) -> Any:
+    """A Python number as a 0-d array of a dtype; RuntimeError if it does not fit."""
+    try:
+        return number_array(value, d)
+    except ValueError:  # NaN in an integer
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+
+
+def grown(g: Tensor, shape: Any) -> Tensor:
+    """A gradient of a leading corner of a tensor, with zeros for the rest of it."""
+    if tuple(g._array.shape) == tuple(shape):
+        return g
+    return ops.getitem_backward(g, tuple(shape), tuple(slice(n) for n in g._array.shape))
+
+
+def into_zeros(op: Update, shape: Any, g: Tensor, *rest: Any) -> Tensor:
+    """op on zeros of a shape, with the dtype and device of `g`: derivatives of operations that read a part."""
+    fresh = zeros(tuple(shape), g.dtype, g._k)
+    return op(fresh, *rest) if (g._k | modes.on) & ~_PLAIN else write_into(op, fresh, *rest)

@@ -1,0 +1,136 @@
+"""Copies of views (`…_copy`) and copies with a view overwritten (`…_scatter`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.dtypes import from_numpy_dtype
+from .._core.sizes import wrap_dim
+from .._tensor import Tensor
+from .basic import clone
+from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
+from .primitive import primitive
+from .registry import ops, public
+
+
+def _copy_form(view: str, tuple_result: bool = False) -> None:
+    """`<view>_copy`: the same result in its own memory."""
+
+    def copied(input: Tensor, *args: Any, **named: Any) -> Any:
+        made = getattr(ops, view)(input, *args, **named)
+        if tuple_result:
+            return tuple([clone(part, "C") for part in made])
+        return clone(made, "C")
+
+    copied.__name__ = copied.__qualname__ = view + "_copy"
+    copied.__doc__ = f"`{view}`, but as a copy."
+    public(method=False, out=True)(copied)
+
+
+def _alias(input: Tensor) -> Tensor:
+    return input
+
+
+ops.alias = _alias
+for _name in (
+    "alias", "detach", "diagonal", "expand", "permute", "select", "slice", "squeeze", "t", "transpose", "unfold",
+    "unsqueeze", "view", "view_as_real", "view_as_complex", "as_strided",
+):  # fmt: skip
+    _copy_form(_name)
+for _name in ("split", "split_with_sizes", "unbind"):
+    _copy_form(_name, True)
+
+
+@public(out=True)
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`narrow`, but as a copy."""
+    if dim >= max(input._array.ndim, 1):
+        raise RuntimeError(f"narrow_copy: dimension {dim} is out of range for a tensor of {input._array.ndim} dimensions")
+    return clone(ops.narrow(input, dim, start, length), "C")
+
+
+# -- scatter -----------------------------------------------------------------------------------------------------
+
+
+@primitive(
+    tensors=2, name="index_scatter",
+    grad={
+        "x": lambda g, source_shape, index: index_scatter_op(g, ops.new_zeros(g, source_shape), index),
+        "source": lambda g, index: index_op(g, index),
+    },
+    meta=lambda x, source, index: (x.shape, from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def index_scatter_op(backend: Any, x: Any, source: Any, index: tuple[Any, ...]) -> Any:
+    """A copy of x with `source` written at a basic index."""
+    made = x.copy("C")
+    made[index] = source
+    return made
+
+
+def _fit(name: str, input: Tensor, src: Tensor, shape: Any) -> Tensor:
+    if tuple(src._array.shape) != tuple(shape):
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = {list(shape)}"
+        )
+    return src if src.dtype is input.dtype else ops.to_dtype(src, input.dtype)
+
+
+@public()
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` with `src` written at one index of a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.select_scatter(torch.zeros(2, 2), torch.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    shape = input._array.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, len(shape))
+    if not -shape[dim] <= index < shape[dim]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
+    source = _fit("select_scatter", input, src, shape[:dim] + shape[dim + 1 :])
+    return index_scatter_op(input, source, ((slice(None),) * dim + (index, ...)))
+
+
+@public(out=True)
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy of `input` with `src` written at a slice of a dimension."""
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    first, last, _ = slice(start, end).indices(shape[dim])
+    last = max(first, last)
+    source = _fit("slice_scatter", input, src, (*shape[:dim], len(range(first, last, step)), *shape[dim + 1 :]))
+    return index_scatter_op(input, source, ((slice(None),) * dim + (slice(first, last, step), ...)))
+
+
+@primitive(
+    tensors=2, name="diagonal_scatter",
+    grad={
+        "x": lambda g, source_shape, offset, a, b: diagonal_scatter_op(g, ops.new_zeros(g, source_shape), offset, a, b),
+        "source": lambda g, offset, a, b: diagonal_op(g, offset, a, b),
+    },
+    meta=lambda x, source, offset, a, b: (x.shape, from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def diagonal_scatter_op(backend: Any, x: Any, source: Any, offset: int, a: int, b: int) -> Any:
+    made = x.copy("C")
+    diagonal_array(made, offset, a, b)[...] = source
+    return made
+
+
+@public()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of `input` with `src` written on a diagonal."""
+    a, b = diagonal_dims(input, dim1, dim2)
+    shape = input._array.shape
+    rest = tuple(n for d, n in enumerate(shape) if d not in (a, b))
+    source = _fit("diagonal_scatter", input, src, (*rest, diagonal_extent(shape, offset, a, b)))
+    return diagonal_scatter_op(input, source, offset, a, b)
+
+
+__all__ = ["index_scatter_op", "place"]

@@ -1,0 +1,599 @@
+"""Views of the whole tensor: another shape, order of dimensions or extent of the same memory."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .._core.dtypes import COMPLEX, from_numpy_dtype
+from .._core.dtypes import dtype as dtype_class
+from .._core.layouts import channel_order, check_format, contiguous_format, is_dense_in_order, memory_format, preserve_format
+from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
+from .._core.state import modes
+from .._tensor import Tensor, wrap
+from .basic import clone as clone_op
+from .pointwise_op import _NAMES
+from .primitive import primitive
+from .registry import expose, functions, methods, ops, public
+from .striding import address, element_strides, storage_bounds, strided, view_strides
+from .view_op import view_of, view_primitive
+
+# -- shape -------------------------------------------------------------------------------------------------------
+
+
+@view_primitive(lambda g, x_shape, shape: reshape(g, x_shape), "view")
+def view_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    return x.reshape(shape)
+
+
+@primitive(
+    name="unsafe_view", grad={"x": lambda g, x_shape: reshape(g, x_shape)},
+    meta=lambda x, shape: (shape, from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def copied_shape_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """A copy in another shape, for memory that cannot be viewed in it."""
+    return x.reshape(shape)
+
+
+def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """The same elements in another shape: a view where the memory allows it, otherwise a copy.
+
+    >>> import flambeau as torch
+    >>> torch.arange(6).reshape(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    if named or not shape:
+        shape = by_name("reshape", shape, named, "shape")
+    size: Any = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    x = input._array
+    if (input._k | modes.on) <= 1:
+        try:
+            made = x.reshape(size)
+        except (ValueError, TypeError, OverflowError):
+            made = x.reshape(infer_size(size_argument(shape, "shape"), x.size))
+        full = made.shape
+        if full != size:
+            infer_size(size_argument(shape, "shape"), x.size)  # NumPy takes any negative number for -1
+        base = made.base
+        if base is x or (base is x.base and base is not None):
+            return view_of(view_op, input, made, (full,))
+        if not input._k:
+            return wrap(made, input.dtype)
+    else:
+        full = infer_size(size_argument(shape, "shape"), x.size)
+    if is_viewable(x, full):
+        return view_op(input, full)
+    return copied_shape_op(input, full)
+
+
+def is_viewable(x: Any, shape: Sequence[int]) -> bool:
+    """Whether an array's memory reads as `shape` without a copy."""
+    return x.flags.c_contiguous or view_strides(x.shape, element_strides(x), shape) is not None
+
+
+def by_name(name: str, args: Any, named: dict[str, Any], *keys: str) -> tuple[Any, ...]:
+    """The arguments of a function of numbers or one sequence, which may also be given by name."""
+    for key in keys:
+        if not args and key in named:
+            args = (named.pop(key),)
+    if named:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+    if not args:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{keys[-1]}"')
+    return args
+
+
+def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """The same memory in another shape or dtype; raises where only a copy could have that shape.
+
+    >>> import flambeau as torch
+    >>> x = torch.arange(4)
+    >>> x.view(2, 2).mul_(2); x
+    tensor([[0, 2],
+            [4, 6]])
+    tensor([0, 2, 4, 6])
+    """
+    if named or not shape:
+        shape = by_name("view", shape, named, "dtype", "size")
+    first = shape[0]
+    if first.__class__ is dtype_class:
+        return view_as_dtype(input, first)
+    size: Any = first if len(shape) == 1 and isinstance(first, (tuple, list)) else shape
+    x = input._array
+    if (input._k | modes.on) <= 1 and x.flags.c_contiguous:
+        try:
+            made = x.reshape(size)
+        except (ValueError, TypeError, OverflowError):
+            made = x.reshape(infer_size(size_argument(shape), x.size))
+        full = made.shape
+        if full != size:
+            infer_size(size_argument(shape), x.size)
+        return view_of(view_op, input, made, (full,))
+    full = infer_size(size_argument(shape), x.size)
+    if not is_viewable(x, full):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return view_op(input, full)
+
+
+@primitive(view=True, name="view_dtype", differentiable=False)
+def view_dtype_op(backend: Any, x: Any, d: dtype_class) -> Any:
+    return x.view(d.numpy)
+
+
+def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
+    """The same bytes read as another dtype; the last dimension grows or shrinks with the element size."""
+    old, new = x.dtype.itemsize, d.itemsize
+    if old != new:
+        names = f"{_NAMES.get(x.dtype.name, x.dtype.name)} as {_NAMES.get(d.name, d.name)} (different element sizes)"
+        array = x._array
+        strides = element_strides(array)
+        if not strides:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {names}")
+        if strides[-1] != 1 and array.shape[-1] != 1 and array.size:
+            raise RuntimeError(f"self.stride(-1) must be 1 to view {names}, but got {strides[-1]}")
+        if new > old:
+            ratio = new // old
+            if array.shape[-1] % ratio:
+                raise RuntimeError(f"self.size(-1) must be divisible by {ratio} to view {names}, but got {array.shape[-1]}")
+            if (address(array) - storage_bounds(x)[0]) // old % ratio:
+                raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} to view {names}")
+            for i, s in enumerate(strides[:-1]):
+                if s % ratio and array.size and array.shape[i] != 1:
+                    raise RuntimeError(f"self.stride({i}) must be divisible by {ratio} to view {names}, but got {s}")
+    return view_dtype_op(x, d)
+
+
+@public("Tensor.view_as")
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` viewed in the shape of `other`."""
+    return view(input, other._array.shape)
+
+
+@public("Tensor.reshape_as")
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` reshaped to the shape of `other`."""
+    return reshape(input, other._array.shape)
+
+
+@public()
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Joins the dimensions from `start_dim` to `end_dim` into one.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3, 4).flatten(1).shape
+    torch.Size([2, 12])
+    """
+    shape = input._array.shape
+    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if not shape:
+        return reshape(input, (1,))
+    if start == end:
+        return input
+    return reshape(input, shape[:start] + (math.prod(shape[start : end + 1]),) + shape[end + 1 :])
+
+
+@public()
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return reshape(input, (-1,)) if input._array.size else reshape(input, (0,))
+
+
+@public()
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Splits one dimension into several.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(3, 4).unflatten(1, (2, -1)).shape
+    torch.Size([3, 2, 2])
+    """
+    shape = input._array.shape
+    dim, sizes = wrap_dim(dim, len(shape)), size_argument((sizes,), "sizes")
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    try:
+        parts = infer_size(sizes, shape[dim])
+    except RuntimeError as error:
+        if "can be any value" in str(error) or "only one" in str(error) or "invalid shape dimension" in str(error):
+            raise
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the "
+            "input tensor"
+        ) from None
+    return view(input, shape[:dim] + parts + shape[dim + 1 :])
+
+
+# -- order -------------------------------------------------------------------------------------------------------
+
+
+@view_primitive(lambda g, x_shape, dims: permute_op(g, inverse(dims)), "permute")
+def permute_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
+    return x.transpose(dims)
+
+
+def inverse(dims: Sequence[int]) -> tuple[int, ...]:
+    """The order of dimensions that undoes a permutation; dimensions may be counted from the end."""
+    back = [0] * len(dims)
+    for i, d in enumerate(dims):
+        back[d] = i
+    return tuple(back)
+
+
+def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """A view with its dimensions in another order.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3, 5).permute(2, 0, 1).shape
+    torch.Size([5, 2, 3])
+    """
+    if named or not dims:
+        dims = by_name("permute", dims, named, "dims")
+    order: Any = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    x = input._array
+    if (input._k | modes.on) <= 1 and order:  # NumPy reverses the dimensions when it is given none
+        try:
+            made = x.transpose(order)
+        except (ValueError, TypeError):
+            pass
+        else:
+            return view_of(permute_op, input, made, (order,))
+    return permute_op(input, _order(dims, x.ndim))
+
+
+def _order(dims: Any, ndim: int) -> tuple[int, ...]:
+    order = size_argument(dims, "dims")
+    if len(order) != ndim:
+        raise RuntimeError(
+            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(order)}"
+        )
+    wrapped = tuple([wrap_dim(d, ndim) for d in order])
+    if len(set(wrapped)) != ndim:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return wrapped
+
+
+@view_primitive(lambda g, x_shape, a, b: transpose(g, a, b), "transpose")
+def transpose_op(backend: Any, x: Any, a: int, b: int) -> Any:
+    return x.swapaxes(a, b) if x.ndim else x[...]
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A view with two dimensions exchanged.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3).transpose(0, 1).shape
+    torch.Size([3, 2])
+    """
+    x = input._array
+    if (input._k | modes.on) <= 1:
+        try:
+            made = x.swapaxes(dim0, dim1)
+        except (ValueError, TypeError):
+            pass
+        else:
+            return view_of(transpose_op, input, made, (dim0, dim1))
+    return transpose_op(input, wrap_dim(dim0, x.ndim), wrap_dim(dim1, x.ndim))
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Another name of `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Another name of `transpose`."""
+    return transpose(input, dim0, dim1)
+
+
+@view_primitive(lambda g, x_shape: t(g), "t")
+def t_op(backend: Any, x: Any) -> Any:
+    return x.T
+
+
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; smaller tensors as they are."""
+    x = input._array
+    if x.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
+    if (input._k | modes.on) <= 1:
+        return view_of(t_op, input, x.T, ())
+    return t_op(input)
+
+
+def _t_property(x: Tensor) -> Tensor:
+    """The tensor with its dimensions in reverse order."""
+    ndim = x._array.ndim
+    if ndim != 2:
+        if ndim == 0:
+            warnings.warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.", stacklevel=2)
+        elif ndim > 2:
+            warnings.warn(
+                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+                "throw an error in a future release. Consider `x.mT` to transpose batches of matrices.",
+                stacklevel=2,
+            )
+    return permute_op(x, tuple(range(ndim - 1, -1, -1)))
+
+
+def _mt_property(x: Tensor) -> Tensor:
+    """The tensor with its last two dimensions exchanged."""
+    if x._array.ndim < 2:
+        if x._array.ndim:
+            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        warnings.warn("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.", stacklevel=2)
+        return x
+    return transpose(x, -2, -1)
+
+
+def _h_property(x: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix."""
+    ndim = x._array.ndim
+    if ndim == 0:
+        warnings.warn("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=2)
+        return ops.conj(x)
+    if ndim != 2:
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
+            + (" For batches of matrices, consider using tensor.mH" if ndim > 2 else "")
+        )
+    return adjoint(x)
+
+
+def _mh_property(x: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix or of each matrix of a batch."""
+    if x._array.ndim == 0:
+        warnings.warn("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=2)
+        return ops.conj(x)
+    if x._array.ndim == 1:
+        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return adjoint(x)
+
+
+@public()
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions exchanged and, if complex, conjugated."""
+    if input._array.ndim < 2:
+        raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input._array.ndim}-D tensor.")
+    turned = transpose(input, -2, -1)
+    return ops.conj(turned) if input.dtype.category == COMPLEX else turned
+
+
+@public(aliases=("moveaxis",))
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Moves dimensions to new places; the others keep their order.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3, 4).movedim(0, -1).shape
+    torch.Size([3, 4, 2])
+    """
+    ndim = input._array.ndim
+    given, wanted = _as_tuple(source), _as_tuple(destination)
+    if len(given) != len(wanted):
+        raise RuntimeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({list(given)} dims) should contain the same number of dims as destination ({list(wanted)} dims)"
+        )
+    from_, to = ([wrap_dim(d, ndim) for d in dims] for dims in (given, wanted))
+    for name, dims, shown in (("source", from_, given), ("destination", to, wanted)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(shown)})")
+    if not ndim:
+        return input
+    rest = iter(d for d in range(ndim) if d not in from_)
+    placed = dict(zip(to, from_))
+    return permute_op(input, tuple(placed[d] if d in placed else next(rest) for d in range(ndim)))
+
+
+def _as_tuple(dims: Any) -> tuple[int, ...]:
+    return (dims,) if isinstance(dims, int) else size_argument((dims,), "dims")
+
+
+# -- extent ------------------------------------------------------------------------------------------------------
+
+
+@view_primitive(lambda g, x_shape, dim: squeeze(g, dim), "unsqueeze")
+def unsqueeze_op(backend: Any, x: Any, dim: int) -> Any:
+    shape = x.shape
+    return x.reshape(shape[:dim] + (1,) + shape[dim:])
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """A view with one dimension of extent 1 more.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3).unsqueeze(1).shape
+    torch.Size([2, 1, 3])
+    """
+    x = input._array
+    shape = x.shape
+    if dim.__class__ is not int or not 0 <= dim <= len(shape):
+        dim = wrap_dim(dim, len(shape) + 1)
+    if (input._k | modes.on) <= 1:
+        return view_of(unsqueeze_op, input, x.reshape(shape[:dim] + (1,) + shape[dim:]), (dim,))
+    return unsqueeze_op(input, dim)
+
+
+def _squeezed(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
+    return x.reshape(x.shape[:0]) if not x.ndim else x.squeeze(dims)
+
+
+def _unsqueezed(g: Tensor, x_shape: Any, dims: Any) -> Tensor:
+    return reshape(g, x_shape)
+
+
+squeeze_all_op = view_primitive(_unsqueezed, "squeeze", "SqueezeBackward0")(_squeezed)
+squeeze_one_op = view_primitive(_unsqueezed, "squeeze_dim", "SqueezeBackward1")(_squeezed)
+squeeze_op = view_primitive(_unsqueezed, "squeeze_dims", "SqueezeBackward2")(_squeezed)
+
+
+def squeeze(input: Tensor, *dim: Any, **named: Any) -> Tensor:
+    """A view without the dimensions of extent 1: all of them, or those named.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(1, 2, 1).squeeze(0).shape
+    torch.Size([2, 1])
+    """
+    x = input._array
+    shape = x.shape
+    if named:
+        dim = by_name("squeeze", dim, named, "dim")
+    if not dim:
+        op, dims = squeeze_all_op, tuple([d for d, n in enumerate(shape) if n == 1])
+    elif len(dim) == 1 and not isinstance(dim[0], (tuple, list)):
+        d = wrap_dim(dim[0], len(shape))
+        op, dims = squeeze_one_op, (d,) if shape and shape[d] == 1 else ()
+    else:
+        wrapped = [wrap_dim(d, len(shape)) for d in size_argument(dim, "dim")]
+        if len(set(wrapped)) != len(wrapped):
+            raise RuntimeError("dim appears multiple times in the list of dims")
+        op, dims = squeeze_op, tuple([d for d in wrapped if shape and shape[d] == 1])
+    if (input._k | modes.on) <= 1:
+        return view_of(op, input, x.squeeze(dims) if dims else x[...], (dims,))
+    return op(input, dims)
+
+
+@view_primitive(lambda g, x_shape, shape: ops.sum_to(g, x_shape), "expand")
+def expand_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    return expanded(x, shape)
+
+
+def expanded(x: Any, shape: Sequence[int]) -> Any:
+    """An array repeated without copying to a full shape; strides of repeated dimensions are zero."""
+    old, steps = x.shape, x.strides
+    new = len(shape) - len(old)
+    full, strides = list(shape), [0] * len(shape)
+    if new < 0:
+        raise RuntimeError(
+            f"expand(torch.Tensor{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
+            f"greater or equal to the number of dimensions in the tensor ({len(old)})"
+        )
+    step = x.itemsize
+    for i in range(len(full) - 1, -1, -1):
+        n = full[i]
+        if i >= new:
+            have = old[i - new]
+            step = steps[i - new]
+            if n == have or n == -1:
+                full[i] = have
+            elif have == 1 and n >= 0:
+                step = 0
+            else:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton dimension "
+                    f"{i}.  Target sizes: {list(shape)}.  Tensor sizes: {list(old)}"
+                )
+        elif n < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
+            )
+        else:
+            step = 0 if n != 1 else full[i + 1] * strides[i + 1] if i + 1 < len(full) else x.itemsize
+        strides[i] = step
+    return strided(x, tuple(full), tuple(strides))
+
+
+def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
+    """A view whose dimensions of extent 1 are repeated without copying; -1 keeps an extent.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([[1], [2]]).expand(-1, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    if named or not size:
+        named.pop("implicit", None)
+        size = by_name("expand", size, named, "size")
+    shape = size_argument(size)
+    if (input._k | modes.on) <= 1:
+        made = expanded(input._array, shape)
+        return view_of(expand_op, input, made, (made.shape,))
+    return expand_op(input, shape)
+
+
+@public("Tensor.expand_as")
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` expanded to the shape of `other`."""
+    return expand(input, other._array.shape)
+
+
+def broadcast_to(input: Tensor, *size: Any, **named: Any) -> Tensor:
+    """`input` expanded to a shape."""
+    return expand(input, *size, **named)
+
+
+@public(method=False)
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """All tensors expanded to their common shape.
+
+    >>> import flambeau as torch
+    >>> [x.shape for x in torch.broadcast_tensors(torch.zeros(3), torch.zeros(2, 1))]
+    [torch.Size([2, 3]), torch.Size([2, 3])]
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes(*[x._array.shape for x in tensors])
+    return tuple(x if x._array.shape == tuple(shape) else expand(x, shape) for x in tensors)
+
+
+# -- memory order ------------------------------------------------------------------------------------------------
+
+
+def contiguous(input: Tensor, *, memory_format: memory_format = contiguous_format) -> Tensor:
+    """The tensor itself if it lies in memory in the given order, otherwise a copy that does."""
+    if memory_format is contiguous_format:
+        if input._array.flags.c_contiguous:
+            return input
+        return clone_op(input, "C")
+    check_format(memory_format)
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return input if is_contiguous(input, memory_format=memory_format) else in_format(input, memory_format)
+
+
+def in_format(input: Tensor, form: memory_format) -> Tensor:
+    """A copy of a tensor in a memory format."""
+    if form is preserve_format:
+        return clone_op(input, "K")
+    if form is contiguous_format:
+        return clone_op(input, "C")
+    order = channel_order(form, input._array.ndim)
+    return permute_op(clone_op(permute_op(input, order), "C"), inverse(order))
+
+
+@public("Tensor.is_contiguous")
+def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in memory in the given order without gaps."""
+    x = input._array
+    if memory_format is contiguous_format:
+        return bool(x.flags.c_contiguous)
+    check_format(memory_format)
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by is_contiguous")
+    order = channel_order(memory_format, x.ndim) if x.ndim in (4, 5) else ()
+    if len(order) != x.ndim:
+        return False
+    return is_dense_in_order(x.shape, x.strides, order, x.itemsize)
+
+
+_METHODS_ONLY = ("view", "expand", "contiguous")
+for _function in (
+    reshape, view, permute, transpose, swapaxes, swapdims, t, unsqueeze, squeeze, expand, broadcast_to, contiguous,
+):  # fmt: skip
+    _name = _function.__name__
+    expose(_name, _function, None if _name in _METHODS_ONLY else "")
+ops.in_format = in_format
+methods["T"] = property(_t_property)
+methods["mT"] = property(_mt_property)
+methods["H"] = property(_h_property)
+methods["mH"] = property(_mh_property)
+del functions, _name, _function

@@ -1,0 +1,277 @@
+"""`__torch_function__`: classes and modes that take over operations.
+
+Nothing here runs until a class that overrides exists or a mode is on: `modes.overrides` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any
+
+from ._constructors import recast
+from ._core.state import FUNCTION_MODE, OVERRIDE, local, modes
+from ._dispatch import handlers
+from ._ops import registry
+from ._ops.registry import ops
+from ._tensor import Tensor
+
+
+def disabled_torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The `__torch_function__` of classes whose results are plain tensors, such as Parameter."""
+    off, local.overrides_off = local.overrides_off, True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        local.overrides_off = off
+
+
+def default_torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What a subclass of Tensor does if it says nothing else: the same operation, with results of the subclass."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    result = disabled_torch_function(cls, func, types, args, kwargs)
+    return result if func in unwrapped else as_class(result, cls)
+
+
+unwrapped: set[Any] = set()  # functions whose results stay plain tensors: reading `.grad` and `._base`
+
+
+def as_class(result: Any, cls: type, inside: int = 0) -> Any:
+    """Results as tensors of a subclass, inside tuples and lists too."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor):
+        if isinstance(result, cls):
+            return result
+        fresh = type(result) is Tensor and getrefcount(result) <= 3 + inside
+        return recast(result, cls) if fresh else ops.as_subclass(result, cls)
+    if isinstance(result, (tuple, list)):
+        parts = [as_class(r, cls, 1) for r in result]
+        if type(result) in (tuple, list):
+            return type(result)(parts)
+        return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
+    return result
+
+
+def _own_function(kind: type) -> Any:
+    """The `__torch_function__` of a class if it takes part in operations, otherwise None."""
+    found = getattr(kind, "__torch_function__", None)
+    if found is None or getattr(found, "__func__", found) is disabled_torch_function:
+        return None
+    return found
+
+
+def overloaded(args: Any) -> list[Any]:
+    """The arguments that may take over an operation, one for each class, subclasses first."""
+    found: list[Any] = []
+    kinds: set[type] = set()
+    for a in args:
+        kind = type(a)
+        if kind is Tensor or kind in kinds:
+            continue
+        if kind is list or kind is tuple:
+            inner = [b for b in a if type(b) is not Tensor]
+            candidates = overloaded(inner) if inner else ()
+        else:
+            candidates = (a,) if not isinstance(a, type) and _own_function(kind) is not None else ()
+        for candidate in candidates:
+            if type(candidate) in kinds:
+                continue
+            kinds.add(type(candidate))
+            place = next((i for i, b in enumerate(found) if issubclass(type(candidate), type(b))), len(found))
+            found.insert(place, candidate)
+    return found
+
+
+def overridden(function: Any, args: Any, named: Any) -> Any:
+    """The result that a mode or an argument's class gives for a call; NotImplemented if none takes it over."""
+    if local.overrides_off:
+        return dispatch(function, [], args, named) if local.function_modes else NotImplemented
+    return dispatch(function, overloaded((*args, *named.values()) if named else args), args, named)
+
+
+def dispatch(function: Any, found: list[Any], args: Any, named: Any) -> Any:
+    """Offers a call to the innermost mode, then to the classes of the arguments `found`."""
+    stack = local.function_modes
+    if not found and not stack:
+        return NotImplemented
+    kinds = tuple(type(a) for a in found)
+    if stack:
+        mode = stack[-1]
+        local.function_modes = stack[:-1]
+        try:
+            result = mode.__torch_function__(function, kinds, args, named or {})
+        finally:
+            local.function_modes = stack
+        if result is not NotImplemented:
+            return result
+    for a in found:
+        result = a.__torch_function__(function, kinds, args, named or {})
+        if result is not NotImplemented:
+            return result
+    if not found:
+        return NotImplemented
+    names = ", ".join(kind.__name__ for kind in kinds)
+    raise TypeError(
+        f"no implementation found for '{name_of(function)}' on types that implement __torch_function__: [{names}]"
+    )
+
+
+def name_of(function: Any) -> str:
+    return f"torch.{getattr(function, '__name__', function)}"
+
+
+def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """For records that are called directly: pointwise operations and primitives without a wrapper."""
+    if not local.function_modes and local.overrides_off:
+        return NotImplemented
+    function = getattr(op, "public", None) or ops.__dict__.get(op.name) or op.call
+    return overridden(function, args, {})
+
+
+# -- subclasses --------------------------------------------------------------------------------------------------
+
+
+def _watched(name: str, plain: Any) -> Any:
+    """A property or method of Tensor as an overriding class has it: it asks the class first."""
+    if isinstance(plain, property):
+        read = _accessor(name, plain.fget)
+        return property(
+            lambda self: _ask(read, self), None if plain.fset is None else _ask_setter(name, plain.fset), plain.fdel
+        )
+
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        result = overridden(plain, (self, *args), named)
+        return plain(self, *args, **named) if result is NotImplemented else result
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _ask(read: Any, t: Any) -> Any:
+    result = overridden(read, (t,), {})
+    return read(t) if result is NotImplemented else result
+
+
+def _accessor(name: str, get: Any) -> Any:
+    """A property's getter as a function that `__torch_function__` can be given: named `__get__`, as PyTorch's are."""
+    found = accessors.get(name)
+    if found is None:
+
+        def read(self: Any) -> Any:
+            return get(self)
+
+        read.__name__, read.__qualname__ = "__get__", f"Tensor.{name}.__get__"
+        found = accessors[name] = read
+        if name in ("grad", "_grad", "_base"):
+            unwrapped.add(read)
+    return found
+
+
+def _ask_setter(name: str, put: Any) -> Any:
+    def write(self: Any, value: Any) -> Any:
+        return put(self, value)
+
+    write.__name__, write.__qualname__ = "__set__", f"Tensor.{name}.__set__"
+
+    def setter(self: Any, value: Any) -> None:
+        if overridden(write, (self, value), {}) is NotImplemented:
+            put(self, value)
+
+    return setter
+
+
+accessors: dict[str, Callable[..., Any]] = {}
+# Attributes of Tensor that ask no class by themselves, so that they cost plain tensors nothing. Filled by `attach`.
+quiet: dict[str, Any] = {}
+_TENSOR_VALUED = ("data", "grad")
+
+
+def _init_subclass(cls: Any, **named: Any) -> None:
+    """Prepares a subclass of Tensor: does it override, and which attributes must then ask it."""
+    super(Tensor, cls).__init_subclass__(**named)
+    own = _own_function(cls)
+    cls._class_k = OVERRIDE if own is not None else 0
+    if own is None:
+        return
+    modes.overrides |= OVERRIDE
+    all_of_them = getattr(own, "__func__", own) is not default_torch_function
+    for name, plain in quiet.items():
+        if not all_of_them and name not in _TENSOR_VALUED:
+            continue
+        holder = next((c for c in cls.__mro__ if name in c.__dict__), None)
+        if holder is Tensor:
+            setattr(cls, name, _watched(name, plain))
+
+
+def attach(plain_attributes: dict[str, Any]) -> None:
+    """Connects this protocol to Tensor, the registry and the dispatcher."""
+    quiet.update(plain_attributes)
+    Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[assignment]
+    Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]
+    handlers[OVERRIDE] = handlers[FUNCTION_MODE] = _handle
+    registry.overridden = overridden
+
+
+# -- switches ----------------------------------------------------------------------------------------------------
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, classes do not take over operations; modes still do."""
+
+    def __enter__(self) -> None:
+        self._outer, local.overrides_off = local.overrides_off, True
+
+    def __exit__(self, *error: Any) -> None:
+        local.overrides_off = self._outer
+
+
+class DisableTorchFunction:
+    """Inside, neither classes nor modes take over operations."""
+
+    def __enter__(self) -> None:
+        self._outer = local.overrides_off, local.function_modes
+        local.overrides_off, local.function_modes = True, ()
+
+    def __exit__(self, *error: Any) -> None:
+        local.overrides_off, local.function_modes = self._outer
+
+
+class TorchFunctionMode:
+    """A context in which every operation is given to `__torch_function__(func, types, args, kwargs)`.
+
+    >>> import flambeau as torch
+    >>> from flambeau.overrides import TorchFunctionMode
+    >>> class Log(TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Log():
+    ...     x = torch.sin(torch.tensor(0.0))
+    tensor
+    sin
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        local.function_modes = (*local.function_modes, self)
+        modes.enter(FUNCTION_MODE)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        local.function_modes = local.function_modes[:-1]
+        modes.leave(FUNCTION_MODE)
+
+    @classmethod
+    def push(cls, *args: Any, **named: Any) -> Any:
+        return cls(*args, **named)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))

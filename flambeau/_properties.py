@@ -1,0 +1,231 @@
+"""What can be read off any tensor: shape, device, history."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ._autograd.node import gradient_function
+from ._core.devices import CPU, META as META_DEVICE, device
+from ._core.dtypes import FLOATING
+from ._core.layouts import strided
+from ._core.sizes import Size, wrap_dim
+from ._core.state import CUDA, GRAD, INFERENCE, META, local
+from ._ops.registry import ops
+from ._storage import read_data, write_data
+from ._tensor import Tensor, meta_of, version_of
+
+
+def _shape(self: Tensor) -> Size:
+    return Size(self._array.shape)
+
+
+def size(self: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the extent of one dimension."""
+    if dim is None:
+        return Size(self._array.shape)
+    shape = self._array.shape
+    if not shape:
+        wrap_dim(dim, 0)
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return shape[wrap_dim(dim, len(shape))]
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Steps between neighbouring elements of each dimension, counted in elements."""
+    array = self._array
+    itemsize = array.itemsize
+    strides = tuple(s // itemsize for s in array.strides)
+    if 0 in array.shape or 1 in array.shape:
+        strides = _torch_strides(array.shape, strides)
+    return strides if dim is None else strides[wrap_dim(dim, len(strides))]
+
+
+def _torch_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy leaves strides of extents 0 and 1 open; PyTorch gives contiguous tensors the row-major ones."""
+    expected, step, dense = [], 1, True
+    for n, s in zip(reversed(shape), reversed(strides)):
+        expected.append(step)
+        if n > 1 and s != step:
+            dense = False
+        step *= max(n, 1)
+    return tuple(reversed(expected)) if dense or 0 in shape else strides
+
+
+def _device(self: Tensor) -> device:
+    k = self._k
+    if not k & (CUDA | META):
+        return CPU
+    if k & META:
+        return META_DEVICE
+    return device("cuda", int(self._array.device.id))
+
+
+def _requires_grad(self: Tensor) -> bool:
+    return bool(self._k & GRAD)
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if self._edge is not None and not value:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+            "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+        )
+    if value:
+        if self.dtype.category < FLOATING:
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if local.grad and self._k & INFERENCE and not local.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        self._k |= GRAD
+    else:
+        self._k &= ~GRAD
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Starts (or ends) the recording of operations on this tensor."""
+    _set_requires_grad(self, requires_grad)
+    return self
+
+
+def _grad(self: Tensor) -> Tensor | None:
+    meta = self._meta
+    if meta is not None and (meta.grad is not None or meta.retains):
+        return meta.grad
+    if self._edge is not None:
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+            "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+            "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+            "you access the leaf Tensor instead.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return None
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._array.shape != self._array.shape:
+            raise RuntimeError(
+                f"assigned grad has data of a different size: {list(value._array.shape)} for a tensor of {list(self._array.shape)}"
+            )
+        if value.dtype is not self.dtype:
+            raise RuntimeError(f"assigned grad has data of a different type: {value.dtype} for a tensor of {self.dtype}")
+        if (value._k ^ self._k) & (CUDA | META):
+            raise RuntimeError("assigned grad has data located on a different device")
+        meta_of(self).grad = value
+    elif self._meta is not None:
+        self._meta.grad = None
+
+
+def _grad_fn(self: Tensor) -> Any:
+    edge = self._edge
+    return None if edge is None else gradient_function(*edge)
+
+
+def _is_leaf(self: Tensor) -> bool:
+    return self._edge is None
+
+
+def _base(self: Tensor) -> Tensor | None:
+    """The tensor whose memory this one was taken from as a view."""
+    t = self
+    while t._view is not None:
+        t = t._view[0]
+    return None if t is self else t
+
+
+def _retains_grad(self: Tensor) -> bool:
+    return self._meta is not None and bool(self._meta.retains) and self._edge is not None
+
+
+def _type_check(name: str) -> Any:
+    return property(lambda self: self.device.type == name)
+
+
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost."""
+    strides = stride(self)
+    return tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], -self._array.shape[d])))
+
+
+def is_distributed(self: Tensor) -> bool:
+    return False
+
+
+def dense_dim(self: Tensor) -> int:
+    """The number of dense dimensions."""
+    return self._array.ndim  # type: ignore[no-any-return]
+
+
+def sparse_dim(self: Tensor) -> int:
+    """The number of sparse dimensions; a dense tensor has none."""
+    return 0
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """Only sparse tensors can be coalesced."""
+    raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+
+PROPERTIES: dict[str, Any] = {
+    "shape": property(_shape),
+    "device": property(_device),
+    "requires_grad": property(_requires_grad, _set_requires_grad),
+    "grad": property(_grad, _set_grad, lambda self: _set_grad(self, None)),
+    "grad_fn": property(_grad_fn),
+    "is_leaf": property(_is_leaf),
+    "ndim": property(lambda self: self._array.ndim),
+    "_version": property(version_of),
+    "is_cuda": property(lambda self: bool(self._k & CUDA)),
+    "is_meta": property(lambda self: bool(self._k & META)),
+    "itemsize": property(lambda self: self.dtype.itemsize),
+    "nbytes": property(lambda self: self._array.size * self.dtype.itemsize),
+    "output_nr": property(lambda self: 0 if self._edge is None else self._edge[1]),
+    "data": property(read_data, write_data),
+    "layout": property(lambda self: strided),
+    "_base": property(_base),
+    "_grad": property(_grad, _set_grad),
+    "retains_grad": property(_retains_grad),
+    "volatile": property(lambda self: False),
+    "name": property(lambda self: None),
+    "is_sparse": property(lambda self: False),
+    "is_sparse_csr": property(lambda self: False),
+    "is_mkldnn": property(lambda self: False),
+    "is_quantized": property(lambda self: False),
+    "is_nested": property(lambda self: False),
+    "is_cpu": property(lambda self: not self._k & (CUDA | META)),
+    "is_mps": _type_check("mps"),
+    "is_xpu": _type_check("xpu"),
+    "is_xla": _type_check("xla"),
+    "is_ipu": _type_check("ipu"),
+    "is_hpu": _type_check("hpu"),
+    "is_mtia": _type_check("mtia"),
+    "is_vulkan": _type_check("vulkan"),
+    "is_maia": _type_check("maia"),
+    "grad_dtype": property(lambda self: self.dtype if self._edge is None else None),
+    "_is_view": lambda self: self._view is not None,
+    "dim_order": dim_order,
+    "is_distributed": is_distributed,
+    "dense_dim": dense_dim,
+    "sparse_dim": sparse_dim,
+    "is_coalesced": is_coalesced,
+    "size": size,
+    "stride": stride,
+    "dim": lambda self: self._array.ndim,
+    "ndimension": lambda self: self._array.ndim,
+    "numel": lambda self: self._array.size,
+    "nelement": lambda self: self._array.size,
+    "element_size": lambda self: self.dtype.itemsize,
+    "requires_grad_": requires_grad_,
+}
+
+
+def attach() -> None:
+    ops.requires_grad_ = requires_grad_  # type: ignore[attr-defined]
+    for name, value in PROPERTIES.items():
+        setattr(Tensor, name, value)

@@ -1,0 +1,362 @@
+"""Tensors as Python objects: numbers, sequences, text, NumPy and DLPack exchange, hooks."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ._autograd.node import RemovableHandle, gradient_function
+from ._core.dtypes import INTEGER, default, from_numpy_dtype
+from ._core.printing import tensor_repr
+from ._core.state import CUDA, GRAD, META, local
+from ._ops.conversion import host_array, numpy
+from ._ops.registry import ops, public
+from ._ops.striding import strided
+from ._tensor import Tensor, detached, meta_of, wrap
+
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+
+def item(self: Tensor) -> Any:
+    """The value of a tensor of one element, as a Python number.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([2.5]).item()
+    2.5
+    """
+    array = self._array
+    if array.size != 1:
+        raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+    if self._k & ~GRAD:
+        array = host_array(self)
+    value = array.item()
+    return value if value.__class__ in _NUMBERS else float(value)
+
+
+_NUMBERS = frozenset((float, int, bool, complex))
+
+
+def _bool(self: Tensor) -> bool:
+    array = self._array
+    if array.size != 1:
+        many = "more than one value" if array.size else "no values"
+        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+    return bool(array if not self._k & ~GRAD else host_array(self))
+
+
+def _scalar(self: Tensor) -> Any:
+    if self._array.size != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    if self._k & GRAD and local.grad:
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. Consider using "
+            "tensor.detach() first.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return item(self)
+
+
+def _real(self: Tensor) -> Any:
+    value = _scalar(self)
+    if value.__class__ is complex:
+        if value.imag != 0:
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        return value.real
+    return value
+
+
+def _float(self: Tensor) -> float:
+    return float(_real(self))
+
+
+def _int(self: Tensor) -> int:
+    return int(_real(self))
+
+
+def _complex(self: Tensor) -> complex:
+    return complex(_scalar(self))
+
+
+def _index(self: Tensor) -> int:
+    if self._array.size != 1 or self.dtype.category > INTEGER:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(item(self))
+
+
+def _format(self: Tensor, spec: str) -> str:
+    if self._array.ndim == 0 and not self._k & META and type(self) is Tensor:
+        return format(item(self), spec)
+    return object.__format__(self, spec)
+
+
+# -- sequences ---------------------------------------------------------------------------------------------------
+
+
+def _len(self: Tensor) -> int:
+    shape = self._array.shape
+    if not shape:
+        raise TypeError("len() of a 0-d tensor")
+    return shape[0]  # type: ignore[no-any-return]
+
+
+def _iter(self: Tensor) -> Iterator[Tensor]:
+    if not self._array.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(ops.unbind(self, 0))
+
+
+def _reversed(self: Tensor) -> Tensor:
+    return self if not self._array.ndim else ops.flip(self, (0,))  # type: ignore[no-any-return]
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if isinstance(element, (Tensor, int, float, complex, np.generic)):
+        return bool((element == self).any())  # type: ignore[union-attr]
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+    )
+
+
+# -- text --------------------------------------------------------------------------------------------------------
+
+
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    kind = type(self).__name__
+    prefix = "tensor(" if type(self) is Tensor or not type(self)._class_k else kind + "("
+    meta = bool(self._k & META)
+    edge = self._edge
+    return tensor_repr(
+        None if meta else host_array(self),
+        dtype_name=self.dtype.name,
+        default_float=default.float.name,
+        prefix=prefix,
+        device=str(self.device) if self._k & CUDA else None,  # type: ignore[attr-defined]
+        requires_grad=bool(self._k & GRAD),
+        grad_fn=gradient_function(*edge).name() if edge is not None and self._k & GRAD else None,
+        is_meta=meta,
+        shape=self._array.shape,
+    )
+
+
+def _dir(self: Tensor) -> list[str]:
+    hidden = {"_array", "_edge", "_k", "_meta", "_storage", "_view", "_class_k"}
+    return sorted(({*dir(type(self)), *self.__dict__}) - hidden)
+
+
+# -- NumPy and DLPack --------------------------------------------------------------------------------------------
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    array = numpy(self)
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What a NumPy function of a tensor gives: a tensor again."""
+    array = np.asarray(array)
+    return wrap(array, from_numpy_dtype(array.dtype))
+
+
+class DLDeviceType(enum.IntEnum):
+    """DLPack's numbers of device kinds."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+
+
+def _dlpack(
+    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """A DLPack capsule over the tensor's memory."""
+    if self._k & GRAD:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self._k & META:
+        raise BufferError("Can't export tensors on the meta device: they have no memory")
+    array = self._array
+    if self._k & CUDA:
+        return array.__dlpack__(stream=stream)
+    if array.dtype.isbuiltin != 1:
+        raise BufferError(f"DLPack exchange goes through NumPy, which has no {self.dtype}; use .view(torch.int16)")
+    if not array.flags.writeable:  # NumPy exports read-only arrays only to consumers that know the flag
+        array = strided(array, array.shape, array.strides)
+    given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return array.__dlpack__(**{name: value for name, value in given.items() if value is not None})
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    """(kind, number) of the tensor's device, in DLPack's terms."""
+    if self._k & CUDA:
+        return DLDeviceType.kDLCUDA, int(self._array.device.id)
+    if self._k & META:
+        raise ValueError("Unknown device type meta for Dlpack")
+    return DLDeviceType.kDLCPU, 0
+
+
+class _Capsule:
+    """A bare DLPack capsule as an object that NumPy takes."""
+
+    def __init__(self, capsule: Any):
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@public(method=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of another library's array.
+
+    >>> import flambeau as torch, numpy
+    >>> torch.from_dlpack(numpy.array([1.0, 2.0], numpy.float32))
+    tensor([1., 2.])
+    """
+    if isinstance(ext_tensor, Tensor):
+        made = detached(ext_tensor)
+    else:
+        if not hasattr(ext_tensor, "__dlpack__"):
+            if type(ext_tensor).__name__ != "PyCapsule":
+                raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
+            ext_tensor = _Capsule(ext_tensor)
+        kind = int(ext_tensor.__dlpack_device__()[0])
+        if kind == DLDeviceType.kDLCUDA:
+            from ._dispatch import backend_of
+
+            array, k = backend_of(CUDA).xp.from_dlpack(ext_tensor), CUDA
+        else:
+            array, k = np.from_dlpack(ext_tensor), 0
+        made = wrap(array, from_numpy_dtype(array.dtype), k)
+    if device is not None:
+        made = made.to(device)  # type: ignore[attr-defined]
+    return ops.clone(made) if copy else made  # type: ignore[no-any-return]
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------
+
+
+def _check_hookable(t: Tensor) -> None:
+    if not t._k & GRAD:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    """Calls hook(grad) when the gradient of this tensor is known; what it returns, if anything, replaces it.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([1.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda g: g * 10)
+    >>> (x * 2).sum().backward(); x.grad
+    tensor([20.])
+    """
+    _check_hookable(self)
+    edge = self._edge
+    if edge is None:
+        meta = meta_of(self)
+        if meta.hooks is None:
+            meta.hooks = {}
+        return RemovableHandle(meta.hooks, hook)
+    node, number = edge
+    if node.pre_hooks is None:
+        node.pre_hooks = {}
+    handle = RemovableHandle(node.pre_hooks, _on_output(hook, number))
+    keep_last(node)
+    return handle
+
+
+def _on_output(hook: Callable[[Tensor], Any], number: int) -> Callable[[Any], Any]:
+    """A hook of one result as a hook of the node that made it."""
+
+    def call(gradients: tuple[Any, ...]) -> Any:
+        g = gradients[number]
+        if g is None:
+            return None
+        changed = hook(g)
+        if changed is None:
+            return None
+        if not isinstance(changed, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
+        if changed._array.shape != g._array.shape:
+            raise RuntimeError(f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value")
+        return (*gradients[:number], changed, *gradients[number + 1 :])
+
+    return call
+
+
+def keep_last(node: Any) -> None:
+    """Retained gradients are those after all hooks: the hooks that retain come last."""
+    for key in [key for key in node.pre_hooks if isinstance(key, tuple)]:
+        node.pre_hooks[key] = node.pre_hooks.pop(key)
+
+
+def retain_grad(self: Tensor) -> None:
+    """Keeps the gradient of a tensor that is not a leaf in its `.grad`."""
+    if not self._k & GRAD:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self._edge is None:
+        return
+    meta = meta_of(self)
+    if not meta.retains:
+        meta.retains = True
+        retain(self)
+
+
+def retain(t: Tensor) -> None:
+    """Makes the node behind a tensor fill in its `.grad`."""
+    node, number = t._edge
+    reference = ref(t)
+
+    def keep(gradients: tuple[Any, ...]) -> None:
+        tensor, g = reference(), gradients[number]
+        if tensor is not None and g is not None:
+            meta = meta_of(tensor)
+            meta.grad = ops.clone(g) if meta.grad is None else ops.add(meta.grad, g)
+
+    if node.pre_hooks is None:
+        node.pre_hooks = {}
+    node.pre_hooks["retain", number] = keep
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Calls hook(tensor) after a gradient was added to the `.grad` of this leaf."""
+    _check_hookable(self)
+    if self._edge is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    meta = meta_of(self)
+    if meta.post_hooks is None:
+        meta.post_hooks = {}
+    return RemovableHandle(meta.post_hooks, hook)
+
+
+def _reinforce(self: Tensor, *args: Any, **named: Any) -> None:
+    raise RuntimeError("reinforce() was removed. Use torch.distributions instead.")
+
+
+PROTOCOL: dict[str, Any] = {
+    "item": item, "__bool__": _bool, "__float__": _float, "__int__": _int, "__complex__": _complex, "__index__": _index,
+    "__format__": _format, "__len__": _len, "__iter__": _iter, "__reversed__": _reversed, "__contains__": _contains,
+    "__repr__": _repr, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": _dlpack,
+    "__dlpack_device__": _dlpack_device, "register_hook": register_hook, "retain_grad": retain_grad,
+    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "reinforce": _reinforce,
+}  # fmt: skip
+
+
+def attach() -> None:
+    for name, value in PROTOCOL.items():
+        if not name.startswith("__"):
+            value.__name__ = name
+        setattr(Tensor, name, value)
+    Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # tensors decide what array ∘ tensor is
+
+

@@ -1,0 +1,461 @@
+"""The memory behind tensors as users see it: `UntypedStorage`, `TypedStorage`, and giving a tensor other memory."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ._backend.placement import bits, cuda_problem
+from ._core.devices import CPU, device
+from ._core.dtypes import ALL, BY_NAME, default, dtype, uint8
+from ._core.sizes import contiguous_strides, size_argument
+from ._core.state import CUDA, GRAD, META, OVERRIDE
+from ._ops.basic import empty_array
+from ._ops.inplace import check_writable
+from ._ops.pointwise_op import _NAMES, cast_array
+from ._ops.registry import ops, public
+from ._ops.striding import address, byte_bounds, storage_bounds, strided
+from ._tensor import Storage, Tensor, meta_of, storage_of, version_of, wrap
+
+
+def raw_bytes(storage: Storage) -> Any:
+    """All memory of a storage as a flat array of bytes."""
+    array = storage.array
+    low, high = byte_bounds(array)
+    size = array.itemsize
+    flat = strided(array, ((high - low) // size,), (size,), low - address(array)) if high > low else array.reshape(-1)
+    return flat.view(np.uint8)
+
+
+def view_memory(storage: Storage, d: dtype, shape: Any, strides: Any, offset: int) -> Any:
+    """An array over a storage: shape, strides and offset in elements of `d`; RuntimeError beyond its end."""
+    raw = raw_bytes(storage)
+    size = d.itemsize
+    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    if (offset + reach) * size > raw.size and reach:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize {size} requiring "
+            f"a storage size of {(offset + reach) * size} are out of bounds for storage of size {raw.size}"
+        )
+    if not reach:
+        return strided(raw[:0].view(d.numpy), tuple(shape), tuple(s * size for s in strides))
+    start = raw[offset * size : (offset + reach) * size]
+    if isinstance(raw, np.ndarray):
+        return np.ndarray(tuple(shape), d.numpy, start, 0, tuple(s * size for s in strides))
+    return strided(start.view(d.numpy), tuple(shape), tuple(s * size for s in strides))
+
+
+class UntypedStorage:
+    """Memory counted in bytes, shared by a tensor and its views.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3)[1].untyped_storage().nbytes()
+    24
+    """
+
+    def __init__(self, *args: Any, device: Any = None):
+        if args and isinstance(args[0], Storage):
+            self._memory: Storage = args[0]
+            self._owner: Any = args[1] if len(args) > 1 else None
+            return
+        values = np.asarray(args[0], np.uint8) if args and not isinstance(args[0], int) else None
+        count = (args[0] if args else 0) if values is None else values.size
+        array = empty_array((count,), uint8, bits(device))
+        if values is not None:
+            array[...] = values
+        self._memory, self._owner = Storage(array), None
+
+    def _raw(self) -> Any:
+        return raw_bytes(self._memory)
+
+    @property
+    def device(self) -> device:
+        array = self._memory.array
+        return CPU if isinstance(array, np.ndarray) else device("cuda", int(array.device.id))
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def _cdata(self) -> int:
+        return byte_bounds(self._memory.array)[0]
+
+    def nbytes(self) -> int:
+        low, high = byte_bounds(self._memory.array)
+        return high - low
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        return byte_bounds(self._memory.array)[0] if self.nbytes() else 0
+
+    def element_size(self) -> int:
+        return 1
+
+    def untyped(self) -> UntypedStorage:
+        return self
+
+    def type(self) -> str:
+        return "torch.storage.UntypedStorage"
+
+    def tolist(self) -> list[int]:
+        return self._raw().tolist()
+
+    def __getitem__(self, index: Any) -> Any:
+        raw = self._raw()
+        if isinstance(index, slice):
+            return UntypedStorage(Storage(raw[index]))
+        return int(raw[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._raw()[index] = value
+        self._memory.version += 1
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        shown = "\n".join(f" {value}" for value in self.tolist())
+        return f"{shown}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._cdata == other._cdata and len(self) == len(other)
+
+    def __hash__(self) -> int:
+        return hash((self._cdata, len(self)))
+
+    def fill_(self, value: int) -> UntypedStorage:
+        self[:] = value
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
+        self[:] = source.untyped()._raw()
+        return self
+
+    def clone(self) -> UntypedStorage:
+        return UntypedStorage(Storage(self._raw().copy()))
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
+        return memo.setdefault(id(self), self.clone())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UntypedStorage, (self._memory,)
+
+    def new(self) -> UntypedStorage:
+        return UntypedStorage(device=self.device)
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Gives the storage another size; the tensor that it was taken from follows."""
+        old = self._raw()
+        array = empty_array((size,), uint8, CUDA if self.is_cuda else 0)
+        kept = min(size, old.size)
+        array[:kept] = old[:kept]
+        owner = self._owner() if self._owner is not None else None
+        if owner is not None and owner._storage is self._memory:
+            offset = (address(owner._array) - self._cdata) // owner.dtype.itemsize
+            shape, strides = owner._array.shape, owner.stride()
+            self._memory.array = array
+            if owner._array.nbytes <= size:
+                owner._array = view_memory(self._memory, owner.dtype, shape, strides, offset)
+        self._memory.array = array
+        return self
+
+    def cpu(self) -> UntypedStorage:
+        from ._dispatch import backend_of
+
+        return UntypedStorage(Storage(backend_of(CUDA).asnumpy(self._raw()))) if self.is_cuda else self
+
+    def is_shared(self) -> bool:
+        return False
+
+    def share_memory_(self) -> UntypedStorage:
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def pin_memory(self, device: Any = None) -> UntypedStorage:
+        return self
+
+
+class _TypedMeta(type):
+    """Makes FloatStorage([1, 2]) a TypedStorage of float32, and isinstance look at the dtype."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        if cls is TypedStorage:
+            return super().__call__(*args, **named)
+        return TypedStorage(*args, dtype=cls.dtype, **named)  # type: ignore[attr-defined]
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is TypedStorage:
+            return super().__instancecheck__(instance)
+        return type(instance) is TypedStorage and instance.dtype is cls.dtype  # type: ignore[attr-defined]
+
+
+class TypedStorage(metaclass=_TypedMeta):
+    """Memory counted in elements of a dtype."""
+
+    dtype: Any = None
+
+    def __init__(self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None, _internal: bool = False):
+        self.dtype = default.float if dtype is None else dtype
+        if wrap_storage is not None:
+            self._untyped_storage = wrap_storage
+        elif args and not isinstance(args[0], int):
+            array = cast_array(np.asarray(args[0]).reshape(-1), self.dtype)
+            self._untyped_storage = UntypedStorage(Storage(array))
+        else:
+            self._untyped_storage = UntypedStorage((args[0] if args else 0) * self.dtype.itemsize, device=device)
+
+    def _array(self) -> Any:
+        return self._untyped_storage._raw().view(self.dtype.numpy)
+
+    def untyped(self) -> UntypedStorage:
+        return self._untyped_storage
+
+    def __len__(self) -> int:
+        return len(self._untyped_storage) // self.dtype.itemsize
+
+    size = __len__
+    device = property(lambda self: self._untyped_storage.device)
+    is_cuda = property(lambda self: self._untyped_storage.is_cuda)
+    _cdata = property(lambda self: self._untyped_storage._cdata)
+
+    def nbytes(self) -> int:
+        return len(self._untyped_storage)
+
+    def element_size(self) -> int:
+        return int(self.dtype.itemsize)
+
+    def data_ptr(self) -> int:
+        return self._untyped_storage.data_ptr()
+
+    def tolist(self) -> list[Any]:
+        array = self._array()
+        return (array if array.dtype.isbuiltin == 1 else array.astype(np.float32)).tolist()
+
+    def __getitem__(self, index: int) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return self._array()[index].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array()[index] = value
+        self._untyped_storage._memory.version += 1
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        shown = "\n".join(f" {value}" for value in self.tolist())
+        return f"{shown}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypedStorage) and self._untyped_storage == other._untyped_storage
+
+    def __hash__(self) -> int:
+        return hash(self._untyped_storage)
+
+    def fill_(self, value: Any) -> TypedStorage:
+        self[:] = value
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> TypedStorage:
+        self[:] = cast_array(source._array(), self.dtype)
+        return self
+
+    def clone(self) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> TypedStorage:
+        return memo.setdefault(id(self), self.clone())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _typed, (self._untyped_storage, self.dtype)
+
+    def resize_(self, size: int) -> TypedStorage:
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+        return self
+
+    def type(self) -> str:
+        return f"torch.{self.pickle_storage_type()}"
+
+    def pickle_storage_type(self) -> str:
+        return _NAMES.get(self.dtype.name, self.dtype.name) + "Storage"
+
+    def is_shared(self) -> bool:
+        return False
+
+    def share_memory_(self) -> TypedStorage:
+        return self
+
+    def cpu(self) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+
+def _storage_cast(d: dtype) -> Any:
+    def cast(self: TypedStorage) -> TypedStorage:
+        return self if self.dtype is d else TypedStorage(cast_array(self._array(), d), dtype=d)
+
+    return cast
+
+
+for _name in ("float", "double", "half", "int", "long", "short"):
+    setattr(TypedStorage, _name, _storage_cast(next(d for d in ALL if _name in d.aliases)))
+for _name, _d in (("bfloat16", "bfloat16"), ("char", "int8"), ("byte", "uint8"), ("bool", "bool")):
+    setattr(TypedStorage, _name, _storage_cast(BY_NAME[_d]))
+
+
+def _typed(storage: UntypedStorage, d: dtype) -> TypedStorage:
+    return TypedStorage(wrap_storage=storage, dtype=d)
+
+
+def legacy_classes() -> dict[str, type]:
+    """FloatStorage and the like, by name."""
+    return {
+        word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {"dtype": BY_NAME[d], "__module__": "torch"})
+        for d, word in _NAMES.items() if not word.startswith("UInt")
+    }  # fmt: skip
+
+
+def is_storage(obj: Any, /) -> bool:
+    """Whether an object is a storage."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+# -- tensors and their memory ------------------------------------------------------------------------------------
+
+
+@public("Tensor.untyped_storage")
+def untyped_storage(input: Tensor) -> UntypedStorage:
+    """The memory that the tensor and its views share."""
+    return UntypedStorage(storage_of(input), weakref.ref(input))
+
+
+@public("Tensor.storage")
+def storage(input: Tensor) -> TypedStorage:
+    """The memory that the tensor and its views share, counted in elements."""
+    return TypedStorage(wrap_storage=untyped_storage(input), dtype=input.dtype)
+
+
+@public("Tensor.storage_type")
+def storage_type(input: Tensor) -> type:
+    """The typed class of the tensor's storage."""
+    import flambeau
+
+    return getattr(flambeau, _NAMES[input.dtype.name] + "Storage")  # type: ignore[no-any-return]
+
+
+def tensor_of_storage(source: Any, d: dtype) -> Tensor:
+    """A flat tensor over all of a storage."""
+    if isinstance(source, TypedStorage) and source.dtype is not d:
+        raise RuntimeError(
+            f"Expected a Storage of type {d} or an UntypedStorage, but got type {source.dtype} for argument 1 'storage'"
+        )
+    memory = source.untyped()._memory
+    count = source.nbytes() // d.itemsize
+    t = wrap(view_memory(memory, d, (count,), (1,), 0), d, CUDA if source.is_cuda else 0)
+    t._storage = memory
+    return t
+
+
+@public("Tensor.data_ptr")
+def data_ptr(input: Tensor) -> int:
+    """The address of the tensor's first element; 0 for a tensor without memory."""
+    return 0 if input._k & META or not input._array.size else int(address(input._array))
+
+
+@public("Tensor.is_set_to")
+def is_set_to(input: Tensor, tensor: Tensor) -> bool:
+    """Whether two tensors look at the same memory with the same shape and strides."""
+    a, b = input._array, tensor._array
+    return (
+        a.shape == b.shape and input.stride() == tensor.stride()  # type: ignore[attr-defined]
+        and address(a) == address(b) and storage_bounds(input) == storage_bounds(tensor)
+    )  # fmt: skip
+
+
+@public("Tensor.set_")
+def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Makes the tensor look at other memory: that of a tensor, or a storage with offset, size and strides."""
+    check_writable(input)
+    d = input.dtype
+    if source is None:
+        input._array, input._storage, input._view = empty_array((0,), d, input._k), None, None
+        return input
+    if not isinstance(source, Tensor):
+        source = tensor_of_storage(source, d)
+        size = (source._array.size - storage_offset,) if size is None else size
+    if source.dtype is not d:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {d.name}")
+    array, memory = source._array, storage_of(source)
+    if size is not None:
+        shape = size_argument((size,))
+        steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
+        array = view_memory(memory, d, shape, steps, storage_offset)
+    input._array, input._storage, input._view = array, memory, None
+    return input
+
+
+def read_data(t: Tensor) -> Tensor:
+    """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
+    other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
+    other._storage = Storage(storage_of(t).array)
+    return other
+
+
+def write_data(t: Tensor, value: Tensor) -> None:
+    """`.data = value`: other memory (perhaps of another shape, dtype or device) under the same history."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if t._k & GRAD and value.dtype.category < 2:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    memory = Storage(storage_of(value).array)
+    memory.version = version_of(t)
+    kept = GRAD | t._class_k
+    t._array, t.dtype, t._storage = value._array, value.dtype, memory
+    t._k = t._k & kept | value._k & ~kept
+
+
+@public("Tensor.is_shared")
+def is_shared(input: Tensor) -> bool:
+    """Whether the memory is shared between processes."""
+    return bool(input._k & CUDA) or input._meta is not None and hasattr(input._meta, "shared")
+
+
+@public("Tensor.share_memory_")
+def share_memory_(input: Tensor) -> Tensor:
+    """Moves the memory to where processes forked later see writes to it."""
+    if not is_shared(input) and not input._k & META:
+        import mmap  # only for those who share
+
+        array = input._array
+        area = np.frombuffer(mmap.mmap(-1, max(array.nbytes, 1)), np.uint8)[: array.nbytes]
+        shared = area.view(array.dtype).reshape(array.shape)
+        shared[...] = array
+        memory = Storage(shared)
+        memory.version = version_of(input)
+        input._array, input._storage = shared, memory
+        meta_of(input).shared = True  # type: ignore[attr-defined]
+    return input
+
+
+@public("Tensor.pin_memory")
+def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory that GPUs read quickly; needs a GPU."""
+    if cuda_problem() is not None:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return ops.clone(input)
+
+
+@public("Tensor.is_pinned")
+def is_pinned(input: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned; plain memory never is."""
+    return False

@@ -1,0 +1,112 @@
+"""The bare tensor: an array, its dtype, and slots for history. Everything users call is attached in `_methods`."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from ._core.state import GRAD, OVERRIDE
+
+
+class Storage:
+    """The memory that a tensor and all its views share, with the count of writes into it."""
+
+    __slots__ = ("__weakref__", "array", "version", "views")
+
+    def __init__(self, array: Any):
+        self.array = array  # of the tensor that the views were taken from; its memory is the storage
+        self.version = 0
+        self.views: list[Any] = []  # weak references to the differentiable views, oldest first
+
+    def add_view(self, view: Tensor) -> None:
+        views = self.views
+        if len(views) & 63 == 63:  # forget the dead ones now and then
+            views[:] = [v for v in views if v() is not None]
+        views.append(ref(view))
+
+
+class Meta:
+    """What few tensors have: a gradient, hooks, a name."""
+
+    __slots__ = ("__dict__", "accumulator", "grad", "hooks", "post_hooks", "retains")
+
+    def __init__(self) -> None:
+        self.grad = self.hooks = self.post_hooks = self.accumulator = None
+        self.retains = False
+
+
+class Tensor:
+    """An n-dimensional array that remembers how it was computed."""
+
+    __slots__ = (
+        "__dict__", "__weakref__", "_array", "_edge", "_k", "_meta", "_storage", "_view", "dtype",
+    )  # fmt: skip
+    # _array    numpy or cupy array: shape, strides and memory
+    # dtype     our dtype object
+    # _k        properties as bits (see _core.state); 0 for a plain CPU tensor without history
+    # _edge     (node, output number) that made this tensor, or None for a leaf
+    # _meta     Meta, made at the first need
+    # _storage  Storage shared with views, made at the first need
+    # _view     (parent, op, arguments) of a view, or None
+
+    _array: Any
+    dtype: Any
+    _k: int
+    _edge: Any
+    _meta: Meta | None
+    _storage: Storage | None
+    _view: Any
+    _class_k = 0  # bits that tensors of this class have: OVERRIDE where it takes over operations
+
+
+_new = object.__new__
+_PLAIN = ~(GRAD | OVERRIDE)
+
+
+def wrap(array: Any, dtype: Any, k: int = 0) -> Tensor:
+    """A tensor around an array, without history."""
+    t = _new(Tensor)
+    t._array, t.dtype, t._k = array, dtype, k
+    t._edge = t._meta = t._storage = t._view = None
+    return t
+
+
+def storage_of(t: Tensor) -> Storage:
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage(t._array)
+    return storage
+
+
+def meta_of(t: Tensor) -> Meta:
+    meta = t._meta
+    if meta is None:
+        meta = t._meta = Meta()
+    return meta
+
+
+def version_of(t: Tensor) -> int:
+    storage = t._storage
+    return 0 if storage is None else storage.version
+
+
+def bump(t: Tensor) -> None:
+    """Counts a write into the tensor's memory."""
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage(t._array)
+    storage.version += 1
+
+
+def alias(t: Tensor) -> Tensor:
+    """Another tensor over the same memory and history: what a node keeps of a tensor that is about to change."""
+    other = wrap(t._array, t.dtype, t._k & ~OVERRIDE)
+    other._edge, other._storage, other._view = t._edge, storage_of(t), t._view
+    return other
+
+
+def detached(t: Tensor) -> Tensor:
+    """The same memory without history."""
+    other = wrap(t._array, t.dtype, t._k & _PLAIN)
+    other._storage = storage_of(t)
+    return other

@@ -1,0 +1,201 @@
+"""Differentiation: `backward`, `grad`, `Function`, checks, and higher-level derivatives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .._autograd import engine
+from .._autograd import functions as _functions
+from .._autograd.functions import Function, FunctionCtx
+from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .._autograd.node import edge_of
+from .._core.state import GRAD
+from .._ops import inplace as _inplace
+from .._ops import pointwise_op as _pointwise
+from .._ops.registry import ops as _ops
+from .._tensor import Tensor, detached
+
+
+def _view_as_self(t: Tensor) -> Tensor:
+    """A result that is its own input gets a tensor of its own, over the same memory."""
+    return detached(t)
+
+
+_functions.fit_gradient = _ops.fit_gradient
+_functions.rewrite_history = _inplace.rewrite_history
+_functions.view_as_self = _view_as_self
+_functions.restore_packed = _pointwise._unpacked
+_functions.pack_saved = lambda s: _pointwise.pack(s) if _pointwise.local.saved_hooks else s
+
+Variable = Tensor
+
+
+def _start(t: Tensor, g: Any, create_graph: bool) -> Tensor:
+    """The gradient that the walk begins with: ones for a scalar, or the one given, checked."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"expected a Tensor to differentiate, got {type(t).__name__}")
+    if not t._k & GRAD:
+        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+    if g is None:
+        if t._array.size != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if t.dtype.is_complex:
+            raise RuntimeError("grad can be implicitly created only for real scalar outputs but got " + repr(t.dtype))
+        return _ops.ones_like(detached(t))
+    if not isinstance(g, Tensor):
+        raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)
+    if g._array.shape != t._array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output has a shape of {_size(g)} and output has a shape of {_size(t)}."
+        )
+    if g.dtype.is_complex != t.dtype.is_complex:
+        raise RuntimeError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output has a dtype of {g.dtype} and output has a dtype of {t.dtype}."
+        )
+    return g if g.dtype is t.dtype else _ops.to_dtype(g, t.dtype)
+
+
+def _size(t: Tensor) -> str:
+    return f"torch.Size([{', '.join(map(str, t._array.shape))}])"
+
+
+def _sequence(x: Any) -> list[Any]:
+    if isinstance(x, Tensor):
+        return [x]
+    return list(x)
+
+
+def _gradients(given: Any, count: int) -> list[Any]:
+    given = [None] * count if given is None else _sequence(given)
+    if len(given) != count:
+        raise RuntimeError(f"got {count} tensors and {len(given)} gradients")
+    return given
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of the leaves they were computed from.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([2.0, 3.0], requires_grad=True)
+    >>> torch.autograd.backward((x * x).sum()); x.grad
+    tensor([4., 6.])
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("grad_tensors and grad_variables (deprecated) are the same; pass only grad_tensors")
+        warnings.warn("grad_variables is deprecated; use grad_tensors", FutureWarning, stacklevel=2)
+        grad_tensors = grad_variables
+    roots = _sequence(tensors)
+    wanted = None
+    if inputs is not None:
+        wanted = _sequence(inputs)
+        if not wanted:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        for t in wanted:
+            if not t._k & GRAD:
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+    if create_graph and inputs is None:
+        warnings.warn(
+            "Using backward() with create_graph=True makes a cycle between a parameter and its gradient, which can leak "
+            "memory. Prefer autograd.grad, or reset .grad to None after use.",
+            UserWarning,
+            stacklevel=2,
+        )
+    given = [_start(t, g, create_graph) for t, g in zip(roots, _gradients(grad_tensors, len(roots)))]
+    keep = create_graph if retain_graph is None else retain_graph
+    found = engine.run(roots, given, keep, create_graph, wanted)
+    for t in wanted or ():  # leaves got theirs in the walk
+        if t._edge is not None:
+            g = found.get((id(t._edge[0]), t._edge[1]))
+            if g is not None:
+                engine.accumulate(t, g, create_graph)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` by `inputs`, returned instead of accumulated.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([2.0, 3.0], requires_grad=True)
+    >>> torch.autograd.grad((x * x).sum(), x)
+    (tensor([4., 6.]),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    roots, wanted = _sequence(outputs), _sequence(inputs)
+    if is_grads_batched:
+        from ..func import vmap
+
+        cotangents = _gradients(grad_outputs, len(roots))
+        return vmap(
+            lambda *g: grad(roots, wanted, g, True, create_graph, allow_unused, False, materialize_grads)
+        )(*cotangents)
+    if not wanted:
+        raise ValueError("grad requires non-empty inputs.")
+    for t in wanted:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensors to differentiate by, got {type(t).__name__}")
+        if not t._k & GRAD:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    given = [_start(t, g, create_graph) for t, g in zip(roots, _gradients(grad_outputs, len(roots)))]
+    keep = create_graph if retain_graph is None else retain_graph
+    found = engine.run(roots, given, keep, create_graph, wanted, into_leaves=False)
+    results = []
+    for t in wanted:
+        edge = edge_of(t)
+        g = found.get((id(edge[0]), edge[1]))
+        if g is None:
+            if not allow_unused:
+                raise RuntimeError(
+                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
+                    "if this is the desired behavior."
+                )
+            if materialize_grads:
+                g = _ops.zeros_like(detached(t))
+        results.append(g)
+    return tuple(results)
+
+
+def _tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
+) -> None:
+    """Computes the gradient of this tensor by all leaves it depends on."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
+
+from . import anomaly_mode, forward_ad, function, functional, graph  # noqa: E402
+from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
+
+__all__ = [
+    "Function", "FunctionCtx", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
+    "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip
+

@@ -1,0 +1,6 @@
+"""`Function` and its helpers, under the name PyTorch has them."""
+
+from .._autograd.functions import BackwardFunction as BackwardCFunction
+from .._autograd.functions import Function, FunctionCtx, once_differentiable
+
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]

@@ -1,0 +1,177 @@
+"""Derivatives of functions as values: Jacobians, Hessians and their products with vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._core.state import GRAD
+from .._ops.registry import ops
+from .._tensor import Tensor, detached
+from . import forward_ad
+from .._autograd.modes import enable_grad
+
+
+def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
+    given = isinstance(x, tuple)
+    values = x if given else (x,)
+    for i, t in enumerate(values):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"The {what} must be a tuple of Tensors or a Tensor, but element {i} has type {type(t).__name__}.")
+    return given, tuple(values)
+
+
+def _fresh(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
+    """Inputs to differentiate by: connected to the caller's graph only if it is to be differentiated further."""
+    if create_graph:
+        return tuple(ops.view_as(t, t) if t._k & GRAD else ops.requires_grad_(detached(t)) for t in inputs)
+    return tuple(ops.requires_grad_(detached(t)) for t in inputs)
+
+
+def _unwrap(given: bool, values: Any, create_graph: bool) -> Any:
+    done = tuple(v if create_graph or not isinstance(v, Tensor) else detached(v) for v in values)
+    return done if given else done[0]
+
+
+def _gradients(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, strict: bool = False) -> tuple[Any, ...]:
+    from . import grad
+
+    pairs = [(o, c) for o, c in zip(outputs, cotangents) if o._k & GRAD]
+    if strict and len(pairs) < len(outputs):
+        raise RuntimeError("An output of the user-provided function does not require gradients; it is independent of the inputs.")
+    if not pairs:
+        found: Any = [None] * len(inputs)
+    else:
+        found = grad([o for o, _ in pairs], inputs, [c for _, c in pairs], retain_graph=True, create_graph=create_graph, allow_unused=True)
+    if strict and any(g is None for g in found):
+        raise RuntimeError("An output of the user-provided function is independent of one of the inputs.")
+    return tuple(ops.zeros_like(detached(i)) if g is None else g for g, i in zip(found, inputs))
+
+
+@enable_grad()
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The value of a function and the product of a vector with its Jacobian.
+
+    >>> import flambeau as torch
+    >>> torch.autograd.functional.vjp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
+    tensor([2., 4.])
+    """
+    given, values = _tuple(inputs, "inputs given to vjp")
+    values = _fresh(values, create_graph)
+    out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to vjp")
+    vectors = _vectors(v, outputs, "vjp")
+    found = _gradients(outputs, values, vectors, create_graph, strict)
+    return _unwrap(out_given, outputs, create_graph), _unwrap(given, found, create_graph)
+
+
+def _vectors(v: Any, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0]._array.size != 1:
+            raise RuntimeError(f"The vector v can only be None if the user-provided function given to {name} returns a single Tensor with a single element.")
+        return (ops.ones_like(detached(like[0])),)
+    vectors = _tuple(v, "vector v")[1]
+    if len(vectors) != len(like) or any(a._array.shape != b._array.shape for a, b in zip(vectors, like)):
+        raise RuntimeError(f"v has invalid size for {name}: it should match {[list(t._array.shape) for t in like]}")
+    return vectors
+
+
+@enable_grad()
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The value of a function and the product of its Jacobian with a vector.
+
+    >>> import flambeau as torch
+    >>> torch.autograd.functional.jvp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
+    tensor([2., 0.])
+    """
+    given, values = _tuple(inputs, "inputs given to jvp")
+    vectors = _vectors(v, values, "jvp")
+    values = _fresh(values, create_graph)
+    out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jvp")
+    tangents = forward_ad.jvp_of(list(outputs), list(values), list(vectors), create_graph)
+    tangents = [ops.zeros_like(detached(o)) if t is None else t for t, o in zip(tangents, outputs)]
+    return _unwrap(out_given, outputs, create_graph), _unwrap(out_given, tangents, create_graph)
+
+
+@enable_grad()
+def jacobian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The Jacobian of a function, shaped (*output, *input), for each pair of output and input.
+
+    >>> import flambeau as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x * x, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    given, values = _tuple(inputs, "inputs given to jacobian")
+    values = _fresh(values, create_graph)
+    out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jacobian")
+    rows = []
+    for out in outputs:
+        basis = ops.eye(out._array.size, dtype=out.dtype)
+        parts: list[list[Tensor]] = [[] for _ in values]
+        for i in range(out._array.size):
+            cotangent = ops.reshape(ops.select(basis, 0, i), out._array.shape)
+            for part, g in zip(parts, _gradients((out,), values, (cotangent,), create_graph, strict)):
+                part.append(g)
+        row = tuple(
+            ops.reshape(ops.stack(part), (*out._array.shape, *t._array.shape)) if part
+            else ops.zeros((*out._array.shape, *t._array.shape), dtype=t.dtype)
+            for part, t in zip(parts, values)
+        )  # fmt: skip
+        rows.append(tuple(r if create_graph else detached(r) for r in row))
+    if not out_given:
+        return rows[0] if given else rows[0][0]
+    return tuple(rows) if given else tuple(r[0] for r in rows)
+
+
+@enable_grad()
+def hessian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The matrix of second derivatives of a scalar function.
+
+    >>> import flambeau as torch
+    >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    given, values = _tuple(inputs, "inputs given to hessian")
+
+    def scalar(*args: Tensor) -> Tensor:
+        out = func(*args)
+        if not isinstance(out, Tensor) or out._array.size != 1:
+            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
+        return ops.reshape(out, ())
+
+    def first(*args: Tensor) -> Any:
+        found = jacobian(scalar, tuple(args), create_graph=True)
+        return found
+
+    full = jacobian(first, tuple(values), create_graph=create_graph, strict=strict)
+    return full if given else full[0][0]
+
+
+@enable_grad()
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The value of a scalar function and the product of a vector with its Hessian."""
+    given, values = _tuple(inputs, "inputs given to vhp")
+    vectors = _vectors(v, values, "vhp")
+    values = _fresh(values, create_graph)
+    out = func(*values)
+    first = _gradients((out,), values, (ops.ones_like(detached(out)),), True, strict)
+    found = _gradients(first, values, vectors, create_graph, False)
+    return (out if create_graph else detached(out)), _unwrap(given, found, create_graph)
+
+
+@enable_grad()
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The value of a scalar function and the product of its Hessian with a vector."""
+    return vhp(func, inputs, v, create_graph, strict)
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -1,0 +1,144 @@
+"""The recorded graph: its nodes, hooks on saved tensors, edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .._autograd.node import Node, RemovableHandle, gradient_function
+from .._core.state import GRAD, SAVED_HOOKS, local, modes
+from .._ops.registry import ops
+from .._tensor import Tensor, bump
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of a tensor goes: the node that made it and the number of the output."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge of a tensor that requires grad."""
+    if not tensor._k & GRAD:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    if tensor._edge is None:
+        return GradientEdge(gradient_function(tensor), 0)
+    return GradientEdge(*tensor._edge)
+
+
+class saved_tensors_hooks:
+    """A block in which tensors kept for backward go through `pack_hook`, and through `unpack_hook` when needed.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([3.0], requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), lambda v: torch.tensor(v)):
+    ...     y = x * x
+    >>> y.sum().backward(); x.grad
+    tensor([6.])
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if _disabled:
+            raise RuntimeError(_disabled[-1])
+        local.saved_hooks = (*local.saved_hooks, (self.pack_hook, self.unpack_hook))
+        modes.enter(SAVED_HOOKS)
+
+    def __exit__(self, *error: Any) -> None:
+        local.saved_hooks = local.saved_hooks[:-1]
+        modes.leave(SAVED_HOOKS)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """A block in which saved tensors are moved to the CPU until backward needs them."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        def pack(t: Tensor) -> Any:
+            return t.device, ops.to(t, "cpu")  # type: ignore[attr-defined]
+
+        def unpack(packed: Any) -> Tensor:
+            return ops.to(packed[1], packed[0])
+
+        super().__init__(pack, unpack)
+
+
+_disabled: list[str] = []
+
+
+class disable_saved_tensors_hooks:
+    """A block in which using `saved_tensors_hooks` raises."""
+
+    def __init__(self, error_message: str):
+        self.message = error_message
+
+    def __enter__(self) -> None:
+        _disabled.append(self.message)
+
+    def __exit__(self, *error: Any) -> None:
+        _disabled.pop()
+
+
+class allow_mutation_on_saved_tensors:
+    """A block in which saved tensors are copied, so that writing to them later does no harm."""
+
+    def __init__(self) -> None:
+        self.hooks = saved_tensors_hooks(lambda t: ops.clone(t), lambda t: t)
+
+    def __enter__(self) -> None:
+        self.hooks.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.hooks.__exit__(*error)
+
+
+def increment_version(tensor: Any) -> None:
+    """Counts a write that was made behind autograd's back."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        bump(t)
+
+
+def register_multi_grad_hook(tensors: Any, fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
+    """Calls `fn` with the gradients of several tensors, once all (or any) of them are there."""
+    tensors = list(tensors)
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of 'all' or 'any' but got {mode}")
+    state: dict[str, Any] = {"grads": [None] * len(tensors), "count": 0, "called": False}
+    handles = []
+
+    def hook_for(i: int) -> Callable[[Tensor], None]:
+        def hook(g: Tensor) -> None:
+            state["grads"][i] = g
+            state["count"] += 1
+            if mode == "any":
+                if not state["called"]:
+                    state["called"] = True
+                    fn(g)
+                if state["count"] == len(tensors):
+                    state.update(count=0, called=False)
+            elif state["count"] == len(tensors):
+                grads, state["grads"], state["count"] = state["grads"], [None] * len(tensors), 0
+                fn(grads)
+
+        return hook
+
+    for i, t in enumerate(tensors):
+        handles.append(t.register_hook(hook_for(i)))
+
+    class _Many(RemovableHandle):
+        def __init__(self) -> None:
+            pass
+
+        def remove(self) -> None:
+            for handle in handles:
+                handle.remove()
+
+    return _Many()
+
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip

@@ -1,0 +1,345 @@
+"""GPUs: what there is, streams and events, memory figures. Without a GPU everything here says so."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from .._backend.placement import cuda_problem
+from .._constructors import typed_classes
+from .._core.devices import device as _device_class
+
+
+def _cupy() -> Any:
+    """CuPy, or PyTorch's error if there is no GPU to use it with."""
+    problem = cuda_problem()
+    if problem is not None:
+        raise problem
+    import cupy  # an optional dependency, loaded by those who use a GPU
+
+    return cupy
+
+
+def is_available() -> bool:
+    """Whether a GPU can be used.
+
+    >>> import flambeau as torch
+    >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+    """
+    return cuda_problem() is None
+
+
+def device_count() -> int:
+    """How many GPUs there are; 0 without one."""
+    return int(_cupy().cuda.runtime.getDeviceCount()) if is_available() else 0
+
+
+def is_initialized() -> bool:
+    """Whether GPUs have been looked for and found."""
+    return cuda_problem.cache_info().currsize > 0 and is_available()
+
+
+def init() -> None:
+    """Prepares the GPU; otherwise the first use does."""
+    _cupy()
+
+
+def _index(device: Any = None) -> int:
+    """The number of a GPU given as a number, a name or a device; None is the current one."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device
+    found = _device_class(device)
+    if found.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {found}")
+    return current_device() if found.index is None else found.index
+
+
+def current_device() -> int:
+    """The number of the GPU that is used if none is named."""
+    return int(_cupy().cuda.runtime.getDevice())
+
+
+def set_device(device: Any) -> None:
+    """Chooses the GPU that is used if none is named."""
+    index = _index(device)
+    if index >= 0:
+        _cupy().cuda.Device(index).use()
+
+
+class device:
+    """Chooses a GPU for the time of a `with` block."""
+
+    def __init__(self, device: Any):
+        self.idx = -1 if device is None else device if isinstance(device, int) else _index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            self.prev_idx = current_device()
+            set_device(self.idx)
+
+    def __exit__(self, *error: Any) -> None:
+        if self.idx >= 0:
+            set_device(self.prev_idx)
+
+
+class device_of(device):
+    """Chooses the GPU of a tensor for the time of a `with` block; nothing for tensors on the CPU."""
+
+    def __init__(self, obj: Any):
+        super().__init__(obj.get_device() if obj.is_cuda else None)
+
+
+# -- facts about a GPU -------------------------------------------------------------------------------------------
+
+
+class _Properties:
+    """What is known of a GPU."""
+
+    def __init__(self, raw: dict[str, Any]):
+        self.name: str = raw["name"].decode()
+        self.major, self.minor = int(raw["major"]), int(raw["minor"])
+        self.total_memory = int(raw["totalGlobalMem"])
+        self.multi_processor_count = int(raw["multiProcessorCount"])
+        self.warp_size = int(raw["warpSize"])
+        self.max_threads_per_multi_processor = int(raw["maxThreadsPerMultiProcessor"])
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, multi_processor_count={self.multi_processor_count})"
+        )
+
+
+def get_device_properties(device: Any = None) -> _Properties:
+    """Name, memory and size of a GPU."""
+    return _Properties(_cupy().cuda.runtime.getDeviceProperties(_index(device)))
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name of a GPU."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """(major, minor) compute capability of a GPU."""
+    found = get_device_properties(device)
+    return found.major, found.minor
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the GPU computes with bfloat16."""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether one GPU reads the memory of another directly."""
+    return bool(_cupy().cuda.runtime.deviceCanAccessPeer(_index(device), _index(peer_device)))
+
+
+# -- running -----------------------------------------------------------------------------------------------------
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits until all work given to a GPU is done."""
+    cupy = _cupy()
+    with cupy.cuda.Device(_index(device)):
+        cupy.cuda.runtime.deviceSynchronize()
+
+
+class Stream:
+    """A queue of work on a GPU; work in different streams may overlap."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **named: Any):
+        if not is_available():
+            raise RuntimeError("torch.cuda.Stream requires CUDA support")
+        cupy = _cupy()
+        self.device = _device_class("cuda", _index(device))
+        with cupy.cuda.Device(self.device.index):
+            self._stream = named.get("_stream") or cupy.cuda.Stream(non_blocking=True, priority=priority)
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+    def query(self) -> bool:
+        return bool(self._stream.done)
+
+    def wait_event(self, event: Event) -> None:
+        self._stream.wait_event(event._event)
+
+    def wait_stream(self, stream: Stream) -> None:
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    @property
+    def cuda_stream(self) -> int:
+        return int(self._stream.ptr)
+
+    def __enter__(self) -> Stream:
+        self._stream.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stream.__exit__(*error)
+
+
+class Event:
+    """A mark in a stream: to wait for, or to measure the time between two."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+        if not is_available():
+            raise RuntimeError("torch.cuda.Event requires CUDA support")
+        self._event = _cupy().cuda.Event(block=blocking, disable_timing=not enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        self._event.record(stream._stream if stream is not None else current_stream()._stream)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        (stream or current_stream()).wait_event(self)
+
+    def query(self) -> bool:
+        return bool(self._event.done)
+
+    def synchronize(self) -> None:
+        self._event.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to another."""
+        return float(_cupy().cuda.get_elapsed_time(self._event, end_event._event))
+
+
+def stream(stream: Stream | None) -> Any:
+    """Gives work to a stream for the time of a `with` block."""
+    from contextlib import nullcontext
+
+    return nullcontext() if stream is None else stream
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream that work goes to now."""
+    return Stream(device, _stream=_cupy().cuda.get_current_stream())
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream that work goes to if no other is chosen."""
+    return Stream(device, _stream=_cupy().cuda.Stream.null)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------
+
+_peak = {"allocated": 0, "reserved": 0}
+
+
+def _pool() -> Any:
+    return _cupy().get_default_memory_pool()
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of GPU memory that tensors occupy; 0 without a GPU."""
+    if not is_available():
+        return 0
+    used = int(_pool().used_bytes())
+    _peak["allocated"] = max(_peak["allocated"], used)
+    return used
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes of GPU memory held by this process, in use or kept for later."""
+    if not is_available():
+        return 0
+    held = int(_pool().total_bytes())
+    _peak["reserved"] = max(_peak["reserved"], held)
+    return held
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The largest figure that `memory_allocated` was seen to have."""
+    memory_allocated(device)
+    return _peak["allocated"]
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The largest figure that `memory_reserved` was seen to have."""
+    memory_reserved(device)
+    return _peak["reserved"]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Lets the maxima start again from now."""
+    _peak.update(allocated=0, reserved=0)
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def memory_stats(device: Any = None) -> OrderedDict[str, int]:
+    """Memory figures by name; empty without a GPU."""
+    if not is_available():
+        return OrderedDict()
+    return OrderedDict(
+        (("allocated_bytes.all.current", memory_allocated(device)), ("allocated_bytes.all.peak", max_memory_allocated(device)),
+         ("reserved_bytes.all.current", memory_reserved(device)), ("reserved_bytes.all.peak", max_memory_reserved(device)))
+    )  # fmt: skip
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The memory figures as text."""
+    return "\n".join(f"{name}: {value}" for name, value in memory_stats(device).items()) or "no GPU"
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """(free, total) bytes of a GPU."""
+    cupy = _cupy()
+    with cupy.cuda.Device(_index(device)):
+        free, total = cupy.cuda.runtime.memGetInfo()
+    return int(free), int(total)
+
+
+def empty_cache() -> None:
+    """Gives memory that is kept for later back to the GPU."""
+    if is_available():
+        _pool().free_all_blocks()
+
+
+def ipc_collect() -> None:
+    """Nothing to collect: memory is not shared between processes."""
+
+
+# -- random numbers ----------------------------------------------------------------------------------------------
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the current GPU's random numbers; nothing happens without a GPU."""
+    _seed(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seeds the random numbers of all GPUs; nothing happens without one."""
+    _seed(seed)
+
+
+def _seed(seed: int) -> None:
+    if is_available():
+        from .._dispatch import backend_of
+        from .._core.state import CUDA
+
+        backend_of(CUDA).seed(int(seed))
+
+
+def seed() -> None:
+    """Seeds the current GPU's random numbers with a number that is not known beforehand."""
+    import secrets
+
+    _seed(secrets.randbits(63))
+
+
+seed_all = seed
+
+globals().update(typed_classes("cuda"))

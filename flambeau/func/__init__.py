@@ -1,0 +1,9 @@
+"""Function transforms: derivatives and vectorisation of ordinary Python functions."""
+
+from .transforms import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vjp
+from .vmap import vmap
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state",
+    "vjp", "vmap",
+]  # fmt: skip

@@ -1,0 +1,442 @@
+"""Derivatives as function transforms: `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd`, `hessian`; they nest with each other and `vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .._autograd.modes import enable_grad
+from .._core.state import GRAD
+from .._ops.registry import ops
+from .._tensor import Tensor, detached
+from ..autograd import grad as _autograd_grad
+from ..autograd.forward_ad import jvp_of
+from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
+from .vmap import Batched, levels, make_batched, vmap
+
+
+def _lift(t: Tensor) -> Tensor:
+    """A tensor batched at every open level of vmap, so that each sample has its own derivative."""
+    for level, size, _ in levels.open:
+        if not _is_batched_at(t, level):
+            t = _batch_below(t, level, size)
+    return t
+
+
+def _is_batched_at(t: Any, level: int) -> bool:
+    while isinstance(t, Batched):
+        if t.level == level:
+            return True
+        t = t.value
+    return False
+
+
+def _batch_below(t: Tensor, level: int, size: int) -> Tensor:
+    if isinstance(t, Batched) and t.level > level:
+        return make_batched(_batch_below(t.value, level, size), t.bdim, t.level)
+    value = ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape))
+    return make_batched(ops.clone(value), 0, level)
+
+
+def _root(t: Tensor) -> Tensor:
+    """The plain tensor inside nested batches."""
+    while isinstance(t, Batched):
+        t = t.value
+    return t
+
+
+def _in_front(t: Batched) -> Tensor:
+    return t.value if t.bdim == 0 else ops.movedim(t.value, t.bdim, 0)
+
+
+def _rewrap(like: Tensor, root: Tensor, shift: int = 0) -> Tensor:
+    """`root` batched as `like` is; a root that is batched at deeper levels keeps those outside."""
+    if isinstance(root, Batched):
+        return make_batched(_rewrap(like, _in_front(root), shift + 1), 0, root.level)
+    if isinstance(like, Batched):
+        return make_batched(_rewrap(like.value, root, shift), like.bdim + shift, like.level)
+    return root
+
+
+def _fresh(t: Tensor) -> Tensor:
+    """A tensor to differentiate by: new to this transform, still connected to an outer one."""
+    t = _lift(t)
+    root = _root(t)
+    leaf = ops.view_as(root, root) if root._k & GRAD else ops.requires_grad_(detached(root))
+    return _rewrap(t, leaf)
+
+
+def _aligned(out: Tensor, base: Any) -> Tensor:
+    """An output with the batch dimensions of the levels in `base` first, outermost first; deeper levels stay."""
+    for level, size, _ in base:
+        if not _is_batched_at(out, level):
+            out = _batch_below(out, level, size)
+    return _flattened(out, {level for level, _, _ in base})
+
+
+def _flattened(t: Tensor, base: set[int]) -> Tensor:
+    if not isinstance(t, Batched):
+        return t
+    inner = _in_front(t)
+    if t.level in base:
+        return _flattened(inner, base)
+    return make_batched(_flattened(inner, base), len(base), t.level)
+
+
+def _wrap_all(t: Tensor) -> Tensor:
+    """Inverse of `_aligned` for the open levels."""
+    for level, _, _ in levels.open:
+        t = make_batched(t, 0, level)
+    return t
+
+
+def _settle(result: Any, leaves: list[Tensor]) -> Any:
+    """Results that hang on nothing but the transform's own leaves lose their history."""
+    own = {id(_root(t)) for t in leaves if _root(t)._edge is None}
+
+    def settled(t: Any) -> Any:
+        if not isinstance(t, Tensor) or not _root(t)._k & GRAD:
+            return t
+        root = _root(t)
+        stack, seen = [root._edge or (root, 0)], set()
+        while stack:
+            target, _ = stack.pop()
+            if id(target) in seen:
+                continue
+            seen.add(id(target))
+            if isinstance(target, Tensor):
+                if id(target) not in own:
+                    return t
+                continue
+            stack += [e for e in target.edges if e is not None]
+        return _rewrap(t, detached(root))
+
+    return tree_map(settled, result)
+
+
+def _gradients(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], base: Any) -> list[Tensor]:
+    roots = [_aligned(o, base) for o in outputs]
+    given = [_aligned(c, base) for c in cotangents]
+    wanted = [_root(i) for i in inputs]
+    pairs = [(o, c) for o, c in zip(roots, given) if o._k & GRAD]
+    if pairs:
+        found = _autograd_grad([o for o, _ in pairs], wanted, [c for _, c in pairs], create_graph=True, allow_unused=True)
+    else:
+        found = (None,) * len(wanted)
+    return [_rewrap(i, ops.zeros_like(detached(w)) if g is None else g) for i, w, g in zip(inputs, wanted, found)]
+
+
+def _chosen(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
+    return tuple(n % len(args) for n in numbers)
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of a scalar function and its value.
+
+    >>> import flambeau as torch
+    >>> torch.func.grad_and_value(lambda x: (x * x).sum())(torch.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        with enable_grad():
+            numbers = _chosen(args, argnums)
+            flat, spec = tree_flatten(tuple(args[n] for n in numbers))
+            leaves = [_fresh(t) if isinstance(t, Tensor) else t for t in flat]
+            replaced = list(args)
+            for n, value in zip(numbers, tree_unflatten(leaves, spec)):
+                replaced[n] = value
+            out = func(*replaced, **named)
+            aux = None
+            if has_aux:
+                if not isinstance(out, tuple) or len(out) != 2:
+                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True")
+                out, aux = out
+            if not isinstance(out, Tensor):
+                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out).__name__}")
+            if out._array.ndim:
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
+                    f"{out._array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
+            tensors = [t for t in leaves if isinstance(t, Tensor)]
+            found = iter(_gradients([out], tensors, [_ones_like(out)], levels.open))
+            grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
+            grads = grads[0] if isinstance(argnums, int) else grads
+            grads, out, aux = _settle((grads, out, aux), tensors)
+            return (grads, (out, aux)) if has_aux else (grads, out)
+
+    return wrapped
+
+
+def _ones_like(t: Tensor) -> Tensor:
+    return ops.ones_like(_detached(t))
+
+
+def _detached(t: Tensor) -> Tensor:
+    return _rewrap(t, detached(_root(t)))
+
+
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of a scalar function.
+
+    >>> import flambeau as torch
+    >>> torch.func.grad(torch.func.grad(torch.sin))(torch.tensor(0.5))
+    tensor(-0.4794)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        grads, value = both(*args, **named)
+        return (grads, value[1]) if has_aux else grads
+
+    return wrapped
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function and a function that multiplies a vector with its Jacobian.
+
+    >>> import flambeau as torch
+    >>> value, back = torch.func.vjp(torch.sin, torch.tensor([0.0, 1.0]))
+    >>> back(torch.ones(2))
+    (tensor([1.0000, 0.5403]),)
+    """
+    with enable_grad():
+        base = levels.open
+        flat, spec = tree_flatten(primals)
+        leaves = [_fresh(t) if isinstance(t, Tensor) else t for t in flat]
+        tensors = [t for t in leaves if isinstance(t, Tensor)]
+        out = func(*tree_unflatten(leaves, spec))
+        aux = None
+        if has_aux:
+            out, aux = out
+        outs, out_spec = tree_flatten(out)
+
+        def back(cotangents: Any, *more: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+            with enable_grad():
+                given, given_spec = tree_flatten((cotangents, *more) if more else cotangents)
+                if len(given) != len(outs):
+                    raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: {given_spec}, primal output: {out_spec}")
+                found = iter(_gradients(outs, tensors, given, base))
+                grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
+                return _settle(grads, tensors)
+
+        value = tree_unflatten([_settle(o, tensors) for o in outs], out_spec)
+        return (value, back, _settle(aux, tensors)) if has_aux else (value, back)
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """The value of a function and the product of its Jacobian with `tangents`.
+
+    >>> import flambeau as torch
+    >>> torch.func.jvp(torch.sin, (torch.tensor([0.0]),), (torch.tensor([2.0]),))[1]
+    tensor([2.])
+    """
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
+    with enable_grad():
+        flat, spec = tree_flatten(primals)
+        directions, _ = tree_flatten(tangents)
+        if len(flat) != len(directions):
+            raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same python structure")
+        leaves = [_fresh(t) for t in flat]
+        out = func(*tree_unflatten(leaves, spec))
+        aux = None
+        if has_aux:
+            out, aux = out
+        outs, out_spec = tree_flatten(out)
+        roots = [_aligned(o, levels.open) for o in outs]
+        inputs = [_root(t) for t in leaves]
+        given = [_root(_matched(_lift(d), leaf)) for d, leaf in zip(directions, leaves)]
+        found = jvp_of(roots, inputs, given, create_graph=True)
+        made = [_wrap_all(ops.zeros_like(detached(r)) if t is None else t) for t, r in zip(found, roots)]
+        value, tangent, aux = _settle((tree_unflatten(outs, out_spec), tree_unflatten(made, out_spec), aux), leaves)
+        return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def _matched(t: Tensor, like: Tensor) -> Tensor:
+    """`t` with its batch dimensions where `like` has them."""
+    if not isinstance(like, Batched):
+        return t
+    assert isinstance(t, Batched)
+    value, bdim = t.value, t.bdim
+    if bdim != like.bdim:
+        value = ops.movedim(value, bdim, like.bdim)
+    return make_batched(_matched(value, like.value), like.bdim, like.level)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a function and the linear map that is its derivative there."""
+    value = func(*primals)
+    return value, lambda *tangents: jvp(func, primals, tangents)[1]
+
+
+def _basis(t: Tensor) -> Tensor:
+    count = t._array.size
+    return ops.reshape(ops.eye(count, dtype=t.dtype), (count, *t._array.shape))
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """A function that gives the Jacobian, computed row by row in one batch.
+
+    >>> import flambeau as torch
+    >>> torch.func.jacrev(torch.sin)(torch.tensor([0.0, 1.0]))
+    tensor([[1.0000, 0.0000],
+            [0.0000, 0.5403]])
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        numbers = _chosen(args, argnums)
+
+        def partial(*chosen: Any) -> Any:
+            replaced = list(args)
+            for n, value in zip(numbers, chosen):
+                replaced[n] = value
+            return func(*replaced, **named)
+
+        primals = tuple(args[n] for n in numbers)
+        aux = None
+        if has_aux:
+            value, back, aux = vjp(partial, *primals, has_aux=True)
+        else:
+            value, back = vjp(partial, *primals)
+        outs, out_spec = tree_flatten(value)
+        flat, spec = tree_flatten(primals)
+        rows = []
+        for i, out in enumerate(outs):
+            def one(cotangent: Tensor, i: int = i) -> Any:
+                zeros = [ops.zeros_like(_detached(o)) if j != i else cotangent for j, o in enumerate(outs)]
+                return back(tree_unflatten(zeros, out_spec))
+
+            found = vmap(one, chunk_size=chunk_size)(_basis(out))
+            leaves, _ = tree_flatten(found)
+            shaped = [ops.reshape(g, (*out._array.shape, *t._array.shape)) for g, t in zip(leaves, flat)]
+            row = tree_unflatten(shaped, spec)
+            rows.append(row[0] if isinstance(argnums, int) else row)
+        result = tree_unflatten(rows, out_spec)
+        return (result, aux) if has_aux else result
+
+    return wrapped
+
+
+def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
+    """A function that gives the Jacobian, computed column by column in one batch.
+
+    >>> import flambeau as torch
+    >>> torch.func.jacfwd(torch.sin)(torch.tensor([0.0, 1.0]))
+    tensor([[1.0000, 0.0000],
+            [0.0000, 0.5403]])
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        numbers = _chosen(args, argnums)
+        primals = tuple(args[n] for n in numbers)
+        flat, spec = tree_flatten(primals)
+
+        def partial(*leaves: Any) -> Any:
+            replaced = list(args)
+            for n, value in zip(numbers, tree_unflatten(leaves, spec)):
+                replaced[n] = value
+            return func(*replaced, **named)
+
+        columns, aux, out_spec, shapes = [], None, None, []
+        for i, t in enumerate(flat):
+            def one(direction: Tensor, i: int = i) -> Any:
+                tangents = tuple(direction if j == i else ops.zeros_like(_detached(p)) for j, p in enumerate(flat))
+                return jvp(partial, tuple(flat), tangents, has_aux=has_aux)[1:]
+
+            made = vmap(one, out_dims=(-1, None) if has_aux else -1, randomness=randomness)(_basis(t))
+            if has_aux:
+                tangent, aux = made
+            else:
+                (tangent,) = made
+            leaves, out_spec = tree_flatten(tangent)
+            shapes = [leaf._array.shape[:-1] for leaf in leaves]
+            columns.append([ops.reshape(leaf, (*s, *t._array.shape)) for leaf, s in zip(leaves, shapes)])
+        rows = []
+        for k in range(len(shapes)):
+            row = tree_unflatten([c[k] for c in columns], spec)
+            rows.append(row[0] if isinstance(argnums, int) else row)
+        assert out_spec is not None
+        result = tree_unflatten(rows, out_spec)
+        return (result, aux) if has_aux else result
+
+    return wrapped
+
+
+def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """A function that gives the second derivatives of a scalar function.
+
+    >>> import flambeau as torch
+    >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
+    """Calls a module with other parameters and buffers in place of its own."""
+    values: dict[str, Tensor] = {}
+    dicts = [parameter_and_buffer_dicts] if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
+    for d in dicts:
+        for key, value in d.items():
+            if key in values:
+                raise ValueError(f"{key} appears in multiple dictionaries; behavior of functional call is ambiguous")
+            values[key] = value
+    given = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _swapped(module, values, strict):
+        return module(*given, **(kwargs or {}))
+
+
+class _swapped:
+    """A block in which a module's parameters and buffers are replaced by name."""
+
+    def __init__(self, module: Any, values: dict[str, Tensor], strict: bool):
+        self.places = []
+        for key, value in values.items():
+            path, _, name = key.rpartition(".")
+            owner = module.get_submodule(path) if path else module
+            table = owner._parameters if name in owner._parameters else owner._buffers if name in owner._buffers else None
+            if table is None:
+                if strict:
+                    raise RuntimeError(f"Unexpected key(s): {key}.")
+                continue
+            self.places.append((table, name, value))
+        if strict:
+            missing = {n for n, _ in [*module.named_parameters(), *module.named_buffers()]} - values.keys()
+            if missing:
+                raise RuntimeError(f"Missing key(s): {', '.join(sorted(missing))}.")
+
+    def __enter__(self) -> None:
+        self.saved = [table[name] for table, name, _ in self.places]
+        for table, name, value in self.places:
+            table[name] = value
+
+    def __exit__(self, *error: Any) -> None:
+        for (table, name, _), old in zip(self.places, self.saved):
+            table[name] = old
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and buffers of several equal modules, stacked along a new first dimension."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    parameters = {
+        name: ops.requires_grad_(detached(ops.stack([dict(m.named_parameters())[name] for m in models])), p._k & GRAD != 0)
+        for name, p in models[0].named_parameters()
+    }
+    buffers = {name: ops.stack([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
+    return parameters, buffers

@@ -1,0 +1,5 @@
+"""Linear algebra."""
+
+from .._methods import install
+
+install(globals(), "linalg")

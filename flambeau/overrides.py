@@ -1,0 +1,124 @@
+"""Taking over operations: `__torch_function__` for classes that are like tensors, and modes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ._core.state import local
+from ._ops.registry import functions, methods
+from ._overrides import (
+    BaseTorchFunctionMode, DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, accessors, as_class,
+    disabled_torch_function, dispatch, name_of, overloaded, unwrapped,
+)  # fmt: skip
+from ._tensor import Tensor
+
+_convert = as_class
+_disabled_torch_function_impl = disabled_torch_function
+_get_overloaded_args = overloaded
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether one of the arguments, or a mode, may take over the operation.
+
+    >>> import flambeau as torch
+    >>> torch.overrides.has_torch_function((torch.tensor(1.0),))
+    False
+    """
+    if local.function_modes:
+        return True
+    return not local.overrides_off and bool(overloaded(tuple(relevant_args)))
+
+
+def has_torch_function_unary(argument: Any) -> bool:
+    """`has_torch_function` of one argument."""
+    return has_torch_function((argument,))
+
+
+def has_torch_function_variadic(*arguments: Any) -> bool:
+    """`has_torch_function` of several arguments."""
+    return has_torch_function(arguments)
+
+
+def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+    """Lets the arguments' classes (or a mode) run a function; TypeError if all of them decline."""
+    result = dispatch(public_api, overloaded(tuple(relevant_args)), args, kwargs)
+    if result is NotImplemented:
+        raise TypeError(f"no implementation found for '{name_of(public_api)}': no argument implements __torch_function__")
+    return result
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Any], Any]:
+    """Makes a function overridable; `dispatcher` gives the arguments that may take it over."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether an object is a tensor or has `__torch_function__`.
+
+    >>> import flambeau as torch
+    >>> torch.overrides.is_tensor_like([1, 2])
+    False
+    """
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
+
+
+def get_default_nowrap_functions() -> set[Any]:
+    """Functions whose results the default `__torch_function__` leaves plain tensors."""
+    return set(unwrapped)
+
+
+def get_ignored_functions() -> set[Any]:
+    """Functions that no class can take over."""
+    return {is_tensor_like, has_torch_function, handle_torch_function, name_of}
+
+
+def get_overridable_functions() -> dict[Any, list[Any]]:
+    """The functions that classes can take over, by the namespace they are in."""
+    import flambeau  # the package itself is a key
+
+    found: dict[Any, list[Any]] = {flambeau: [], Tensor: []}
+    for path, function in functions.items():
+        space: Any = flambeau
+        *parts, _ = path.split(".")
+        for part in parts:
+            space = getattr(space, part, None)
+        if space is not None:
+            found.setdefault(space, []).append(function)
+    found[Tensor] += [*methods.values(), *accessors.values()]
+    return found
+
+
+def is_tensor_method_or_property(func: Any) -> bool:
+    """Whether a function is a method or the getter of a property of Tensor."""
+    return func in set(methods.values()) or getattr(func, "__name__", "") == "__get__"
+
+
+def resolve_name(f: Any) -> str | None:
+    """The public name of an overridable function."""
+    for path, function in functions.items():
+        if function is f and not path.startswith("Tensor."):
+            return "torch." + path
+    for name, function in methods.items():
+        if function is f:
+            return "torch.Tensor." + name
+    return getattr(f, "__qualname__", None)
+
+
+__all__ = [
+    "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
+    "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "handle_torch_function",
+    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+]  # fmt: skip

@@ -1,0 +1,5 @@
+"""Special functions, under SciPy's names."""
+
+from .._methods import install
+
+install(globals(), "special")

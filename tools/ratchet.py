@@ -1,0 +1,60 @@
+"""The conformance ratchet: what agreed with PyTorch before must still agree.
+
+    python tools/ratchet.py --conformance DIR            compare with tests/conformance/*.txt, fail on a loss
+    python tools/ratchet.py --conformance DIR --update   write what passes now into those lists
+
+DIR holds the measuring programs (ops.py, modules.py, optims.py); PyTorch must be importable beside flambeau.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LISTS = Path(__file__).resolve().parent.parent / "tests" / "conformance"
+PROGRAMS = ("ops", "modules", "optims")
+
+
+def measure(directory: Path, program: str) -> dict[str, bool]:
+    """Runs one program; says for each of its entries whether it passed whole."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.json"
+        command = [sys.executable, f"{program}.py", "--candidate", "flambeau", "--timeout", "60", "--json", str(report)]
+        done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, text=True, check=False)
+        print(done.stdout.strip().splitlines()[-1], flush=True)
+        entries = json.loads(report.read_text())["entries"]
+    return {name: bool(entry["checks"]) and not entry["failures"] for name, entry in entries.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--conformance", type=Path, required=True)
+    parser.add_argument("--update", action="store_true")
+    chosen = parser.parse_args()
+    lost = []
+    for program in PROGRAMS:
+        path = LISTS / f"{program}.txt"
+        if not path.exists() and not chosen.update:
+            continue
+        passed = measure(chosen.conformance.resolve(), program)
+        now = sorted(name for name, ok in passed.items() if ok)
+        before = path.read_text().split() if path.exists() else []
+        if chosen.update:
+            LISTS.mkdir(parents=True, exist_ok=True)
+            if now:
+                path.write_text("\n".join(now) + "\n")
+        missing = sorted(set(before) - set(now))
+        gained = len(set(now) - set(before))
+        print(f"{program}: {len(now)} pass, {len(missing)} lost, {gained} gained")
+        lost += [f"{program}: {name}" for name in missing]
+    for line in lost:
+        print("LOST", line)
+    return 1 if lost and not chosen.update else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
