@@ -17,6 +17,7 @@ from ._core.info import finfo, iinfo
 from ._core.layouts import layout, memory_format
 from ._core.printing import set_printoptions
 from ._core.sizes import Size, broadcast_shapes
+from ._ops.generator import Generator, default_generator
 from ._ops.registry import is_tensor
 from ._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from ._storage import TypedStorage, UntypedStorage, is_storage
@@ -34,3 +35,4 @@ _methods.install(globals())
 
 from . import autograd, backends, cuda, func, linalg, nn, overrides, special, utils, version  # noqa: E402
 from .func import vmap  # noqa: E402
+from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402

@@ -14,7 +14,7 @@ from ._core.sizes import Size
 from ._core.state import GRAD
 from ._ops.basic import empty_array
 from ._ops.conversion import type_argument, type_name
-from ._ops.pointwise_op import _NAMES
+from ._ops.rules import SCALAR_NAMES
 from ._ops.primitive import primitive
 from ._ops.registry import ops, public
 from ._storage import TypedStorage, UntypedStorage, tensor_of_storage
@@ -154,7 +154,7 @@ def typed_classes(kind: str = "cpu") -> dict[str, type]:
     space = {"_placed": place, "layout": strided, "is_cuda": kind == "cuda", "is_sparse": False, "__module__": module}
     return {
         word + "Tensor": _TypedMeta(word + "Tensor", (), {**space, "dtype": BY_NAME[d]})
-        for d, word in _NAMES.items() if not word.startswith(("UInt", "Complex"))
+        for d, word in SCALAR_NAMES.items() if not word.startswith(("UInt", "Complex"))
     }  # fmt: skip
 
 

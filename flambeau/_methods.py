@@ -60,6 +60,8 @@ _UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "bitwise_not", "__po
 def attach() -> None:
     """Called once, after all families are registered."""
     for name, function in methods.items():
+        if name.startswith("__") and hasattr(function, "__name__"):
+            function.__name__ = function.__name__ if function.__name__ in methods else name
         setattr(Tensor, name, function)
     space = ops.__dict__
     for special, name in _UNARY.items():

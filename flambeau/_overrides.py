@@ -114,7 +114,7 @@ def dispatch(function: Any, found: list[Any], args: Any, named: Any) -> Any:
         return NotImplemented
     names = ", ".join(kind.__name__ for kind in kinds)
     raise TypeError(
-        f"no implementation found for '{name_of(function)}' on types that implement __torch_function__: [{names}]"
+        f"Multiple dispatch failed for '{name_of(function)}'; all __torch_function__ handlers returned NotImplemented: {names}"
     )
 
 

@@ -1,23 +1,23 @@
-"""Tensors as Python objects: numbers, sequences, text, NumPy and DLPack exchange, hooks."""
+"""Tensors as Python objects: numbers, sequences, text, NumPy and DLPack exchange."""
 
 from __future__ import annotations
 
 import enum
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
-from ._autograd.node import RemovableHandle, gradient_function
+from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
+from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
 from ._core.state import CUDA, GRAD, META, local
-from ._ops.conversion import host_array, numpy
+from ._ops.conversion import host_array, numpy, python_array
 from ._ops.registry import ops, public
 from ._ops.striding import strided
-from ._tensor import Tensor, detached, meta_of, wrap
+from ._tensor import Tensor, detached, wrap
 
 # -- numbers -----------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ def item(self: Tensor) -> Any:
     if self._k & ~GRAD:
         array = host_array(self)
     value = array.item()
-    return value if value.__class__ in _NUMBERS else float(value)
+    return value if value.__class__ in _NUMBERS else python_array(self).item()
 
 
 _NUMBERS = frozenset((float, int, bool, complex))
@@ -132,7 +132,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     meta = bool(self._k & META)
     edge = self._edge
     return tensor_repr(
-        None if meta else host_array(self),
+        None if meta else python_array(self),
         dtype_name=self.dtype.name,
         default_float=default.float.name,
         prefix=prefix,
@@ -241,102 +241,6 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if device is not None:
         made = made.to(device)  # type: ignore[attr-defined]
     return ops.clone(made) if copy else made  # type: ignore[no-any-return]
-
-
-# -- hooks -------------------------------------------------------------------------------------------------------
-
-
-def _check_hookable(t: Tensor) -> None:
-    if not t._k & GRAD:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-
-
-def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Calls hook(grad) when the gradient of this tensor is known; what it returns, if anything, replaces it.
-
-    >>> import flambeau as torch
-    >>> x = torch.tensor([1.0], requires_grad=True)
-    >>> handle = x.register_hook(lambda g: g * 10)
-    >>> (x * 2).sum().backward(); x.grad
-    tensor([20.])
-    """
-    _check_hookable(self)
-    edge = self._edge
-    if edge is None:
-        meta = meta_of(self)
-        if meta.hooks is None:
-            meta.hooks = {}
-        return RemovableHandle(meta.hooks, hook)
-    node, number = edge
-    if node.pre_hooks is None:
-        node.pre_hooks = {}
-    handle = RemovableHandle(node.pre_hooks, _on_output(hook, number))
-    keep_last(node)
-    return handle
-
-
-def _on_output(hook: Callable[[Tensor], Any], number: int) -> Callable[[Any], Any]:
-    """A hook of one result as a hook of the node that made it."""
-
-    def call(gradients: tuple[Any, ...]) -> Any:
-        g = gradients[number]
-        if g is None:
-            return None
-        changed = hook(g)
-        if changed is None:
-            return None
-        if not isinstance(changed, Tensor):
-            raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
-        if changed._array.shape != g._array.shape:
-            raise RuntimeError(f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value")
-        return (*gradients[:number], changed, *gradients[number + 1 :])
-
-    return call
-
-
-def keep_last(node: Any) -> None:
-    """Retained gradients are those after all hooks: the hooks that retain come last."""
-    for key in [key for key in node.pre_hooks if isinstance(key, tuple)]:
-        node.pre_hooks[key] = node.pre_hooks.pop(key)
-
-
-def retain_grad(self: Tensor) -> None:
-    """Keeps the gradient of a tensor that is not a leaf in its `.grad`."""
-    if not self._k & GRAD:
-        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if self._edge is None:
-        return
-    meta = meta_of(self)
-    if not meta.retains:
-        meta.retains = True
-        retain(self)
-
-
-def retain(t: Tensor) -> None:
-    """Makes the node behind a tensor fill in its `.grad`."""
-    node, number = t._edge
-    reference = ref(t)
-
-    def keep(gradients: tuple[Any, ...]) -> None:
-        tensor, g = reference(), gradients[number]
-        if tensor is not None and g is not None:
-            meta = meta_of(tensor)
-            meta.grad = ops.clone(g) if meta.grad is None else ops.add(meta.grad, g)
-
-    if node.pre_hooks is None:
-        node.pre_hooks = {}
-    node.pre_hooks["retain", number] = keep
-
-
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Calls hook(tensor) after a gradient was added to the `.grad` of this leaf."""
-    _check_hookable(self)
-    if self._edge is not None:
-        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    meta = meta_of(self)
-    if meta.post_hooks is None:
-        meta.post_hooks = {}
-    return RemovableHandle(meta.post_hooks, hook)
 
 
 def _reinforce(self: Tensor, *args: Any, **named: Any) -> None:

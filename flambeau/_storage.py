@@ -14,7 +14,8 @@ from ._core.sizes import contiguous_strides, size_argument
 from ._core.state import CUDA, GRAD, META, OVERRIDE
 from ._ops.basic import empty_array
 from ._ops.inplace import check_writable
-from ._ops.pointwise_op import _NAMES, cast_array
+from ._ops.casting import cast_array
+from ._ops.rules import SCALAR_NAMES
 from ._ops.registry import ops, public
 from ._ops.striding import address, byte_bounds, storage_bounds, strided
 from ._tensor import Storage, Tensor, meta_of, storage_of, version_of, wrap
@@ -288,7 +289,7 @@ class TypedStorage(metaclass=_TypedMeta):
         return f"torch.{self.pickle_storage_type()}"
 
     def pickle_storage_type(self) -> str:
-        return _NAMES.get(self.dtype.name, self.dtype.name) + "Storage"
+        return SCALAR_NAMES.get(self.dtype.name, self.dtype.name) + "Storage"
 
     def is_shared(self) -> bool:
         return False
@@ -321,7 +322,7 @@ def legacy_classes() -> dict[str, type]:
     """FloatStorage and the like, by name."""
     return {
         word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {"dtype": BY_NAME[d], "__module__": "torch"})
-        for d, word in _NAMES.items() if not word.startswith("UInt")
+        for d, word in SCALAR_NAMES.items() if not word.startswith("UInt")
     }  # fmt: skip
 
 
@@ -350,7 +351,7 @@ def storage_type(input: Tensor) -> type:
     """The typed class of the tensor's storage."""
     import flambeau
 
-    return getattr(flambeau, _NAMES[input.dtype.name] + "Storage")  # type: ignore[no-any-return]
+    return getattr(flambeau, SCALAR_NAMES[input.dtype.name] + "Storage")  # type: ignore[no-any-return]
 
 
 def tensor_of_storage(source: Any, d: dtype) -> Tensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from sys import getrefcount, stderr
 from typing import Any
 
 from .._core.state import GRAD, local
@@ -31,89 +31,97 @@ def run(
     With `wanted`, only what leads to those tensors is computed, and the result maps their edges to gradients;
     gradients of leaves are accumulated unless `into_leaves` is false (with `wanted`: of the wanted ones only).
     """
-    pending: dict[Node, Any] = {}  # node -> gradient, or list of gradients of a node with several outputs
-    leaves: dict[int, list[Any]] = {}  # id -> [leaf, gradient]
+    pending: dict[Any, Any] = {}  # node -> its gradient (a list of them if it has several outputs); leaf -> gradient
+    leaves: list[Tensor] = []
     heap: list[tuple[int, Node]] = []
     captured: dict[Any, Tensor] = {}
-    wanted_edges = {_key(edge_of(t)) for t in wanted} if wanted is not None else frozenset()
-    needed = _nodes_towards(roots, wanted_edges) if wanted is not None else None
-
-    def send(edge: Any, g: Tensor) -> None:
-        target, number = edge
-        if isinstance(target, Tensor):
-            entry = leaves.get(id(target))
-            if entry is None:
-                leaves[id(target)] = [target, g]
-            else:
-                entry[1] = add(entry[1], g)
-            return
-        held = pending.get(target)
-        if held is None:
-            heappush(heap, (target.seq, target))
-            if target.outputs is None:
-                pending[target] = g
-            else:
-                held = pending[target] = [None] * len(target.outputs)
-                held[number] = g
-        elif target.outputs is None:
-            pending[target] = add(held, g)
-        else:
-            held[number] = g if held[number] is None else add(held[number], g)
-
-    outer, overrides_off = local.grad, local.overrides_off
-    local.grad, local.overrides_off = create_graph, True
+    needed = wanted_edges = None
+    if wanted is not None:
+        wanted_edges = {_key(edge_of(t)) for t in wanted}
+        needed = _nodes_towards(roots, wanted_edges)
+    outer, local.grad = local.grad, create_graph
+    look_for_nan = local.anomaly
     try:
         for t, g in zip(roots, gradients):
             edge = edge_of(t)
             if edge is not None:
-                send(edge, g)
+                _send(edge, g, pending, heap, leaves)
         while heap:
             node = heappop(heap)[1]
             g = pending.pop(node)
             if node.pre_hooks:
                 g = _call_pre_hooks(node, g)
-            if wanted_edges:
-                for number, part in enumerate((g,) if node.outputs is None else g):
-                    if (id(node), number) in wanted_edges and part is not None:
-                        captured[id(node), number] = part
-                assert needed is not None
+            if needed is not None:
+                _capture(node, g, wanted_edges, captured)
                 if node not in needed:
                     continue
             if node.saved is None:
                 raise RuntimeError(
-                    "Trying to backward through the graph a second time (or directly access saved tensors after they "
-                    "have already been freed). Saved intermediate values of the graph are freed when you call "
-                    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-                    "graph a second time or if you need to access saved tensors after calling backward."
+                    "Trying to backward through the graph a second time, but what it had kept for that is freed. "
+                    "Specify retain_graph=True in the first call if you need to do so."
                 )
             results = node.op.backward(node, g, create_graph)
-            if local.anomaly:
+            if look_for_nan:
                 _check_for_nan(node, results)
             if node.hooks:
                 results = _call_hooks(node, results, g)
             if not keep_graph:
                 node.saved = None
-            for edge, result in zip(node.edges, results):
-                if edge is not None and result is not None:
-                    target, number = edge
-                    # the common case of `send`, in place
-                    if target.__class__ is Node and target.outputs is None and target not in pending:
-                        if needed is None or target in needed or (id(target), 0) in wanted_edges:
-                            heappush(heap, (target.seq, target))
-                            pending[target] = result
-                    elif needed is None or _leads(target, number, needed, wanted_edges):
-                        send(edge, result)
-            results = result = g = None
-        for target, g in leaves.values():
-            g = _call_leaf_hooks(target, g)
-            if (id(target), 0) in wanted_edges:
-                captured[id(target), 0] = g
-            if into_leaves and (wanted is None or (id(target), 0) in wanted_edges):
-                leaves[id(target)][1] = None
-                accumulate(target, g, create_graph, sys.getrefcount(g) <= 3)
+            for edge, g in zip(node.edges, results):
+                if edge is not None and g is not None:
+                    target = edge[0]
+                    if needed is not None and not _leads(target, edge[1], needed, wanted_edges):
+                        continue
+                    if target not in pending and target.__class__ is Node and target.outputs is None:
+                        pending[target] = g  # the common case of `_send`
+                        heappush(heap, (target.seq, target))
+                    else:
+                        _send(edge, g, pending, heap, leaves)
+            results = g = None
+        while leaves:
+            leaf = leaves.pop()
+            g = pending.pop(leaf)
+            if leaf._meta is not None and leaf._meta.hooks:
+                g = _call_leaf_hooks(leaf, g)
+            if wanted_edges is not None:
+                if (id(leaf), 0) not in wanted_edges:
+                    continue
+                captured[id(leaf), 0] = g
+            if into_leaves:
+                accumulate(leaf, g, create_graph, getrefcount(g) <= 2)
     finally:
-        local.grad, local.overrides_off = outer, overrides_off
+        local.grad = outer
     return captured
+
+
+def _send(edge: Any, g: Tensor, pending: dict[Any, Any], heap: list[Any], leaves: list[Tensor]) -> None:
+    """Adds a gradient to what a node or leaf has received so far."""
+    target, number = edge
+    held = pending.get(target)
+    if isinstance(target, Tensor):
+        if held is None:
+            leaves.append(target)
+            pending[target] = g
+        else:
+            pending[target] = add(held, g)
+        return
+    if held is None:
+        heappush(heap, (target.seq, target))
+        if target.outputs is not None:
+            held = [None] * len(target.outputs)
+            held[number] = g
+            g = held  # type: ignore[assignment]
+        pending[target] = g
+    elif target.outputs is None:
+        pending[target] = add(held, g)
+    else:
+        held[number] = g if held[number] is None else add(held[number], g)
+
+
+def _capture(node: Node, g: Any, wanted: Any, captured: dict[Any, Tensor]) -> None:
+    for number, part in enumerate((g,) if node.outputs is None else g):
+        if part is not None and (id(node), number) in wanted:
+            captured[id(node), number] = part
 
 
 def _key(edge: Any) -> Any:
@@ -214,5 +222,5 @@ def _check_for_nan(node: Node, results: Sequence[Any]) -> None:
         if g is not None and g.dtype.category >= 2 and bool((g._array != g._array).any()):
             where = node.__dict__.get("traceback")
             if where:
-                print(f"Error detected in {node.name()}. Traceback of the forward call:\n{where}", file=sys.stderr)
+                print(f"Error detected in {node.name()}. Traceback of the forward call:\n{where}", file=stderr)
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

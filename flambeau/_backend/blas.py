@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +10,20 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import bfloat16
-from .._kernel import gemm
+from .._kernel import gemm, gemm_bf16
 from . import threads
 
-_HALVES = (np.dtype(np.float16), bfloat16.numpy)
-_single = np.dtype(np.float32)
-_bits = np.dtype(np.uint16)
 # Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
 _PARALLEL = 1 << 21
-_CODES = {np.dtype(t): c for t, c in (("f4", "f32"), ("f8", "f64"), ("i4", "i32"), ("i8", "i64"), ("i2", "i16"), ("i1", "i8"), ("u1", "u8"))}
+_CODES = {
+    np.dtype(t): code
+    for t, code in (
+        ("f4", "f32"), ("f8", "f64"), ("f2", "f16"), (bfloat16.numpy, "bf16"), ("i8", "i64"), ("i4", "i32"),
+        ("i2", "i16"), ("i1", "i8"), ("u1", "u8"),
+    )
+}  # fmt: skip
+_single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
+_VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
 class _Scratch(threading.local):
@@ -26,66 +32,116 @@ class _Scratch(threading.local):
     memory = np.empty(0, np.uint8)
 
     def take(self, size: int) -> Any:
-        if self.memory.size < size:
-            self.memory = np.empty(size, np.uint8)
-        return self.memory
+        memory = self.memory
+        if memory.size < size:
+            memory = self.memory = np.empty(size, np.uint8)
+        return memory
 
 
 _scratch = _Scratch()
+
+
+@functools.cache
+def _kernel(code: str, rows: int, added: bool) -> tuple[Any, int]:
+    """(ufunc, bytes of scratch) of a product with so many rows."""
+    return gemm.gemm(code, gemm.height(max(rows, 1)), added)
 
 
 def product(x: Any, y: Any) -> Any:
     """x @ y for arrays of one dtype, with NumPy's rules for ranks and broadcasting."""
     d = x.dtype
     code = _CODES.get(d)
-    if code is not None and x.ndim >= 2 and y.ndim >= 2 and y.shape[-1] > 1 and x.shape[-2] > 1:
-        return _multiply(code, d, x, y)
-    with np.errstate(all="ignore"):
-        if d in _HALVES:
-            return np.asarray(np.matmul(x.astype(_single), y.astype(_single))).astype(d)
-        return np.asarray(np.matmul(x, y))
-
-
-def _multiply(code: str, d: Any, x: Any, y: Any) -> Any:
-    m, k = x.shape[-2:]
-    n = y.shape[-1]
+    if code is None:  # complex
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul(x, y))
     if x.ndim == 2 == y.ndim:
-        out = np.empty((m, n), d)
+        m, k = x.shape
+        n = y.shape[1]
+        if m * n * k < _PARALLEL and m > 1 and n > 1 and code != "bf16" and code != "f16":
+            function, size = _kernel(code, m, False)
+            return function(x, y, _scratch.take(size))
+    if d in _VECTORS_BY_BLAS and (x.ndim == 1 or y.ndim == 1 or x.shape[-2] == 1 or y.shape[-1] == 1):
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul(x, y))
+    return _with_vectors(code, x, y, None, 1, 1)
+
+
+def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
+    """beta * c + alpha * (x @ y), where `c` broadcasts to the product; a beta of 0 leaves `c` unread."""
+    d = x.dtype
+    code = _CODES.get(d)
+    if code is not None:
+        return _with_vectors(code, x, y, c, beta, alpha)
+    with np.errstate(all="ignore"):
+        made = np.asarray(np.matmul(x if alpha == 1 else x * d.type(alpha), y))
+        if beta != 0:
+            made += c if beta == 1 else c * d.type(beta)
+        return made
+
+
+def _with_vectors(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
+    """Vectors count as a row on the left and as a column on the right."""
+    left, right = x.ndim == 1, y.ndim == 1
+    if c is not None and right:
+        c = c[..., None]
+    made = _multiply(code, x[None] if left else x, y[:, None] if right else y, c, beta, alpha)
+    if left and right:
+        return made.reshape(made.shape[:-2])
+    return made[..., 0] if right else made[..., 0, :] if left else made
+
+
+def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
+    d, k = x.dtype, x.shape[-1]
+    tiles = code == "bf16" and k <= gemm_bf16.DEPTH and gemm_bf16.has_tiles()
+    shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+    half = code in ("bf16", "f16")
+    out = np.empty(shape, d if tiles or not half else _single)
+    operands: list[Any] = [x, y, out]
+    if c is not None:
+        operands.append(np.broadcast_to(c if tiles or not half else c.astype(_single), shape))
+    if code == "bf16":
+        operands = [a.view(_bits) if a.dtype == d else a for a in operands]
+    factors = None
+    if c is not None:
+        compute = _single if half else np.dtype(np.int32) if code in ("i16", "i8", "u8") else d
+        factors = (np.asarray(alpha, compute), np.asarray(beta, compute))
+    work = out.size * k
+    if tiles:
+        work >>= 4  # so much less they take
+    parts = _split(operands, work) if work >= _PARALLEL else [operands]
+
+    def job(part: list[Any]) -> Callable[[], Any]:
+        a, b, to, *rest = part
+        if tiles:
+            function, size = gemm_bf16.gemm(c is not None), gemm_bf16.scratch(k)
+        else:
+            function, size = _kernel(code, to.shape[-2], c is not None)
+        if factors is None:
+            return lambda: function(a, b, _scratch.take(size), to)
+        return lambda: function(a, b, rest[0], *factors, _scratch.take(size), to)
+
+    jobs = [job(part) for part in parts]
+    if len(jobs) == 1:
+        jobs[0]()
     else:
-        out = np.empty((*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), m, n), d)
-    if out.size * k < _PARALLEL:
-        function, size = gemm.gemm(code, gemm.height(m), False)
-        return function(x, y, _scratch.take(size), out)
-    _split(code, x, y, out)
-    return out
+        threads.run(jobs)
+    return out.astype(d) if half and not tiles else out
 
 
-def _split(code: str, x: Any, y: Any, out: Any) -> None:
-    """Cuts the result along its batch, or its rows and columns, into a part for each thread."""
-    *lead, m, n = out.shape
-    count = min(threads.get_num_threads(), out.size * x.shape[-1] // (_PARALLEL // 2))
-    if lead and lead[0] >= count:
-        x, y = _lead(x, out.ndim), _lead(y, out.ndim)
-        bounds = _cuts(lead[0], count, 1)
-        parts = [
-            (x[a:b] if x.shape[0] > 1 else x, y[a:b] if y.shape[0] > 1 else y, out[a:b]) for a, b in bounds
+def _split(operands: list[Any], work: int) -> list[list[Any]]:
+    """Cuts a product along its batch, or its rows and columns, into a part for each thread."""
+    x, y, out, *rest = operands
+    count = min(threads.get_num_threads(), max(1, work // (_PARALLEL // 2)))
+    if out.ndim > 2 and out.shape[0] >= count:
+        whole = [a.reshape((1,) * (out.ndim - a.ndim) + a.shape) for a in operands]
+        return [
+            [a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in _cuts(out.shape[0], count, 1)
         ]
-    else:
-        rows, columns = _grid(m, n, count)
-        parts = [
-            (x[..., a:b, :], y[..., c:d], out[..., a:b, c:d])
-            for a, b in _cuts(m, rows, gemm.tile()) for c, d in _cuts(n, columns, 64)
-        ]  # fmt: skip
-    function, size = gemm.gemm(code, gemm.height(parts[0][2].shape[-2]), False)
-
-    def job(x: Any, y: Any, out: Any) -> Callable[[], Any]:
-        return lambda: function(x, y, _scratch.take(size), out)
-
-    threads.run([job(*part) for part in parts])
-
-
-def _lead(a: Any, ndim: int) -> Any:
-    return a.reshape((1,) * (ndim - a.ndim) + a.shape)
+    rows, columns = _grid(*out.shape[-2:], count)
+    return [
+        [x[..., a:b, :], y[..., c:d], *[r[..., a:b, c:d] for r in (out, *rest)]]
+        for a, b in _cuts(out.shape[-2], rows, gemm.tile()) for c, d in _cuts(out.shape[-1], columns, 64)
+    ]  # fmt: skip
 
 
 def _cuts(length: int, parts: int, unit: int) -> list[tuple[int, int]]:
@@ -98,25 +154,4 @@ def _cuts(length: int, parts: int, unit: int) -> list[tuple[int, int]]:
 
 def _grid(m: int, n: int, count: int) -> tuple[int, int]:
     """How many parts along rows and columns: each thread packs its share of both operands, so squares are best."""
-    return min(
-        ((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: m / p[0] + n / p[1]
-    )
-
-
-def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    """beta * c + alpha * (x @ y), where `c` broadcasts to the product; a beta of 0 leaves `c` unread."""
-    d = x.dtype
-    half = d in _HALVES
-    if half:
-        x, y, c = x.astype(_single), y.astype(_single), c.astype(_single)
-    with np.errstate(all="ignore"):
-        if alpha != 1 and d.kind == "c":
-            x = x * d.type(alpha)
-        made = product(x, y)
-        if alpha != 1 and d.kind != "c":
-            made *= np.array(alpha, made.dtype)
-        if beta == 1:
-            made += c
-        elif beta != 0:
-            made += np.array(beta, made.dtype) * c
-        return made if made.dtype == d else made.astype(d)
+    return min(((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: m / p[0] + n / p[1])

@@ -240,14 +240,24 @@ class Cuda:
         return self.xp.empty(shape, dtype)
 
     def from_numpy(self, array: Any, index: int | None = None) -> Any:
-        """A copy of a NumPy (or another GPU's) array on the current or the given GPU; strides are kept if dense."""
-        if index is None or index == self.xp.cuda.runtime.getDevice():
-            return self.xp.asarray(array, order="K")
-        with self.xp.cuda.Device(index):
-            return self.xp.array(array, order="K")
+        """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""
+        xp = self.xp
+        if index is None or index == xp.cuda.runtime.getDevice():
+            return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
+        with xp.cuda.Device(index):
+            return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
 
     def asnumpy(self, array: Any) -> Any:
-        return array if isinstance(array, np.ndarray) else self.xp.asnumpy(array, order="A")
+        """A copy in main memory; dense strides are kept."""
+        return array if isinstance(array, np.ndarray) else _in_order(array, self.xp.asnumpy)
+
+
+def _in_order(array: Any, copy: Callable[[Any], Any]) -> Any:
+    """A copy made of an array whose dimensions are walked as they lie in memory."""
+    order = None if array.flags.c_contiguous else _order(array.shape, [(array.shape, array.strides)])
+    if order is None:
+        return copy(array)
+    return copy(array.transpose(order)).transpose(sorted(range(array.ndim), key=order.__getitem__))
 
 
 cuda = Cuda()

@@ -47,8 +47,9 @@ class Capture:
     def __init__(self, *inputs: Tensor):
         self.steps: list[Step | Write] = []
         self.constants: dict[int, Tensor] = {}  # slot -> tensor that existed before and is not an input
-        self._slots: dict[int, int] = {}  # id of a tensor -> slot
-        self._alive: list[Tensor] = []  # ids stay unique while their tensors live
+        # A tensor is known by its array, which detached and saved forms of it share.
+        self._slots: dict[int, int] = {}  # id of an array -> slot
+        self._alive: list[Tensor] = []  # ids stay unique while their arrays live
         self.inputs = [self._slot(t) for t in inputs]
 
     def __enter__(self) -> Capture:
@@ -61,15 +62,15 @@ class Capture:
         modes.leave(CAPTURE)
 
     def _slot(self, t: Tensor) -> Slot:
-        number = self._slots.get(id(t))
+        number = self._slots.get(id(t._array))
         if number is None:
-            number = self._slots[id(t)] = len(self._alive)
+            number = self._slots[id(t._array)] = len(self._alive)
             self._alive.append(t)
         return Slot(number)
 
     def _encode(self, a: Any) -> Any:
         if isinstance(a, Tensor):
-            known = id(a) in self._slots
+            known = id(a._array) in self._slots
             slot = self._slot(a)
             if not known:
                 self.constants[slot.number] = a

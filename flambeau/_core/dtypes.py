@@ -64,6 +64,7 @@ float16 = dtype("float16", np.float16, FLOATING, "f16", ("half",))
 bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOATING, "bf16")
 float32 = dtype("float32", np.float32, FLOATING, "f32", ("float",))
 float64 = dtype("float64", np.float64, FLOATING, "f64", ("double",))
+complex32 = dtype("complex32", ml_dtypes.complex32, COMPLEX, "", ("chalf",))  # kept and converted, not computed with
 complex64 = dtype("complex64", np.complex64, COMPLEX, "c64", ("cfloat",))
 complex128 = dtype("complex128", np.complex128, COMPLEX, "c128", ("cdouble",))
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
@@ -75,11 +76,11 @@ float16.wide = bfloat16.wide = float32
 
 ALL = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
-    complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
+    complex32, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )  # fmt: skip
 BY_NAME = {d.name: d for d in ALL}
 BY_NUMPY = {d.numpy: d for d in ALL}
-REAL_OF = {complex64: float32, complex128: float64}
+REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
 COMPLEX_OF = {float32: complex64, float64: complex128, float16: complex64, bfloat16: complex64}
 FLOAT8 = frozenset(d for d in ALL if d.name.startswith("float8"))
 
@@ -112,6 +113,9 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if a.category > b.category:
         a, b = b, a
     if b.category == COMPLEX:
+        if complex32 in (a, b):
+            a, b = complex64 if a is complex32 else a, complex64 if b is complex32 else b
+            return _promote(a, b)
         if a.category != COMPLEX and a is not float64:
             return b
         return complex128

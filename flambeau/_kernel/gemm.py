@@ -57,7 +57,8 @@ class _Plan:
 
     def __init__(self, type: str, rows: int):
         self.type, self.compute, self.rows = type, COMPUTE[type], rows
-        self.size, self.step = SIZE[self.compute], SIZE[type]
+        self.result = self.compute if type in ("f16", "bf16") else type  # halves are rounded once, by the caller
+        self.size, self.step, self.result_step = SIZE[self.compute], SIZE[type], SIZE[self.result]
         self.lanes = lanes(self.compute)
         self.columns = 2 * self.lanes
         self.padded = -(-rows // self.lanes) * self.lanes  # a packed row of the left operand
@@ -92,9 +93,9 @@ class _Vectors(Llvm):
     def raw(self, text: str) -> str:
         return self.value(text, self.plan.compute).name
 
-    def widened(self, name: str, count: int) -> str:
+    def widened(self, name: str, count: int, kind: str = "") -> str:
         """Elements as they lie in memory, in the type that is computed in."""
-        kind, compute = self.plan.type, self.plan.compute
+        kind, compute = kind or self.plan.type, self.plan.compute
         shape = (lambda t: f"<{count} x {t}>") if count > 1 else (lambda t: t)
         if kind == compute:
             return name
@@ -108,18 +109,19 @@ class _Vectors(Llvm):
         op = "zext" if kind[0] == "u" else "sext"
         return self.raw(f"{op} {shape(_MEMORY[kind])} {name} to {shape('i32')}")
 
-    def load_elements(self, pointer: str, mask: str | None = None) -> str:
+    def load_elements(self, pointer: str, mask: str | None = None, type: str = "") -> str:
         """A vector of memory elements, widened; masked lanes are zero and their memory is not touched."""
-        n, kind = self.plan.lanes, _MEMORY[self.plan.type]
+        type = type or self.plan.type
+        n, kind, align = self.plan.lanes, _MEMORY[type], SIZE[type]
         vector = f"<{n} x {kind}>"
         if mask is None:
-            return self.widened(self.raw(f"load {vector}, ptr {pointer}, align {self.plan.step}"), n)
+            return self.widened(self.raw(f"load {vector}, ptr {pointer}, align {align}"), n, type)
         name = f"llvm.masked.load.v{n}{ {'half': 'f16', 'float': 'f32', 'double': 'f64'}.get(kind, kind) }.p0"
         self.declarations.add(f"declare {vector} @{name}(ptr, i32, <{n} x i1>, {vector})")
         loaded = self.raw(
-            f"call {vector} @{name}(ptr {pointer}, i32 {self.plan.step}, <{n} x i1> {mask}, {vector} zeroinitializer)"
+            f"call {vector} @{name}(ptr {pointer}, i32 {align}, <{n} x i1> {mask}, {vector} zeroinitializer)"
         )
-        return self.widened(loaded, n)
+        return self.widened(loaded, n, type)
 
     def load_vector(self, pointer: str, aligned: bool = True) -> str:
         align = vectors()[0] if aligned else self.plan.size
@@ -281,14 +283,14 @@ def _tile(plan: _Plan) -> _Vectors:
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
     reads = Value(r, "%reads", "b1")
     c_row, c_column, d_row, d_column = (r.i64(f"%{x}") for x in ("c_row", "c_column", "d_row", "d_column"))
-    beside = (c_column == plan.step) & ((d_column == plan.step) | ~reads)
+    beside = (c_column == plan.result_step) & ((d_column == plan.result_step) | ~reads)
     full = beside & (r.i64("%rows") == plan.rows) & (r.i64("%columns") == plan.columns)
     edge, done = r.label(), r.label()
     inside = r.label()
     r.branch_if(full, inside, edge)
 
     r.start_block(inside)
-    if plan.type == plan.compute:
+    if plan.result == plan.compute:
         _store_full(r, slots, alpha, beta, reads)
     else:
         _store_edge(r, slots, beside)
@@ -334,7 +336,7 @@ def _store_edge(r: _Vectors, slots: list[list[str]], beside: Value) -> None:
         for v, slot in enumerate(row):
             held = r.raw(f"load {r.vector}, ptr {slot}")
             r.store_vector(r.at(buffer, (i * plan.columns + v * plan.lanes) * size), held)
-    if plan.type != plan.compute:
+    if plan.result != plan.compute:
         _store_elements(r, buffer)
         return
     by_vector, by_element, end = r.label(), r.label(), r.label()
@@ -362,7 +364,7 @@ def _store_rows(r: _Vectors, buffer: str) -> None:
             made = r.multiply(alpha, r.load_vector(r.at(buffer, i * (plan.columns * size), v * n * size)))
             r.emit(f"store {r.vector} {made}, ptr {slot}")
             with r.when(Value(r, "%reads", "b1")):
-                held = r.load_elements(r.at("%d", i * r.i64("%d_row"), v * n * size), mask)
+                held = r.load_elements(r.at("%d", i * r.i64("%d_row"), v * n * size), mask, plan.result)
                 r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
             to = r.at("%c", i * r.i64("%c_row"), v * n * size)
             value = r.raw(f"load {r.vector}, ptr {slot}")
@@ -372,7 +374,7 @@ def _store_rows(r: _Vectors, buffer: str) -> None:
 def _store_elements(r: _Vectors, buffer: str) -> None:
     plan, scalar, size = r.plan, _SCALAR[r.plan.compute], r.plan.size
     multiply, add = ("fmul", "fadd") if r.float else ("mul", "add")
-    memory = _MEMORY[plan.type]
+    memory = _MEMORY[plan.result]
     slot = r.variable(plan.compute)
     with r.loop(r.constant("i64", 0), r.i64("%rows")) as i:
         with r.loop(r.constant("i64", 0), r.i64("%columns")) as j:
@@ -381,14 +383,14 @@ def _store_elements(r: _Vectors, buffer: str) -> None:
             r.emit(f"store {scalar} {made}, ptr {slot}")
             with r.when(Value(r, "%reads", "b1")):
                 old = r.at("%d", i * r.i64("%d_row"), j * r.i64("%d_column"))
-                wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.step}"), 1)
+                wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.result_step}"), 1, plan.result)
                 scaled = r.raw(f"{multiply} {scalar} {wide}, %beta")
                 r.emit(f"store {scalar} {r.raw(f'{add} {scalar} {scaled}, {made}')}, ptr {slot}")
             to = r.at("%c", i * r.i64("%c_row"), j * r.i64("%c_column"))
             value = r.raw(f"load {scalar}, ptr {slot}")
-            if plan.step < size:
+            if plan.result_step < size:
                 value = r.raw(f"trunc {scalar} {value} to {memory}")
-            r.emit(f"store {memory} {value}, ptr {to}, align {plan.step}")
+            r.emit(f"store {memory} {value}, ptr {to}, align {plan.result_step}")
 
 
 # -- the loops around it -----------------------------------------------------------------------------------------
@@ -513,6 +515,6 @@ def gemm(type: str, rows: int, added: bool) -> tuple[Any, int]:
     """
     plan = _Plan(type, rows)
     address = jit.compile("kernel", render(type, rows, added))
-    inner = (type, type, type, plan.compute, plan.compute) if added else (type, type)
+    inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
     signature = "(m,k),(k,n),(m,n),(),(),(s)->(m,n)" if added else "(m,k),(k,n),(s)->(m,n)"
-    return make_ufunc(f"gemm_{type}_{rows}", address, (*inner, "u8"), (type,), signature), plan.scratch
+    return make_ufunc(f"gemm_{type}_{rows}", address, (*inner, "u8"), (plan.result,), signature), plan.scratch

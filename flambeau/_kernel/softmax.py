@@ -37,7 +37,9 @@ def softmax_rows(m, x, out, log):
     if log:
         for i in range(0, x.n):
             total = m.loose_add(total, m.exp(x[i] - high))
-        shift = m.log(total)
+        rounded = m.local(out.type, 1)  # PyTorch keeps this sum in the precision of the result
+        rounded[0] = total
+        shift = m.log(rounded[0])
         for i in independent(0, x.n):
             out[i] = (x[i] - high) - shift
     elif out.type == kind:

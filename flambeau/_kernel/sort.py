@@ -171,3 +171,17 @@ def longest_run(m, x, start, length):
             begin = i
     start[()] = first
     length[()] = best
+
+
+@kernel("(n),(k)->(n)")
+def upper_bound(m, x, edges, out):
+    """How many of the ascending edges are not above each element, by bisection."""
+    for i in range(0, x.n):
+        first = m.value(0, "i64")
+        length = edges.n + 0
+        while length > 0:
+            half = length >> 1
+            above = x[i] < edges[first + half]
+            length = m.where(above, half, length - half - 1)
+            first = m.where(above, first, first + half + 1)
+        out[i] = first

@@ -9,9 +9,9 @@ from .._core.dtypes import BOOL, FLOATING
 from .._tensor import Tensor
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .pointwise_op import Pointwise, Rule, real_floating_only
+from .pointwise_op import Pointwise
 from .registry import functions, methods, ops
-from .rules import Refusing
+from .rules import Refusing, Rule, real_floating_only
 
 _no_bool = Refusing("b", "Boolean inputs are not supported", "if")
 

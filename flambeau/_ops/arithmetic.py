@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._autograd import engine
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, scalar_dtype
 from .._kernel import division as division  # registers functions of `m`
 from .._tensor import Tensor
 from . import registry
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .pointwise_op import Rule, arithmetic, floating, numeric, real, real_numeric
 from .registry import functions, methods, ops, public
-from .rules import no_bool_difference, no_bool_negation
+from .rules import Rule, arithmetic, floating, no_bool_difference, no_bool_negation, numeric, real, real_numeric
 
 # -- sums --------------------------------------------------------------------------------------------------------
 
@@ -333,3 +333,5 @@ def positive(input: Tensor) -> Tensor:
     if input.dtype.category == BOOL:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
+
+engine.add = add_op.call  # sums of gradients

@@ -11,9 +11,9 @@ from .._core.dtypes import FLOATING
 from .._tensor import Tensor
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .pointwise_op import Pointwise, Rule, real, real_floating, real_numeric
+from .pointwise_op import Pointwise
 from .registry import ops, public
-from .rules import Refusing
+from .rules import Refusing, Rule, real, real_floating, real_numeric
 
 _no_complex = Refusing("c", "not implemented for complex tensors.", "bif")
 

@@ -10,10 +10,10 @@ from .._kernel.value import Value
 from .._tensor import Tensor
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .pointwise_op import Pointwise, Rule, floating, floating_only, numeric, real_floating_only
+from .pointwise_op import Pointwise
 from .primitive import primitive
 from .registry import ops, public
-from .rules import Refusing
+from .rules import Refusing, Rule, floating, floating_only, numeric, real_floating_only
 
 # -- three operands ----------------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, default
 from .._kernel.value import BITS, is_float
 from .._tensor import Tensor
 from .declare import pointwise
-from .pointwise_op import Rule, comparison, integral, ordering, slow
+from .pointwise_call import slow
 from .registry import functions, methods, ops, public
-from .rules import Refusing
+from .rules import Refusing, Rule, comparison, integral, ordering
 
 # -- comparisons -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 from .._backend.placement import as_device, bits
 from .._core.devices import CPU, device
 from .._core.dtypes import (
-    BOOL, BY_NAME, COMPLEX, FLOATING, bfloat16, bool_, complex64, complex128, dtype, float16, float32, float64,
+    BOOL, BY_NAME, COMPLEX, FLOATING, bfloat16, bool_, complex32, complex64, complex128, dtype, float16, float32, float64,
     int8, int16, int32, int64, promote_types, scalar_dtype, uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
@@ -18,7 +18,8 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, detached, wrap
 from . import basic
 from .inplace import check_writable, rewrite_history
-from .pointwise_op import _NAMES, broadcast_error, cast_array, combine
+from .casting import broadcast_error, cast_array, combine
+from .rules import SCALAR_NAMES
 from .primitive import Primitive, primitive
 from .registry import expose, ops, public
 
@@ -175,6 +176,7 @@ def _cast_method(name: str, d: dtype) -> None:
 for _name, _d in {
     "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "int": int32, "long": int64,
     "short": int16, "char": int8, "byte": uint8, "bool": bool_, "cfloat": complex64, "cdouble": complex128,
+    "chalf": complex32,
 }.items():  # fmt: skip
     _cast_method(_name, _d)
 
@@ -195,7 +197,7 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 
 def type_name(input: Tensor) -> str:
     """PyTorch's old name of a tensor's type, such as torch.FloatTensor."""
-    return f"torch.{'cuda.' if input._k & CUDA else ''}{_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
+    return f"torch.{'cuda.' if input._k & CUDA else ''}{SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
 
 
 @public("Tensor.type", method="type")
@@ -215,7 +217,7 @@ def type_argument(given: Any) -> tuple[dtype, device | None]:
         return given.dtype, given._placed  # type: ignore[attr-defined]
     name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
     kind, _, tail = name.rpartition(".")
-    for d, word in _NAMES.items():
+    for d, word in SCALAR_NAMES.items():
         if tail == word + "Tensor" and kind in ("torch", "torch.cuda"):
             return BY_NAME[d], device("cuda") if kind.endswith("cuda") else CPU
     raise ValueError(f"invalid type: '{name}'")
@@ -490,7 +492,9 @@ def host_array(t: Tensor) -> Any:
 def python_array(t: Tensor) -> Any:
     """The elements as an array of a type that Python has numbers for."""
     array = host_array(t)
-    return array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.astype(np.float32)
+    if array.dtype.isbuiltin == 1:
+        return array
+    return array.astype(np.complex64 if t.dtype.is_complex else np.float32)
 
 
 @public("Tensor.tolist")
@@ -518,7 +522,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         return host_array(input)
     array = input._array
     if array.dtype.isbuiltin != 1:
-            raise TypeError(f"Got unsupported ScalarType {_NAMES.get(input.dtype.name, input.dtype.name)}")
+            raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}")
     return array.view()
 
 

@@ -14,7 +14,7 @@ from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, int64
 from .._core.sizes import wrap_dim
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
-from .pointwise_op import not_implemented
+from .rules import not_implemented
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
@@ -88,13 +88,15 @@ def _shifted(x: Tensor, dim: int, first: float) -> Tensor:
     return ops.cat([start, ops.narrow(x, dim, 0, n - 1)], dim)
 
 
-def _cumprod_grad(g: Tensor, x: Tensor, dim: int, d: dtype) -> Tensor:
-    """What comes before a factor times the sum of what comes after: no division, so zeros are like others."""
+def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int, d: dtype) -> Tensor:
+    """Where there are zeros: what comes before a factor times the sum of what comes after, without division."""
     x = ops.conj(x if x.dtype is d else ops.to_dtype(x, d))
     if x._array.ndim == 0:
         return g * 1
     if x._array.size == 0:
         return g * x
+    if not bool(ops.any(ops.eq(x, 0))):
+        return _flipped(ops.cumsum, g * ops.conj(out), dim) / x
     before = _shifted(ops.cumprod(x, dim), dim, 1.0)
     after = _shifted(ops.flip(x, (dim,)), dim, 1.0)
     return before * ops.flip(recurrence_op(ops.flip(g, (dim,)), after, dim), (dim,))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .inplace import pointwise_in_place_form
-from .pointwise_op import Pointwise, Rule, arithmetic
+from .pointwise_op import Pointwise
+from .rules import Rule, arithmetic
 from .registry import functions, methods, ops
 
 

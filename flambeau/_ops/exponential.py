@@ -7,7 +7,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from .declare import pointwise
-from .pointwise_op import floating, floating_only, real_floating, real_floating_only
+from .rules import floating, floating_only, real_floating, real_floating_only
 from .registry import public
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)

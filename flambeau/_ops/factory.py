@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from .._backend.placement import bits
 from .._backend.placement import as_device, bits, cuda_problem
 from .._core.devices import _local
 from .._core.dtypes import FLOATING, bool_, complex128, dtype, float64, int64
@@ -17,7 +17,8 @@ from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, INFERENCE, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
-from .pointwise_op import _NAMES, number_array
+from .casting import number_array
+from .rules import SCALAR_NAMES
 from .striding import strided as strided_array
 
 _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
@@ -82,10 +83,8 @@ def memory(shape: tuple[int, ...], d: dtype, k: int = 0, index: int | None = Non
         return empty_meta(shape, d)
     backend = backend_of(k)
     try:
-        if k & CUDA and index is not None:
-            with backend.xp.cuda.Device(index):
-                return (backend.xp.zeros if zeros else backend.xp.empty)(shape, d.numpy)
-        return (backend.xp.zeros if zeros else backend.xp.empty)(shape, d.numpy)
+        with placed(k, index):
+            return (backend.xp.zeros if zeros else backend.xp.empty)(shape, d.numpy)
     except (MemoryError, ValueError, OverflowError) as error:
         raise memory_error(shape, d) from error
 
@@ -99,6 +98,11 @@ def memory_error(shape: tuple[int, ...], d: dtype) -> RuntimeError:
     return RuntimeError(
         f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {count} bytes. Error code 12 (not enough memory)"
     )
+
+
+def placed(k: int, index: int | None) -> Any:
+    """A context in which array functions of the device's backend work on the device with that number."""
+    return contextlib.nullcontext() if index is None or not k & CUDA else backend_of(k).xp.cuda.Device(index)
 
 
 def strided_memory(shape: tuple[int, ...], strides: tuple[int, ...], d: dtype, k: int, index: Any, zeros: bool = False) -> Any:
@@ -145,7 +149,7 @@ def fill(array: Any, value: Any, d: dtype) -> None:
     """Writes one number everywhere, rounded or checked as PyTorch does it."""
     if isinstance(value, complex) and d.category < 3:
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {_NAMES.get(d.name, d.name)} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {SCALAR_NAMES.get(d.name, d.name)} without overflow")
         value = value.real
     if isinstance(value, float) and d.category == 1:
         if not math.isfinite(value):

@@ -93,6 +93,8 @@ def unlay(y: Any, shape: Any, kept: list[int], order: list[int], result: Any) ->
 
 
 def _empty_fold(shape: Any, fold: str, result: dtype, how: str | None) -> Any:
+    if 0 in shape:
+        return np.empty(shape, result.numpy)
     start = math.nan if how == "mean" else FOLDS[fold].start(result.code)
     return np.full(shape, start, result.numpy)
 

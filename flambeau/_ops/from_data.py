@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import COMPLEX, FLOATING, INTEGER, default, dtype, from_numpy_dtype
-from .._core.state import CUDA, META
+from .._core.devices import _local as current
+from .._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64
+from .._core.state import CUDA, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
+from .casting import cast_array
 from .factory import as_dtype, check_layout, device_bits, finished
-from .pointwise_op import cast_array
-from .registry import ops, public
+from .registry import ops, public, quick
 
 
 @public(method=False)
@@ -84,7 +85,7 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     elif kind not in (list, tuple, int, bool, complex):
         return _unusual(data, d)
     leaf = first_leaf(data)
-    if isinstance(leaf, Tensor) or (kind is list and len(data) < 64 and _has_tensor(data)):
+    if isinstance(leaf, Tensor):
         data = _without_tensors(data)
     if isinstance(leaf, np.ndarray):
         warnings.warn(
@@ -137,7 +138,7 @@ def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
     if problem is not None:
         return problem
     leaf = first_leaf(data)
-    if isinstance(leaf, int) and not isinstance(data, (list, tuple)) or isinstance(error, OverflowError) or _has_big_int(data):
+    if (isinstance(leaf, int) and not isinstance(data, (list, tuple))) or isinstance(error, OverflowError) or _has_big_int(data):
         if d is None:
             return ValueError("Overflow when unpacking long long")
         return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
@@ -209,6 +210,28 @@ def _on_device(array: Any, k: int, index: int | None) -> Any:
     return array
 
 
+def _quick_tensor(data: Any) -> Any:
+    kind = data.__class__
+    if kind is list:
+        kind = data[0].__class__ if data else None
+        if kind is list:
+            first = data[0]
+            kind = first[0].__class__ if first else None
+    if (kind is float or kind is int) and current.device is None and not local.inference:
+        try:
+            array = np.array(data)
+        except (ValueError, TypeError, OverflowError):
+            return NotImplemented
+        code = array.dtype.char
+        if code == "d":
+            d = default.float
+            return wrap(array.astype(d.numpy), d)
+        if code == "l" or code == "q":
+            return wrap(array, int64)
+    return NotImplemented
+
+
+@quick(_quick_tensor)
 @public(method=False)
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: Any = False
@@ -371,4 +394,4 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     return finished(array, d, 0, requires_grad)
 
 
-__all__ = ["COMPLEX", "array_from", "as_tensor", "asarray", "frombuffer", "from_numpy", "tensor"]
+__all__ = ["array_from", "as_tensor", "asarray", "from_numpy", "frombuffer", "tensor"]

@@ -9,7 +9,7 @@ from .._tensor import Tensor
 from .activation import leaky_relu_op
 from .declare import pointwise
 from .inplace import assign, check_writable, pointwise_in_place
-from .pointwise_op import not_implemented, real_floating_only
+from .rules import not_implemented, real_floating_only
 from .registry import ops, public
 
 prelu_op = pointwise(

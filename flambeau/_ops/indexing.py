@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 import warnings
 from typing import Any
 
@@ -11,18 +9,18 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from .._core.sizes import broadcast_shapes
-from .._core.state import CUDA, META, local, modes
+from .._core.state import CUDA, FUNCTION_MODE, META, OVERRIDE, local, modes
 from .._tensor import Tensor, bump, wrap
-from . import index_kernels as kernels
 from . import registry
+from .fancy import read, records_for, without_masks
 from .inplace import check_writable
-from .pointwise_op import _NAMES
-from .primitive import Primitive, primitive
+from .rules import SCALAR_NAMES
+from .primitive import primitive
 from .registry import functions, methods, ops, public
-from .update import Update, number_as, updates, write_into
+from .update import number_as, updates, write_into
 from .view_op import view_of, view_primitive
 
+_OVERRIDDEN = OVERRIDE | FUNCTION_MODE
 _ALL = slice(None)
 _NONE = type(None)
 _DOTS = type(...)
@@ -62,246 +60,6 @@ def basic_view(x: Tensor, key: tuple[Any, ...]) -> Tensor:
         return op(x, key)
     return view_of(op, x, x._array[key], (key,))
 
-
-# -- arrays as indices: on raw arrays ------------------------------------------------------------------------------
-
-
-def _index_error(arrays: Any, dims: Any, shape: Any) -> IndexError:
-    """What PyTorch says about the first index out of range."""
-    for array, dim in zip(arrays, dims):
-        n = shape[dim]
-        if n == 0 and array.size:
-            return IndexError("index is out of bounds for dimension with size 0")
-        wrong = array[(array < -n) | (array >= n)]
-        if wrong.size:
-            return IndexError(f"index {int(wrong.reshape(-1)[0])} is out of bounds for dimension {dim} with size {n}")
-    return IndexError("index is out of bounds")
-
-
-def _without_masks(x_shape: Any, arrays: Any, dims: Any) -> tuple[list[Any], list[int]]:
-    """Integer indices in place of masks, one for each dimension that a mask covers."""
-    plain: list[Any] = []
-    places: list[int] = []
-    for number, (array, dim) in enumerate(zip(arrays, dims)):
-        if array.dtype != bool and array.dtype != np.uint8:
-            plain.append(array)
-            places.append(dim)
-            continue
-        if tuple(x_shape[dim : dim + array.ndim]) != array.shape:
-            wrong = next(i for i in range(array.ndim) if array.shape[i : i + 1] != tuple(x_shape[dim + i : dim + i + 1]))
-            raise IndexError(
-                f"The shape of the mask {list(array.shape)} at index {wrong} does not match the shape of the indexed "
-                f"tensor {list(x_shape)} at index {dim + wrong}"
-            )
-        plain += array.nonzero()
-        places += range(dim, dim + array.ndim)
-    return plain, places
-
-
-def _broadcast(arrays: Any) -> Any:
-    try:
-        return broadcast_shapes(*[a.shape for a in arrays])
-    except RuntimeError:
-        shapes = ", ".join(str(list(a.shape)) for a in arrays)
-        raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
-        ) from None
-
-
-def _check(backend: Any, x_shape: Any, arrays: Any, dims: Any) -> None:
-    for array, dim in zip(arrays, dims):
-        if kernels.first_outside(backend, array, -x_shape[dim], x_shape[dim]) is not None:
-            raise _index_error(arrays, dims, x_shape)
-
-
-def _adjacent(dims: Any) -> bool:
-    return dims[-1] - dims[0] == len(dims) - 1
-
-
-def _result_shape(x_shape: Any, dims: Any, common: Any) -> tuple[int, ...]:
-    """Indexed dimensions are replaced where they stand if they are neighbours, otherwise they go to the front."""
-    rest = [n for i, n in enumerate(x_shape) if i not in dims]
-    at = dims[0] if _adjacent(dims) else 0
-    return (*rest[:at], *common, *rest[at:])
-
-
-def _linear(backend: Any, x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
-    """Indices over several dimensions as one over their product, none negative; they must have been checked."""
-    total = None
-    for array, dim in zip(arrays, dims):
-        n = x_shape[dim]
-        array = array.astype(np.int64)
-        array += (array < 0) * n
-        total = array if total is None else total * n + array
-    return backend.xp.broadcast_to(total, common)
-
-
-def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
-    """x indexed by arrays (masks or integers) at the dimensions `dims`, as a new array."""
-    xp = backend.xp
-    first = arrays[0]
-    if len(arrays) == 1 and first.dtype == bool and first.shape == x.shape:
-        return kernels.select(backend, x, first)
-    arrays, dims = _without_masks(x.shape, arrays, dims)
-    common = arrays[0].shape if len(arrays) == 1 else _broadcast(arrays)
-    shape = _result_shape(x.shape, dims, common)
-    count = math.prod(shape)
-    if count == 0 or x.size == 0:
-        if math.prod(common) and any(x.shape[d] == 0 for d in dims):
-            raise IndexError("index is out of bounds for dimension with size 0")
-        return xp.empty(shape, x.dtype)
-    if backend is not cpu or count >= PARALLEL:
-        if len(dims) == 1:
-            made = kernels.take_rows(backend, x, arrays[0].reshape(-1), dims[0], True)
-            if made is None:
-                raise _index_error(arrays, dims, x.shape)
-            return made.reshape(shape)
-        _check(backend, x.shape, arrays, dims)
-        if _adjacent(dims) and x.flags.c_contiguous:
-            merged = x.reshape(*x.shape[: dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1 :])
-            flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
-            return kernels.take_rows(backend, merged, flat, dims[0]).reshape(shape)
-    try:  # NumPy checks the indices
-        if len(dims) == 1 and x.flags.c_contiguous:
-            return xp.asarray(x.take(arrays[0], dims[0]))
-        key: list[Any] = [_ALL] * (dims[-1] + 1)
-        for array, dim in zip(arrays, dims):
-            key[dim] = array
-        made = x[tuple(key)]
-        return made if dims[0] == 0 else xp.ascontiguousarray(made)
-    except IndexError:
-        raise _index_error(arrays, dims, x.shape) from None
-
-
-def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate: bool) -> None:
-    """x indexed as in `read` is set to values (or added to), which broadcast."""
-    first = arrays[0]
-    if not accumulate and len(arrays) == 1 and first.dtype == bool and first.shape == x.shape and values.ndim == 0:
-        backend.xp.copyto(x, values, where=first)
-        return
-    arrays, dims = _without_masks(x.shape, arrays, dims)
-    common = _broadcast(arrays)
-    shape = _result_shape(x.shape, dims, common)
-    if not _fits(values.shape, shape):
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
-            f"{list(shape)}"
-        )
-    if math.prod(common) and any(x.shape[d] == 0 for d in dims):
-        raise IndexError("index is out of bounds for dimension with size 0")
-    if math.prod(shape) == 0:
-        return
-    _check(backend, x.shape, arrays, dims)
-    if accumulate:
-        _accumulate(backend, x, backend.xp.broadcast_to(values, shape), arrays, dims, common)
-        return
-    key: list[Any] = [_ALL] * x.ndim
-    for array, dim in zip(arrays, dims):
-        key[dim] = array
-    x[tuple(key)] = values
-
-
-def _fits(shape: Any, target: Any) -> bool:
-    lead = len(shape) - len(target)
-    if lead > 0 and any(n != 1 for n in shape[:lead]):
-        return False
-    return all(n == m or n == 1 for n, m in zip(reversed(shape), reversed(target)))
-
-
-def _accumulate(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> None:
-    """Adds rows in order, after the indexed dimensions of both sides were moved to the front."""
-    rest = [i for i in range(x.ndim) if i not in dims]
-    at = dims[0] if _adjacent(dims) else 0
-    count = len(common)
-    block = list(range(at, at + count))
-    given = values.transpose(block + [i for i in range(values.ndim) if i not in block])
-    target = x.transpose([*dims, *rest])
-    rows, width = math.prod(x.shape[d] for d in dims), math.prod(x.shape[i] for i in rest)
-    flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
-    given = given.reshape(flat.size, width) if width != 1 else given.reshape(-1)
-    shape = (rows, width) if width != 1 else (rows,)
-    if target.flags.c_contiguous:
-        kernels.update_rows(backend, target.reshape(shape), 0, flat, given, "add")
-    else:
-        work = target.reshape(shape).copy()
-        kernels.update_rows(backend, work, 0, flat, given, "add")
-        target[...] = work.reshape(target.shape)
-
-
-# -- records: one for each number of indices -----------------------------------------------------------------------
-
-_records: dict[int, tuple[Primitive, Update, Primitive]] = {}
-
-
-def _signed(function: Any, names: str) -> Any:
-    """Gives a function of *args the parameter names that a record reads."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    function.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names.split()])
-    return function
-
-
-def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
-    """(index, index_put, derivative of index) with `count` index tensors."""
-    found = _records.get(count)
-    if found is not None:
-        return found
-    indices = " ".join(f"i{n}" for n in range(count))
-    suffix = f"_{count}" if count > 1 else ""
-
-    def index(backend: Any, x: Any, *rest: Any) -> Any:
-        return read(backend, x, rest[:count], rest[count])
-
-    def index_put(backend: Any, x: Any, values: Any, *rest: Any) -> None:
-        write(backend, x, values, rest[:count], *rest[count:])
-
-    def index_backward(backend: Any, x: Any, *rest: Any) -> Any:
-        out = backend.xp.zeros(rest[count + 1], x.dtype)
-        write(backend, out, x, rest[:count], rest[count], True)
-        return out
-
-    def of_index(g: Any, shape: Any, *rest: Any) -> Any:
-        return made[2](g, *rest, shape)
-
-    def of_self(g: Any, *rest: Any) -> Any:
-        return g if rest[-1] else _zeroed(made[1], g, rest)
-
-    def of_values(g: Any, shape: Any, *rest: Any) -> Any:
-        return ops.sum_to(made[0](g, *rest), shape)
-
-    def of_backward(g: Any, *rest: Any) -> Any:
-        return made[0](g, *rest)
-
-    made = (
-        Primitive(
-            _signed(index, f"backend x {indices} dims"), tensors=1 + count, name="index" + suffix,
-            grad={"x": _signed(of_index, f"g x_shape {indices} dims")}, backward_name="IndexBackward0",
-        ),
-        Update(
-            _signed(index_put, f"backend x values {indices} dims accumulate"), tensors=2 + count,
-            name="index_put" + suffix, backward_name="IndexPutBackward0",
-            grad={
-                "x": _signed(of_self, f"g {indices} dims accumulate"),
-                "values": _signed(of_values, f"g values_shape {indices} dims"),
-            },
-        ),
-        Primitive(
-            _signed(index_backward, f"backend x {indices} dims shape"), tensors=1 + count,
-            name="index_backward" + suffix, grad={"x": _signed(of_backward, f"g {indices} dims")},
-        ),
-    )  # fmt: skip
-    _records[count] = made
-    return made
-
-
-def _zeroed(op: Update, g: Tensor, rest: Any) -> Tensor:
-    """A gradient without the elements that were overwritten."""
-    zero = wrap(np.zeros((), g.dtype.numpy), g.dtype)
-    return op(g, zero, *rest[:-1], False)
-
-
-for _count in (1, 2):
-    records_for(_count)
-_index_1 = records_for(1)[0]
 
 # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -467,59 +225,91 @@ def _bound(value: Any) -> int:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
+def _may_override(key: Any) -> bool:
+    """Whether a key, or a part of it, is of a class that takes over operations."""
+    kind = key.__class__
+    if kind is int or kind is slice or kind is Tensor or kind is float or key is None:
+        return False
+    if kind is tuple:
+        return any(_may_override(part) for part in key)
+    return hasattr(kind, "__torch_function__")
+
+
 def getitem(self: Tensor, key: Any) -> Tensor:
     """Elements, parts and selections of a tensor: x[2], x[:, 1:], x[..., None], x[rows, columns], x[x > 0]."""
-    on = modes.on
-    if modes.overrides:
+    k = self._k | modes.on
+    if modes.overrides and (k & _OVERRIDDEN or _may_override(key)):
         result = registry.overridden(getitem, (self, key), {})
         if result is not NotImplemented:
             return result
     kind = key.__class__
+    short, op = key, slice_op
+    if kind is tuple:
+        last: Any = None
+        whole = True  # nothing but numbers
+        for part in key:
+            last = part.__class__
+            if last is int:
+                continue
+            if last is slice:
+                step = part.step
+                if step is not None and (step.__class__ is not int or step <= 0):
+                    return _general(self, key)
+            elif part is not None and part is not Ellipsis:
+                return _general(self, key) if k else _plain_selection(self, key)
+            whole = False
+        if whole:
+            short = (*key, ...)
+        if last is int:
+            op = select_op
+        elif last is _NONE:
+            op = unsqueeze_op
+    elif kind is int:
+        short, op = (key, ...), select_op
+    elif kind is slice:
+        step = key.step
+        if step is not None and (step.__class__ is not int or step <= 0):
+            return _general(self, key)
+    elif key is None:
+        short, op = (None, ...), unsqueeze_op
+    elif not k and kind is Tensor:
+        return _plain_selection(self, (key,))
+    else:
+        return _general(self, key)
     try:
-        if kind is tuple:
-            whole = True  # nothing but numbers
-            last: Any = None
-            for part in key:
-                last = part.__class__
-                if last is int:
-                    continue
-                if last is slice:
-                    step = part.step
-                    if step is not None and (step.__class__ is not int or step <= 0):
-                        return _general(self, key)
-                elif part is not None and part is not Ellipsis:
-                    return _general(self, key)
-                whole = False
-            op = slice_op
-            if whole:
-                if last is None:
-                    return _general(self, key)
-                key = (*key, ...)
-                op = select_op
-            elif last is int:
-                op = select_op
-            elif last is _NONE:
-                op = unsqueeze_op
-        elif kind is int:
-            key, op = (key, ...), select_op
-        elif kind is slice:
-            step = key.step
-            if step is not None and (step.__class__ is not int or step <= 0):
-                return _general(self, key)
-            op = slice_op
-        elif kind is Tensor and not (self._k | key._k | on) and key._array.ndim:
-            if key.dtype is int64 or key.dtype is bool_:
-                array, index = self._array, key._array
-                if array.ndim and (key.dtype is int64 or index.shape == array.shape):
-                    return wrap(read(cpu, array, (index,), (0,)), self.dtype)
-            return _general(self, key)
+        if k <= 1:
+            return view_of(op, self, self._array[short], (short,))
+        return op(self, short)  # type: ignore[no-any-return]
+    except (IndexError, TypeError):
+        pass  # the general form says it in PyTorch's words
+    return _general(self, key)
+
+
+def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """Index tensors among full slices, of a plain tensor, where NumPy's rules are PyTorch's."""
+    arrays: list[Any] = []
+    found, dim, array = 0, 0, x._array
+    for i, part in enumerate(key):
+        if part.__class__ is Tensor and not part._k and (part.dtype is int64 or part.dtype is bool_) and part._array.ndim:
+            found, dim = found + 1, i
+            arrays.append(part._array)
+        elif part.__class__ is slice and part.start is None and part.stop is None and part.step is None:
+            arrays.append(part)
         else:
-            return _general(self, key)
-        if (self._k | on) > 1:
-            return _general(self, key) if self._array.ndim == 0 else op(self, key)
-        return view_of(op, self, self._array[key], (key,))
-    except (IndexError, TypeError):  # in PyTorch's words
-        return _general(self, key[:-1] if kind is int or (kind is tuple and len(key) > 1 and key[-1] is Ellipsis) else key)
+            return _general(x, key)
+    if array.size < PARALLEL and array.flags.c_contiguous:
+        index = arrays[dim]
+        try:
+            if found == 1:
+                if index.dtype != bool and array.size and index.size < PARALLEL >> 4:
+                    return wrap(array.take(index, dim), x.dtype)
+            elif array.size:
+                return wrap(np.ascontiguousarray(array[tuple(arrays)]), x.dtype)
+        except IndexError:
+            return _general(x, key)
+        if dim == 0 and index.shape == array.shape and index.dtype == bool:
+            return wrap(read(cpu, array, (index,), (0,)), x.dtype)
+    return _general(x, key)
 
 
 def _general(x: Tensor, key: Any) -> Tensor:
@@ -546,7 +336,7 @@ def _settled(x: Tensor, tensors: list[Tensor], dims: tuple[int, ...]) -> tuple[l
         tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
     if x._k and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
         k = x._k & CUDA
-        arrays, places = _without_masks(x._array.shape, [t._array for t in tensors], dims)
+        arrays, places = without_masks(x._array.shape, [t._array for t in tensors], dims)
         return [wrap(a, from_numpy_dtype(a.dtype), k) for a in arrays], tuple(places)
     return tensors, dims
 
@@ -556,19 +346,41 @@ def _settled(x: Tensor, tensors: list[Tensor], dims: tuple[int, ...]) -> tuple[l
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """Writes a number or a tensor, which broadcasts, into the elements that `self[key]` names."""
-    if modes.overrides:
+    if modes.overrides and ((self._k | modes.on) & _OVERRIDDEN or _may_override(key) or _may_override(value)):
         result = registry.overridden(setitem, (self, key, value), {})
         if result is not NotImplemented:
             return
-    kind = value.__class__
-    if kind is float or kind is int or kind is bool:
-        if not (self._k | modes.on) and _is_basic(key):
-            check_writable(self)
-            _set_number(self, key, value)
-            return
-    elif not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
-        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{_NAMES.get(self.dtype.name, self.dtype.name)}Tensor")
+    if not self._k | modes.on and _set_plain(self, key, value):
+        return
+    if not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{SCALAR_NAMES.get(self.dtype.name, self.dtype.name)}Tensor")
     _set_general(self, key, value)
+
+
+def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
+    """Common writes into a plain tensor; False leaves the rest, and all errors, to `_set_general`."""
+    kind = value.__class__
+    if kind is Tensor:
+        if value._k or value.dtype is not x.dtype or (value._storage is not None and value._storage is x._storage):
+            return False
+        given = value._array
+    elif kind is float or kind is int or kind is bool:
+        given = number_as(value, x.dtype) if x.dtype.category <= INTEGER else value
+    else:
+        return False
+    basic = _is_basic(key)
+    if not basic and not (key.__class__ is Tensor and not key._k and key._array.ndim and key.dtype in (int64, bool_)):
+        return False
+    check_writable(x)
+    try:
+        if basic:
+            x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)] = given
+        else:
+            x._array[key._array] = given
+    except (IndexError, TypeError, ValueError):  # in PyTorch's words
+        return False
+    bump(x)
+    return True
 
 
 def _is_basic(key: Any) -> bool:
@@ -585,17 +397,6 @@ def _is_basic(key: Any) -> bool:
         elif kind is not int and kind is not _NONE:
             return False
     return dots < 2
-
-
-def _set_number(x: Tensor, key: Any, value: Any) -> None:
-    try:
-        if x.dtype.category == INTEGER:
-            value = number_as(value, x.dtype)
-        x._array[key] = value
-    except (IndexError, TypeError):  # in PyTorch's words
-        _set_general(x, key, value)
-        return
-    bump(x)
 
 
 def _set_general(x: Tensor, key: Any, value: Any) -> None:
@@ -633,8 +434,8 @@ def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, 
     if values.dtype is not x.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{_NAMES.get(x.dtype.name, x.dtype.name)} for the destination and "
-            f"{_NAMES.get(values.dtype.name, values.dtype.name)} for the source."
+            f"{SCALAR_NAMES.get(x.dtype.name, x.dtype.name)} for the destination and "
+            f"{SCALAR_NAMES.get(values.dtype.name, values.dtype.name)} for the source."
         )
     if values._k & local.grad:
         tensors, dims = _settled(values, tensors, dims) if not x._k else (tensors, dims)
@@ -699,6 +500,30 @@ def _unsafe_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: b
     tensors, dims = _tensor_list("index_put", input, indices, True)
     given = _put_arguments(input, tensors, dims, values, bool(accumulate))
     return records_for(len(given) - 4)[1](*given)
+
+
+
+
+
+
+@public("_unsafe_masked_index", method=False)
+def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Any, fill: Any) -> Tensor:
+    """`_unsafe_index`, with `fill` where the mask does not hold; the indices there may be anything."""
+    found = _unsafe_index(input, _kept(input, mask, indices))
+    return ops.masked_fill(found, ops.logical_not(mask), fill)  # type: ignore[no-any-return]
+
+
+@public("_unsafe_masked_index_put_accumulate", method=False)
+def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices: Any, values: Tensor) -> Tensor:
+    """Adds values at indices, but only where the mask holds."""
+    kept = ops.masked_fill(values, ops.logical_not(mask), 0)
+    return _unsafe_index_put(input, _kept(input, mask, indices), kept, True)
+
+
+def _kept(input: Tensor, mask: Tensor, indices: Any) -> list[Any]:
+    """Indices brought into range."""
+    sizes = input._array.shape
+    return [None if i is None else ops.clamp(i, -sizes[d], sizes[d] - 1) for d, i in enumerate(indices)]
 
 
 methods["__getitem__"], methods["__setitem__"] = getitem, setitem

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._core.dtypes import can_cast
 from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, local, modes
 from .._tensor import Tensor, alias, bump, storage_of, wrap
 from . import registry
-from .pointwise_op import Pointwise, broadcast_error, cast_array, for_number, operand_arrays, slow
+from .casting import broadcast_error, cast_array, operand_arrays
+from .pointwise_call import for_number, slow
+from .pointwise_op import Pointwise
 from .registry import ops
 
 # -- checks ------------------------------------------------------------------------------------------------------
@@ -98,6 +101,7 @@ def _is_leaf_view(t: Tensor) -> bool:
 
 def rewrite_history(t: Tensor, edge: Any) -> None:
     """After a write: the tensor's value now comes from `edge`. A view passes this on to its base and other views."""
+    old = t._edge
     if t._view is None:
         t._edge = edge
         t._k |= GRAD
@@ -113,9 +117,13 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
         whole = Node(CopySlices(node, chain), (first, *node.edges[1:]))
         geometry = (base._array.shape, base._array.strides, base.dtype, base._k)
         whole.saved = (node, chain, geometry)
-        base._edge = (whole, 0)
+        base_old, base._edge = base._edge, (whole, 0)
         base._k |= GRAD
+        if base._meta is not None and base._meta.retains:
+            follow(base, base_old)
         _renew(t)
+    if t._meta is not None and t._meta.retains:
+        follow(t, old)
     storage = t._storage
     if storage is not None and storage.views:
         for reference in list(storage.views):
@@ -246,9 +254,9 @@ def _widens(shape: Any, target: Any) -> bool:
 
 
 def _type(d: Any) -> str:
-    from .pointwise_op import _NAMES
+    from .rules import SCALAR_NAMES
 
-    return _NAMES.get(d.name, d.name)
+    return SCALAR_NAMES.get(d.name, d.name)
 
 
 def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from .._core.dtypes import from_numpy_dtype, promote_types
 from .._core.sizes import wrap_dim
-from .._tensor import Tensor
+from .._tensor import Tensor, wrap
+from .casting import cast_array
 from .inplace import into_out
-from .pointwise_op import cast_array
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, quick
 
 
 def _counted(shapes: Any) -> list[bool]:
@@ -64,6 +64,33 @@ def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
+_concatenate = np.concatenate
+
+
+def _plain_arrays(tensors: Any) -> Any:
+    """The arrays and the dtype of plain tensors of one dtype; None if they are not that."""
+    if (tensors.__class__ is not list and tensors.__class__ is not tuple) or not tensors:
+        return None
+    d = getattr(tensors[0], "dtype", None)
+    arrays = []
+    for t in tensors:
+        if not isinstance(t, Tensor) or t._k or t.dtype is not d:
+            return None
+        arrays.append(t._array)
+    return arrays, d
+
+
+def _quick_cat(tensors: Any, dim: int = 0) -> Any:
+    plain = _plain_arrays(tensors)
+    if plain is not None:
+        try:
+            return wrap(_concatenate(plain[0], dim), plain[1])
+        except (ValueError, TypeError):
+            pass
+    return NotImplemented
+
+
+@quick(_quick_cat)
 @public(method=False, aliases=("concat", "concatenate"))
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """Joins tensors along a dimension they have.
@@ -116,6 +143,20 @@ def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     return cat_op.forward(backend, [x.reshape(made) for x in xs], dim)
 
 
+def _quick_stack(tensors: Any, dim: int = 0) -> Any:
+    plain = _plain_arrays(tensors)
+    if plain is not None and dim.__class__ is int:
+        arrays, d = plain
+        shape = arrays[0].shape
+        if dim < 0:
+            dim += len(shape) + 1
+        if 0 <= dim <= len(shape) and all([a.shape == shape for a in arrays]):
+            made = shape[:dim] + (1,) + shape[dim:]
+            return wrap(_concatenate([a.reshape(made) for a in arrays], dim), d)
+    return NotImplemented
+
+
+@quick(_quick_stack)
 @public(method=False, out=True)
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """Joins tensors of one shape along a new dimension.

@@ -16,7 +16,8 @@ from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import local, modes
 from .._tensor import Tensor
 from . import registry
-from .pointwise_op import _NAMES, broadcast_error, not_implemented
+from .casting import broadcast_error
+from .rules import SCALAR_NAMES, not_implemented
 from .primitive import primitive
 from .registry import expose, functions, ops, public
 from .views import permute_op
@@ -36,7 +37,7 @@ MULTIPLIED = frozenset(
 
 
 def type_name(d: dtype) -> str:
-    return _NAMES.get(d.name, d.name)
+    return SCALAR_NAMES.get(d.name, d.name)
 
 
 def plain_name(d: dtype) -> str:
@@ -195,6 +196,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         k = input._k | other._k | modes.on
         x, y, d = input._array, other._array, input.dtype
     except AttributeError:
+        result = registry.overridden(matmul, (input, other), {})
+        if result is not NotImplemented:
+            return result  # type: ignore[no-any-return]
         check_tensors("matmul", input=input, other=other)
         raise
     if out is None and k <= 1 and d is other.dtype and x.ndim == 2 == y.ndim and x.shape[1] == y.shape[0]:

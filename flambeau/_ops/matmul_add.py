@@ -349,7 +349,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     tensor([[4., 4.]])
     """
     if out is not None:
-        return registry.into_out(out, linear, (input, weight, bias), {})  # type: ignore[no-any-return]
+        apart = bias is not None and input._array.ndim > 2
+        return registry.into_out(out, _linear_apart if apart else linear, (input, weight, bias), {})  # type: ignore[no-any-return]
     try:
         x, w, d = input._array, weight._array, input.dtype
     except AttributeError:
@@ -364,6 +365,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
     return linear_op(input, weight, bias)  # type: ignore[no-any-return]
+
+
+def _linear_apart(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """As two operations, each of which rounds: what PyTorch does for `out=` and more than two dimensions."""
+    return ops.add(linear(input, weight), bias)  # type: ignore[no-any-return]
 
 
 def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:

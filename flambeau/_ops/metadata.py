@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.layouts import contiguous_format, preserve_format
-from .._core.sizes import contiguous_strides, size_argument
+from .._core.sizes import contiguous_strides
 from .._core.state import GRAD, META, local
 from .._tensor import Storage, Tensor, alias, storage_of
 from .factory import formatted_memory, shape_argument

@@ -9,9 +9,10 @@ from .._core.sizes import contiguous_strides, size_argument, wrap_dim
 from .._core.state import modes
 from .._tensor import Tensor
 from .primitive import primitive
-from .registry import expose, methods, ops, public
+from .registry import _overridable as overridable
+from .registry import expose, functions, methods, ops, public
 from .striding import element_strides, spread, strided
-from .view_op import view_of, view_primitive
+from .view_op import view_of, view_primitive, views_of
 
 # -- basic indices -----------------------------------------------------------------------------------------------
 
@@ -272,7 +273,12 @@ def _given_sizes(x: Tensor, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]
     return sizes, dim
 
 
-@public()
+def _split_views(op: Any, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+    if (x._k | modes.on) <= 1:
+        return views_of(op, x, _pieces(None, x._array, sizes, dim), (sizes, dim))
+    return op(x, sizes, dim)  # type: ignore[no-any-return]
+
+
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces: each of one size (the last may be smaller), or of the sizes given.
 
@@ -281,8 +287,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     if isinstance(split_size_or_sections, int):
-        return split_op(tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
-    return split_with_sizes_op(tensor, *_given_sizes(tensor, split_size_or_sections, dim))
+        return _split_views(split_op, tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
+    return _split_views(split_with_sizes_op, tensor, *_given_sizes(tensor, split_size_or_sections, dim))
 
 
 @public()
@@ -316,7 +322,6 @@ def _chunk_sizes(x: Tensor, chunks: int, dim: int) -> tuple[tuple[int, ...], int
     return _even_sizes(x, -(-n // chunks), dim, "chunk")
 
 
-@public()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` pieces of equal size; the last may be smaller.
 
@@ -324,7 +329,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> torch.arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    return split_op(input, *_chunk_sizes(input, chunks, dim))
+    return _split_views(split_op, input, *_chunk_sizes(input, chunks, dim))
 
 
 @public()
@@ -405,11 +410,11 @@ dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
 
 @primitive(view=True, name="unbind", grad={"x": lambda gs, dim: ops.stack(gs, dim)})
 def unbind_op(backend: Any, x: Any, dim: int) -> Any:
-    before = _before(dim)
-    return tuple([x[(*before, i, ...)] for i in range(x.shape[dim])])
+    if dim:
+        x = x.swapaxes(0, dim) if dim == 1 else x.transpose((dim, *range(dim), *range(dim + 1, x.ndim)))
+    return tuple(x) if x.ndim > 1 else tuple([x[i, ...] for i in range(x.shape[0])])
 
 
-@public()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all slices along a dimension, without it.
 
@@ -421,7 +426,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     dim = wrap_dim(dim, len(shape))
     if not shape:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return unbind_op(input, dim)
+    if (input._k | modes.on) <= 1:
+        return views_of(unbind_op, input, unbind_op.forward(None, input._array, dim), (dim,))
+    return unbind_op(input, dim)  # type: ignore[no-any-return]
 
 
 # -- parts of complex numbers ------------------------------------------------------------------------------------
@@ -527,8 +534,9 @@ atleast_1d = _at_least("atleast_1d", 1, lambda x: ops.reshape(x, (1,)))
 atleast_2d = _at_least("atleast_2d", 2, _to_2d)
 atleast_3d = _at_least("atleast_3d", 3, _to_3d)
 
-expose("select", select)
-expose("narrow", narrow)
+for _function in (select, narrow, split, chunk, unbind):
+    expose(_function.__name__, _function, None)  # methods go straight to the function
+    functions[_function.__name__] = overridable(_function)
 ops.slice = slice_view
 ops.place = place
 methods["real"] = property(real, _set_part(real))

@@ -13,7 +13,7 @@ from . import registry
 from .arithmetic import reciprocal_op, sqrt_op, square_op
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .pointwise_op import floating_only, numeric
+from .rules import floating_only, numeric
 from .registry import functions, methods, ops, public
 
 

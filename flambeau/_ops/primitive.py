@@ -9,7 +9,6 @@ of the result), inputs by name, `out`, or only `<input>_shape` / `<input>_dtype`
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,8 +20,8 @@ from .._core.dtypes import BY_NUMPY, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of, special
 from .._tensor import Storage, Tensor, storage_of, version_of, wrap
-from .pointwise_op import pack, trace, unpack
-from .registry import ops, records
+from .saved import pack, trace, unpack
+from .registry import ops, parameter_names, records
 
 _new = object.__new__
 _KEPT = CUDA | META | INFERENCE  # properties that a result inherits
@@ -45,7 +44,7 @@ class Primitive:
     ):
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
         self.name = name or forward.__name__.strip("_")
-        self.names = list(inspect.signature(forward).parameters)[1:]
+        self.names = parameter_names(forward)[1:]
         self.backward_name = backward_name or "".join(p.title() for p in self.name.split("_")) + "Backward0"
         self.differentiable = differentiable and grad is not None
         self.missing = differentiable and grad is None  # raises when differentiated
@@ -71,7 +70,7 @@ class Primitive:
     def _uses(self, formula: Any) -> list[tuple[str, Any]]:
         """What a formula asks for, by its parameter names: (kind, argument position)."""
         uses: list[tuple[str, Any]] = []
-        for name in inspect.signature(formula).parameters:
+        for name in parameter_names(formula):
             if name in ("g", "gs", "out", "outs", "needs"):
                 uses.append((name, None))
             elif name in self.names:

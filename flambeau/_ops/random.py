@@ -1,1 +1,480 @@
-"""(family random)"""
+"""Random tensors: new ones, in place, and samples from distributions given by tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._autograd.node import Node
+from .._core import random_draws as draws
+from .._core import random_samplers as samplers
+from .._core import random_transforms as transforms
+from .._core.dtypes import FLOATING, default, dtype, int64
+from .._core.layouts import contiguous_format
+from .._core.sizes import size_argument
+from .._core.state import CUDA, GRAD, META, local, modes
+from .._dispatch import backend_of
+from .._tensor import Tensor, bump, wrap
+from .conversion import host_array
+from .creation import like
+from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
+from .generator import draw, engine_of
+from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
+from .rules import SCALAR_NAMES
+from .registry import ops, public
+
+# -- filling tensors ---------------------------------------------------------------------------------------------
+
+
+class _Drawn:
+    """The history of random values: they do not change with what they replaced or were drawn for."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.backward_name = name.title().replace("_", "") + "Backward0"
+
+    def backward(self, node: Node, g: Tensor, create_graph: bool) -> list[Any]:
+        return [None if e is None else engine_zeros(info) for e, info in zip(node.edges, node.info)]
+
+
+def engine_zeros(info: tuple[Any, dtype, int]) -> Tensor:
+    shape, d, k = info
+    return ops.zeros(shape, dtype=d, device="meta" if k & META else "cuda" if k & CUDA else "cpu")  # type: ignore[no-any-return]
+
+
+_histories: dict[str, _Drawn] = {}
+
+
+def _history(name: str, *sources: Any) -> Node | None:
+    """The node behind values drawn for tensors of which one requires grad."""
+    if not local.grad or not any(isinstance(t, Tensor) and t._k & GRAD for t in sources):
+        return None
+    tensors = [t for t in sources if isinstance(t, Tensor)]
+    node = Node(
+        _histories.setdefault(name, _Drawn(name)), tuple((t._edge or (t, 0)) if t._k & GRAD else None for t in tensors)
+    )
+    node.info = tuple((t._array.shape, t.dtype, t._k) for t in tensors)
+    return node
+
+
+def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *params: Any) -> Tensor:
+    """Writes random values into a tensor in the order that its elements have in memory."""
+    engine = engine_of(generator, name)
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
+    check_writable(t)
+    node = _history(name, t)
+    array = t._array
+    if t._k & META:
+        function(engine, 0, t.dtype.numpy, *params)  # for its checks
+        bump(t)
+    else:
+        contiguous = bool(array.flags.c_contiguous)
+        if function is transforms.normal and not contiguous:
+            function = _normal_one_by_one
+        order = None if contiguous else _memory_order(array)
+        shape = array.shape if order is None else tuple(array.shape[i] for i in order)
+        values = draw(function, engine, t.dtype, shape, t.dtype.numpy, *params)
+        if order is not None:
+            values = ops.permute(values, sorted(range(array.ndim), key=order.__getitem__))
+        if t._k & CUDA:
+            values = wrap(backend_of(CUDA).from_numpy(values._array), t.dtype, CUDA)
+        if modes.on:
+            assign(t, values, name)
+        else:
+            array[...] = values._array
+            bump(t)
+    if node is not None:
+        rewrite_history(t, (node, 0))
+    return t
+
+
+def _memory_order(array: Any) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost."""
+    return sorted(range(array.ndim), key=lambda i: -array.strides[i])
+
+
+def _normal_one_by_one(engine: Any, shape: Any, numpy_dtype: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+    """What PyTorch draws for tensors with gaps or another order of dimensions."""
+    return transforms.normal(engine, shape, numpy_dtype, mean, std, contiguous=False)
+
+
+def _made(name: str, function: Callable[..., Any], shape: tuple[int, ...], options: dict[str, Any], d: Any, *params: Any) -> Tensor:
+    """A new random tensor with the options that all functions making tensors have."""
+    out = options.pop("out", None)
+    generator = options.pop("generator", None)
+    given = as_dtype(options.pop("dtype", None), name)
+    check_layout(options.pop("layout", None), options.pop("pin_memory", False))
+    where, requires_grad = options.pop("device", None), options.pop("requires_grad", False)
+    form = options.pop("memory_format", None)
+    if options:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
+    if out is not None:
+        if given is not None and out.dtype is not given:
+            raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({out.dtype})")
+        resize_out(out, shape)
+        return fill(out, name, function, generator, *params)
+    d = given or d
+    k, index = device_bits(where)
+    engine = engine_of(generator, name)
+    if k or form is not None:
+        t = finished(memory(shape, d, k, index), d, k)
+        fill(t, name, function, generator, *params)
+    else:
+        t = draw(function, engine, d, shape, d.numpy, *params)
+        if not local.inference and not requires_grad:
+            return t
+    return finished(t._array, d, k, requires_grad)
+
+
+def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: dict[str, Any], *params: Any) -> Tensor:
+    generator, requires_grad = options.pop("generator", None), options.pop("requires_grad", False)
+    array, d, k = like(input, name=name, **options)
+    t = fill(finished(array, d, k), name, function, generator, *params)
+    return finished(t._array, d, k, True) if requires_grad else t
+
+
+# -- new tensors -------------------------------------------------------------------------------------------------
+
+
+@public(method=False)
+def rand(*size: Any, **options: Any) -> Tensor:
+    """Uniform random numbers in [0, 1).
+
+    >>> import flambeau as torch
+    >>> torch.manual_seed(0); torch.rand(2)  # doctest: +ELLIPSIS
+    <...>
+    tensor([0.4963, 0.7682])
+    """
+    return _made("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
+
+
+@public(method=False)
+def randn(*size: Any, **options: Any) -> Tensor:
+    """Random numbers of the standard normal distribution."""
+    return _made("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
+
+
+@public(method=False)
+def randint(*args: Any, **options: Any) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size).
+
+    >>> import flambeau as torch
+    >>> torch.randint(3, 5, (2, 2)).shape
+    torch.Size([2, 2])
+    """
+    rest = list(args)
+    size = options.pop("size", None)
+    if size is None:
+        if not rest or isinstance(rest[-1], (int, float)):
+            raise TypeError("randint() received an invalid combination of arguments: expected (high, size) or (low, high, size)")
+        size = rest.pop()
+    low, high = _bounds("randint", rest, options)
+    shape = shape_argument("randint", (size,))
+    return _made("randint", draws.randint, shape, options, int64, low, high)
+
+
+def _bounds(name: str, given: list[Any], options: dict[str, Any]) -> tuple[int, int]:
+    low, high = options.pop("low", None), options.pop("high", None)
+    for value in reversed(given):
+        if high is None:
+            high = value
+        elif low is None:
+            low = value
+        else:
+            raise TypeError(f"{name}() received an invalid combination of arguments")
+    if high is None:
+        raise TypeError(f"{name}() missing a required argument: 'high'")
+    return _whole(name, 0 if low is None else low), _whole(name, high)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}(): argument must be int, not {type(value).__name__}")
+    return int(value.__index__())
+
+
+@public(method=False)
+def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, **options: Any) -> Tensor:
+    """A random order of the numbers from 0 to n - 1.
+
+    >>> import flambeau as torch
+    >>> torch.randperm(4).sort().values
+    tensor([0, 1, 2, 3])
+    """
+    d = as_dtype(dtype, "randperm") or (out.dtype if out is not None else int64)
+    n = _whole("randperm", n)
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    check_layout(options.pop("layout", None), options.pop("pin_memory", False))
+    k, index = device_bits(options.pop("device", None))
+    if k & META:
+        return finished(memory((n,), d, k, index), d, k)
+    made = draw(draws.randperm, engine_of(generator, "randperm"), d, n, d.numpy)
+    if out is not None:
+        return write_out(out, made, "randperm")
+    if k & CUDA:
+        made = ops.to_device(made, d, ops.zeros(0, device="cuda").device)
+    return finished(made._array, d, k, options.pop("requires_grad", False))
+
+
+@public(method=False)
+def rand_like(input: Tensor, **options: Any) -> Tensor:
+    """Uniform random numbers in [0, 1), in the shape and dtype of `input`."""
+    return _made_like("rand_like", draws.uniform, input, options)
+
+
+@public(method=False)
+def randn_like(input: Tensor, **options: Any) -> Tensor:
+    """Normal random numbers in the shape and dtype of `input`."""
+    return _made_like("randn_like", transforms.normal, input, options)
+
+
+@public(method=False)
+def randint_like(input: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Random integers in [low, high), in the shape and dtype of `input`."""
+    low, high = _bounds("randint_like", [number_of(a, "randint_like", "high") for a in args], options)
+    return _made_like("randint_like", draws.randint, input, options, low, high)
+
+
+# -- in place ----------------------------------------------------------------------------------------------------
+
+
+def _pair(name: str, args: tuple[Any, ...], named: dict[str, Any], **defaults: float) -> list[float]:
+    """Two numbers given by place or name (`from` cannot be a parameter's name in Python)."""
+    values = dict(zip(defaults, args))
+    if len(args) > len(defaults) or any(key not in defaults or key in values for key in named):
+        raise TypeError(f"{name}() received an invalid combination of arguments")
+    values.update(named)
+    return [float(number_of(values.get(key, value), name, key)) for key, value in defaults.items()]
+
+
+@public("Tensor.uniform_")
+def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
+    """Fills with uniform random numbers in [from, to), by default [0, 1)."""
+    low, high = _pair("uniform_", args, named, **{"from": 0.0, "to": 1.0})
+    if input.dtype.category >= FLOATING:
+        limit = float(np.finfo(input.dtype.numpy).max) if input.dtype.numpy.kind in "fc" else 3.3895313892515355e38
+        if low > high:
+            raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        if abs(low) > limit or abs(high) > limit:
+            raise RuntimeError(f"uniform_: from={low:g} or to={high:g} is out of bounds for {SCALAR_NAMES.get(input.dtype.name)}")
+    return fill(input, "uniform", draws.uniform, generator, low, high)
+
+
+@public("Tensor.normal_")
+def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills with normal random numbers."""
+    mean, std = float(number_of(mean, "normal_", "mean")), float(number_of(std, "normal_", "std"))
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    return fill(input, "normal", transforms.normal, generator, mean, std)
+
+
+@public("Tensor.random_")
+def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
+    """Fills with random integers: random_(to), random_(from, to), or over the whole range of the dtype."""
+    rest = list(args)
+    low = named.pop("from", None)
+    high = named.pop("to", None)
+    if len(rest) == 2 or (rest and high is not None):
+        low = rest.pop(0)
+    if rest:
+        high = rest.pop(0)
+    if rest or named:
+        raise TypeError("random_() received an invalid combination of arguments")
+    if high is None:
+        if low is None:
+            return fill(input, "random", draws.random_full, generator)
+        return fill(input, "random", draws.random_from, generator, _whole("random_", low))
+    return fill(input, "random", draws.randint, generator, 0 if low is None else _whole("random_", low), _whole("random_", high))
+
+
+@public("Tensor.bernoulli_")
+def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fills with 0 and 1; `p` is the probability of 1, a number or a tensor."""
+    if not isinstance(p, Tensor):
+        return fill(input, "bernoulli", draws.bernoulli, generator, float(number_of(p, "bernoulli_", "p")))
+    check_writable(input)
+    engine = engine_of(generator, "bernoulli_")
+    node = _history("bernoulli", input, p)
+    order = _memory_order(input._array)
+    wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
+    values = draw(draws.bernoulli_tensor, engine, input.dtype, wide, input.dtype.numpy)
+    values = ops.permute(values, sorted(range(len(order)), key=order.__getitem__))
+    assign(input, values, "bernoulli", check=False)
+    if node is not None:
+        rewrite_history(input, (node, 0))
+    return input
+
+
+@public("Tensor.exponential_")
+def exponential_(input: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills with random numbers of the exponential distribution."""
+    return fill(input, "exponential", transforms.exponential, generator, float(number_of(lambd, "exponential_", "lambd")))
+
+
+@public("Tensor.geometric_")
+def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fills with numbers of trials up to the first success."""
+    return fill(input, "geometric", transforms.geometric, generator, float(number_of(p, "geometric_", "p")))
+
+
+@public("Tensor.log_normal_")
+def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    """Fills with exponentials of normal random numbers."""
+    return fill(input, "log_normal", transforms.log_normal, generator, float(mean), float(std))
+
+
+@public("Tensor.cauchy_")
+def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills with random numbers of the Cauchy distribution."""
+    return fill(input, "cauchy", transforms.cauchy, generator, float(median), float(sigma))
+
+
+# -- distributions given by tensors ------------------------------------------------------------------------------
+
+
+def _sampled(name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any) -> Tensor:
+    """Samples drawn for the elements of tensors; gradients through them are zero."""
+    k = 0
+    for t in sources:
+        if isinstance(t, Tensor):
+            k |= t._k & (CUDA | META)
+    engine = engine_of(generator, name)
+    if k & META:
+        shape = np.broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
+        return wrap(memory(shape, d, META), d, META)
+    values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
+    if k & CUDA:
+        values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
+    node = _history(name, *sources)
+    if node is not None:
+        values._edge, values._k = (node, 0), values._k | GRAD
+    return values
+
+
+def _check_floating(name: str, t: Any) -> None:
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
+    if t.dtype.category != FLOATING:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES.get(t.dtype.name)}'")
+
+
+@public(method=False)
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any) -> Tensor:
+    """Normal random numbers with a mean and deviation for each element, or for all elements of a size.
+
+    >>> import flambeau as torch
+    >>> torch.normal(torch.zeros(3), 1.0).shape
+    torch.Size([3])
+    """
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        if size is None:
+            raise TypeError("normal() received an invalid combination of arguments: a size is needed with two numbers")
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        options.update(generator=generator, out=out)
+        return _made("normal", transforms.normal, size_argument((size,)), options, default.float, float(mean), float(std))
+    for t in (mean, std):
+        if isinstance(t, Tensor) and t.dtype.category == FLOATING - 1:
+            raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES.get(t.dtype.name)}'")
+    if isinstance(std, Tensor):
+        if std.dtype.is_complex:
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        if not std._k & META and std._array.size and not bool((std._array >= 0).all()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    d = (mean if isinstance(mean, Tensor) else std).dtype
+    if isinstance(mean, Tensor) and isinstance(std, Tensor):
+        try:
+            np.broadcast_shapes(mean._array.shape, std._array.shape)
+        except ValueError:
+            raise RuntimeError(
+                f"The size of tensor a {list(mean._array.shape)} must match the size of tensor b {list(std._array.shape)}"
+            ) from None
+    made = _sampled("normal", transforms.normal_tensor, generator, d, (mean, std), d.numpy)
+    return made if out is None else write_out(out, made, "normal")
+
+
+@public()
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    """0 and 1, where each element of `input` is the probability of 1 (or `p` is, for all).
+
+    >>> import flambeau as torch
+    >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if p is not None:
+        made = bernoulli_(ops.empty_like(input, memory_format=contiguous_format), p, generator=generator)
+        return made if out is None else write_out(out, made, "bernoulli")
+    _check_floating("bernoulli_tensor_cpu_p_", input)
+    made = _sampled("bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy)
+    return made if out is None else write_out(out, made, "bernoulli")
+
+
+@public()
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Tensor:
+    """Indices drawn with the weights in the last dimension of `input`.
+
+    >>> import flambeau as torch
+    >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    array = input._array
+    if array.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if input.dtype.category != FLOATING:
+        kind = SCALAR_NAMES.get(input.dtype.name)
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES.get(out.dtype.name)}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > array.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    weights = host_array(input)
+    wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
+    if not bool(((wide >= 0) & (wide < np.inf)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if array.size and not bool((wide.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    made = draw(transforms.multinomial, engine_of(generator, "multinomial"), int64, weights, num_samples, replacement)
+    if input._k & CUDA:
+        made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
+    return made if out is None else write_out(out, made, "multinomial")
+
+
+@public(method=False)
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Random counts, where each element of `input` is the rate.
+
+    >>> import flambeau as torch
+    >>> torch.poisson(torch.zeros(2))
+    tensor([0., 0.])
+    """
+    _check_floating("poisson_cpu", input)
+    return _sampled("poisson", samplers.poisson, generator, input.dtype, (input,))
+
+
+@public(method=False)
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Random numbers of successes among `count` trials of probability `prob`."""
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(f"Found dtype {SCALAR_NAMES.get(prob.dtype.name)} but expected {SCALAR_NAMES.get(count.dtype.name)}")
+    return _sampled("binomial", samplers.binomial, generator, count.dtype, (count, prob))
+
+
+@public(method=False)
+def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+    """Samples of the gamma distribution with the shape parameters in `input`, without a gradient."""
+    return _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
+
+
+@public(method=False)
+def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+    """Samples of the Dirichlet distribution with the concentrations in `input`, without a gradient."""
+    return _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))

@@ -10,8 +10,9 @@ from .._core import return_types
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, dtype, int64, uint8
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._tensor import Tensor
+from . import registry
 from .folding import extremum, fold_array, reduced_shape
-from .pointwise_op import _NAMES, not_implemented
+from .rules import SCALAR_NAMES, not_implemented
 from .primitive import primitive
 from .registry import ops, public
 
@@ -136,7 +137,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
         which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
             f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
-            f"Got: {_NAMES.get(d.name, d.name)}"
+            f"Got: {SCALAR_NAMES.get(d.name, d.name)}"
         )
     input, d = _sum_input("mean", input, d)
     return mean_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
@@ -154,7 +155,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dty
     if input.dtype.category < FLOATING:
         raise RuntimeError(
             "nanmean(): expected input to have floating point or complex dtype but got "
-            f"{_NAMES.get(input.dtype.name, input.dtype.name)}"
+            f"{SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}"
         )
     factor = sum(ops.bitwise_not(ops.isnan(ops.detach(input))), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / factor
@@ -169,6 +170,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     tensor([[2., 2., 2.]])
     """
     target, shape = size_argument(size), input._array.shape
+    if not target:
+        return sum(input)
     lead = len(shape) - len(target)
     if lead < 0 or builtins.any(n not in (1, have) for n, have in zip(target, shape[lead:])):
         raise RuntimeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")
@@ -382,8 +385,8 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extreme_values("amin", amin_op, input, dim, keepdim)
 
 
-@public(out=True)
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+@public()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """The smallest and the largest elements, of all or along a dimension.
 
     >>> import flambeau as torch
@@ -399,6 +402,11 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     else:
         dims = wrap_dims(dim, len(shape))
         require_elements("aminmax", shape, dims)
+    if out is not None:
+        for t in out:
+            if t.dtype is not input.dtype:
+                raise RuntimeError(f"Expected out tensor to have dtype {input.dtype}, but got {t.dtype} instead")
+        return registry.into_out(out, aminmax, (input,), {"dim": dim, "keepdim": keepdim})
     return return_types.aminmax(amin_op(input, dims, keepdim), amax_op(input, dims, keepdim))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from .._core.dtypes import FLOATING
 from .._tensor import Tensor
 from .declare import pointwise
-from .pointwise_op import real_floating_only, real_numeric
+from .rules import real_floating_only, real_numeric
 from .registry import public
 
 _NONE = {"x": lambda m, g: m.zeros_like(g)}

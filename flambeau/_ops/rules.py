@@ -1,9 +1,57 @@
-"""Dtype rules that refuse some dtypes in words of their own, as PyTorch does."""
+"""Which dtypes an operation takes, computes in and gives."""
 
 from __future__ import annotations
 
-from .._core.dtypes import dtype
-from .pointwise_op import Rule
+from typing import Any
+
+from .._core.dtypes import FLOATING, bfloat16, bool_, default, dtype, float16
+
+# What PyTorch calls dtypes in its messages.
+SCALAR_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32",
+    "uint64": "UInt64",
+}  # fmt: skip
+
+
+def not_implemented(name: str, d: dtype) -> RuntimeError:
+    """PyTorch's error for an op that has no kernel for a dtype (a NotImplementedError, which is a RuntimeError)."""
+    return NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES.get(d.name, d.name)}'")
+
+
+class Rule:
+    """Which dtypes an op takes and gives. `takes` are categories; integers may be computed as floats."""
+
+    __slots__ = ("excluded", "result", "takes", "to_float")
+
+    def __init__(self, takes: str = "bifc", to_float: bool = False, result: dtype | str | None = None, excluded: Any = ()):
+        self.takes = frozenset("bifc".index(t) for t in takes)
+        self.to_float, self.result, self.excluded = to_float, result, frozenset(excluded)
+
+    def __call__(self, name: str, common: dtype) -> tuple[dtype, dtype]:
+        if common.category not in self.takes or not common.code or common in self.excluded:
+            raise not_implemented(name, common)
+        compute = default.float if self.to_float and common.category < FLOATING else common
+        if self.result is None:
+            return compute, compute
+        if self.result == "real":
+            return compute, compute.to_real()
+        return compute, self.result  # type: ignore[return-value]
+
+
+arithmetic = Rule()
+floating = Rule(to_float=True)  # integers become the default float
+floating_only = Rule("fc")  # integers are refused
+real_floating = Rule("bif", to_float=True)
+real_floating_only = Rule("f")
+real = Rule("bif")
+numeric = Rule("ifc")
+real_numeric = Rule("if")
+integral = Rule("bi")
+comparison = Rule(result=bool_)
+ordering = Rule("bif", result=bool_)
+absolute = Rule(result="real")
 
 
 class Refusing(Rule):
@@ -28,8 +76,6 @@ class Narrow(Rule):
     __slots__ = ()
 
     def __init__(self) -> None:
-        from .._core.dtypes import bfloat16, float16
-
         super().__init__("bif", to_float=True, excluded=(float16, bfloat16))
 
 

@@ -14,7 +14,7 @@ from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
 from .inplace import check_writable
-from .pointwise_op import _NAMES
+from .rules import SCALAR_NAMES
 from .primitive import primitive
 from .registry import ops, public
 from .update import grown, into_zeros, number_as, update, updates
@@ -35,7 +35,7 @@ def check_index(backend: Any, x: Any, index: Any, dim: int, error: type[Exceptio
 
 
 def _type(t: Any) -> str:
-    return _NAMES.get(t.dtype.name, t.dtype.name)
+    return SCALAR_NAMES.get(t.dtype.name, t.dtype.name)
 
 
 def _need_tensor(name: str, argument: str, value: Any) -> None:

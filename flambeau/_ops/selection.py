@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import (
     BOOL, COMPLEX, FLOATING, INTEGER, bool_, default, dtype, int32, int64, promote_types, scalar_dtype, uint8,
 )  # fmt: skip
 from .._core.sizes import broadcast_shapes, wrap_dim
-from .._core.state import CUDA, META
+from .._core.state import CUDA, META, modes
 from .._kernel.lang import kernel
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
 from .declare import pointwise
-from .pointwise_op import _NAMES, broadcast_error
+from .casting import broadcast_error
+from .rules import SCALAR_NAMES
 from .primitive import primitive
 from .registry import methods, ops, public
 from .scatter import gather_op
@@ -51,6 +52,15 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1, 2]), 0)
     tensor([1, 0])
     """
+    try:  # plain operands of one dtype
+        d = input.dtype
+        call, _ = where_op.fast[d]
+        if d is other.dtype and condition.dtype is bool_ and not (condition._k | input._k | other._k | modes.on):
+            c, x, y = condition._array, input._array, other._array
+            if c.size < PARALLEL and x.size < PARALLEL and y.size < PARALLEL:
+                return wrap(np.asarray(call(c, x, y)), d)
+    except (AttributeError, KeyError, ValueError):
+        pass
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
     if input is None and other is None:
@@ -72,7 +82,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 def _name(t: Tensor) -> str:
-    return _NAMES.get(t.dtype.name, t.dtype.name)
+    return SCALAR_NAMES.get(t.dtype.name, t.dtype.name)
 
 
 def _need_mask(name: str, mask: Any) -> None:
@@ -505,7 +515,7 @@ def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     if d.category == BOOL:
         d = uint8
     if d.category == COMPLEX:
-        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{_NAMES[d.name]}'")
+        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{SCALAR_NAMES[d.name]}'")
     return tuple(t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))  # type: ignore[return-value]
 
 
@@ -544,7 +554,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     )
     d = promote_types(a.dtype, b.dtype)
     if d.category == COMPLEX:
-        raise RuntimeError(f"Unsupported input type encountered for isin(): {_NAMES[d.name]}")
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {SCALAR_NAMES[d.name]}")
     if d.category == FLOATING and d.itemsize < 4:
         d = default.float if default.float.itemsize >= 4 else d
     a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))

@@ -12,7 +12,7 @@ from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
 from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
 from .._tensor import Tensor
-from .pointwise_op import not_implemented
+from .rules import not_implemented
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, u
 from .._tensor import Tensor
 from .cumulative import run_rows
 from .folding import reduced_shape
-from .pointwise_op import not_implemented
+from .rules import not_implemented
 from .primitive import primitive
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
 from .registry import ops, public
@@ -372,7 +373,7 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool) -> Any:
         rows = x.reshape(-1, 1)
     else:
         moved = xp.moveaxis(x, dim, 0)
-        rows = moved.reshape(moved.shape[0], -1)
+        rows = moved.reshape(len(moved), math.prod(moved.shape[1:]))
     if consecutive:
         order = xp.arange(len(rows))
     elif rows.shape[1] == 1:

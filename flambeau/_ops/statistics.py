@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
-from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, default, dtype
+from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
 from .._kernel.softmax import log_sum_exp_rows
 from .._tensor import Tensor
-from .folding import fold_array, moments_over, reduced_shape
-from .pointwise_op import not_implemented
+from .folding import moments_over, reduced_shape
+from .rules import not_implemented
 from .primitive import primitive
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
 from .registry import ops, public
@@ -234,3 +234,178 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     ndim = input._array.ndim
     dims = wrap_dims(dim, ndim) if ndim else wrap_dims(dim, 1) and ()
     return log_sum_exp_op(input, dims, keepdim)
+
+
+# -- quantiles ---------------------------------------------------------------------------------------------------
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _check_quantile(name: str, input: Tensor, q: Tensor, interpolation: str) -> None:
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name} interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if input._array.size == 0:
+        raise RuntimeError(f"{name} input tensor must be non-empty")
+    if input.dtype not in (float32, float64):
+        raise RuntimeError(f"{name} input tensor must be either float or double dtype")
+    if q.dtype is not input.dtype:
+        raise RuntimeError(f"{name} q tensor must be same dtype as the input tensor")
+    if q._array.ndim > 1:
+        raise RuntimeError(f"{name} q must be a scalar or 1D tensor")
+    if not bool(ops.all(ops.logical_and(q >= 0, q <= 1))):
+        raise RuntimeError(f"{name} q values must be in the range [0, 1]")
+
+
+def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+    require_tensor(name, input)
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name} q must be in the range [0, 1] but got {q}")
+        q = ops.new_full(input, (), float(q)) if input.dtype.category == FLOATING else ops.full((), float(q))
+    _check_quantile(name, input, q, interpolation)
+    ndim = input._array.ndim
+    if dim is None:
+        rows, dims = ops.reshape(input, -1), range(ndim)
+    else:
+        dim = wrap_dim(dim, ndim)
+        rows, dims = ops.movedim(ops.reshape(input, (1,)) if not ndim else input, dim, -1), (dim,)  # type: ignore[assignment]
+    ordered = ops.sort(rows, -1).values
+    n = ordered._array.shape[-1]
+    missing = ops.isnan(ops.detach(ordered))
+    points = ops.reshape(q, (-1,))
+    if skip:
+        last = n - 1 - ops.sum(missing, -1, True)
+        ranks = ops.clamp(points * last, min=0)
+    else:
+        # NaN are sorted last: where there is one, the last element is the result
+        ranks = ops.where(ops.any(missing, -1, True), float(n - 1), points * (n - 1))
+    made = _interpolated(ordered, ops.to_dtype(ranks, input.dtype), interpolation)
+    made = ops.movedim(made, -1, 0) if q._array.ndim else ops.squeeze(made, -1)
+    if keepdim and ndim:
+        for i in dims:
+            made = ops.unsqueeze(made, i + q._array.ndim)
+    return made
+
+
+def _interpolated(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
+    """Elements at ranks that need not be whole."""
+    if interpolation in ("lower", "higher", "nearest"):
+        ranks = {"lower": ops.floor, "higher": ops.ceil, "nearest": ops.round}[interpolation](ranks)
+        return ops.gather(ordered, -1, ops.long(ranks))
+    below = ops.floor(ops.detach(ranks))
+    low = ops.gather(ordered, -1, ops.long(below))
+    high = ops.gather(ordered, -1, ops.long(ops.ceil(ops.detach(ranks))))
+    return ops.lerp(low, high, ops.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below)
+
+
+@public(out=True)
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The q-th quantiles of all elements or along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0]), 0.25)
+    tensor(0.5000)
+    """
+    return _quantile("quantile()", input, q, dim, keepdim, interpolation, False)
+
+
+@public(out=True)
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The q-th quantiles of the elements that are not NaN.
+
+    >>> import flambeau as torch
+    >>> torch.nanquantile(torch.tensor([0.0, float("nan"), 2.0]), 0.5)
+    tensor(1.)
+    """
+    return _quantile("nanquantile()", input, q, dim, keepdim, interpolation, True)
+
+
+# -- covariances -------------------------------------------------------------------------------------------------
+
+
+def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any) -> Any:
+    weights = None
+    for name, given, integral in (("fweights", fweights, True), ("aweights", aweights, False)):
+        if given is None:
+            continue
+        if given._array.ndim > 1:
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given._array.ndim} dimensions")
+        if (given.dtype.category == INTEGER) is not integral or given.dtype.category == BOOL:
+            kind = "integral" if integral else "floating point"
+            raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
+        if given._array.size != count:
+            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input")
+        if count and not bool(ops.all(given >= 0)):
+            raise RuntimeError(f"cov(): {name} cannot be negative")
+        weights = given if weights is None else weights * given
+    return weights
+
+
+@public()
+def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """The covariances of variables (rows) over observations (columns).
+
+    >>> import flambeau as torch
+    >>> torch.cov(torch.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    require_tensor("cov", input)
+    ndim = input._array.ndim
+    if ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions")
+    if input.dtype.category == BOOL:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = ops.reshape(input, (1, -1)) if ndim < 2 else input
+    count = x._array.shape[1]
+    weights = _observation_weights(input, count, fweights, aweights)
+    if x.dtype.category < FLOATING:
+        x = ops.to_dtype(x, default.float)
+    if weights is None:
+        mean, total = ops.mean(x, 1, True), count
+        free: Any = count - correction
+    else:
+        total = ops.sum(weights)
+        mean = ops.sum(x * weights, 1, True) / total
+        if aweights is None or correction == 0:
+            free = total - correction
+        else:
+            free = total - correction * ops.sum(weights * aweights) / total
+    if bool(free <= 0):
+        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", UserWarning, stacklevel=3)
+        free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0
+    centred = x - mean
+    other = centred if weights is None else centred * weights
+    made = ops.matmul(centred, ops.conj(ops.transpose(other, 0, 1))) / free
+    return ops.squeeze(ops.squeeze(made, 0), 0) if made._array.shape == (1, 1) else made
+
+
+@public()
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlation coefficients of variables (rows) over observations (columns).
+
+    >>> import flambeau as torch
+    >>> torch.corrcoef(torch.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    require_tensor("corrcoef", input)
+    ndim = input._array.ndim
+    if ndim > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions"
+        )
+    made = cov(input)
+    if made._array.ndim == 0:
+        return made / made
+    deviation = ops.sqrt(ops.real(ops.diagonal(made)))
+    made = made / ops.unsqueeze(deviation, 1) / ops.unsqueeze(deviation, 0)
+    if made.dtype.category == COMPLEX:
+        return ops.complex(ops.clamp(ops.real(made), min=-1, max=1), ops.clamp(ops.imag(made), min=-1, max=1))
+    return ops.clamp(made, min=-1, max=1)

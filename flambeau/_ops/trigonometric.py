@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from .declare import pointwise
-from .pointwise_op import floating, real_floating
-from .rules import Refusing
+from .rules import Refusing, floating, real_floating
 
 sin_op = pointwise("sin", lambda m, x: m.sin(x), floating, {"x": lambda m, g, x: g * m.conj(m.cos(x))})
 cos_op = pointwise("cos", lambda m, x: m.cos(x), floating, {"x": lambda m, g, x: g * m.conj(-m.sin(x))})

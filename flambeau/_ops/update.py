@@ -16,7 +16,8 @@ from .._tensor import Tensor, alias, bump
 from . import registry
 from .basic import zeros
 from .inplace import assign, check_writable, keep_original, pointwise_in_place, rewrite_history
-from .pointwise_op import Pointwise, number_array
+from .casting import number_array
+from .pointwise_op import Pointwise
 from .primitive import Primitive
 from .registry import functions, methods, ops
 

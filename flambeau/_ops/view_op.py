@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
 from .._autograd.node import Node
-from .._core.state import GRAD, local, modes
-from .._dispatch import special
+from .._core.state import GRAD, local
 from .._tensor import Storage, Tensor
-from .pointwise_op import trace
 from .primitive import Primitive
+from .registry import parameter_names
+from .saved import trace
 
 _new = object.__new__
 
@@ -24,7 +23,7 @@ class View(Primitive):
         super().__init__(forward, None, view=True, name=name, backward_name=backward_name)
         self.gradient = gradient
         self.differentiable, self.missing = True, False
-        expected, given = len(self.names) + 1, len(inspect.signature(gradient).parameters)
+        expected, given = len(self.names) + 1, len(parameter_names(gradient))
         if expected != given:
             raise TypeError(f"{name}: its derivative takes {given} arguments instead of {expected}")
 
@@ -66,14 +65,38 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
             storage.add_view(t)
         else:
             views.append(ref(t))
-        if x._k:
-            op.record((x, *static), t)
+        if x._k:  # what `record` does
+            node = Node(op, (x._edge or (x, 0),), static)
+            node.info = ((x._array.shape, x.dtype, 1),)
+            t._edge = (node, 0)
+            t._k = 1
     return t
 
 
-def is_plain(x: Tensor) -> bool:
-    """Whether views of `x` may be made by NumPy directly."""
-    return (x._k | modes.on) <= 1
+def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """The tensors around several views of `x`, which has no property but a history."""
+    d = x.dtype
+    storage = x._storage
+    if storage is None:
+        storage = x._storage = Storage(x._array)
+    recorded = local.grad
+    views = storage.views
+    out = []
+    for number, array in enumerate(arrays):
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = array, d, 0
+        t._edge = t._meta = None
+        t._storage = storage
+        t._view = (x, op, static, number)
+        if recorded:
+            if len(views) & 63 == 63:
+                storage.add_view(t)
+            else:
+                views.append(ref(t))
+        out.append(t)
+    made = tuple(out)
+    if recorded and x._k:
+        op.record((x, *static), made)
+    return made
 
 
-__all__ = ["View", "is_plain", "special", "view_of", "view_primitive"]

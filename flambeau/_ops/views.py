@@ -7,16 +7,25 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from .._backend.copies import LARGE, row_major
 from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.dtypes import dtype as dtype_class
-from .._core.layouts import channel_order, check_format, contiguous_format, is_dense_in_order, memory_format, preserve_format
+from .._core.layouts import (
+    channel_order,
+    check_format,
+    contiguous_format,
+    is_dense_in_order,
+    memory_format,
+    preserve_format,
+)
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
 from .._core.state import modes
 from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
-from .pointwise_op import _NAMES
 from .primitive import primitive
+from .registry import _overridable as overridable
 from .registry import expose, functions, methods, ops, public
+from .rules import SCALAR_NAMES
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 from .view_op import view_of, view_primitive
 
@@ -34,7 +43,7 @@ def view_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
 )  # fmt: skip
 def copied_shape_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     """A copy in another shape, for memory that cannot be viewed in it."""
-    return x.reshape(shape)
+    return row_major(x).reshape(shape)
 
 
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
@@ -49,7 +58,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         shape = by_name("reshape", shape, named, "shape")
     size: Any = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     x = input._array
-    if (input._k | modes.on) <= 1:
+    if (input._k | modes.on) <= 1 and (x.size < LARGE or x.flags.c_contiguous):
         try:
             made = x.reshape(size)
         except (ValueError, TypeError, OverflowError):
@@ -130,7 +139,7 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
     """The same bytes read as another dtype; the last dimension grows or shrinks with the element size."""
     old, new = x.dtype.itemsize, d.itemsize
     if old != new:
-        names = f"{_NAMES.get(x.dtype.name, x.dtype.name)} as {_NAMES.get(d.name, d.name)} (different element sizes)"
+        names = f"{SCALAR_NAMES.get(x.dtype.name, x.dtype.name)} as {SCALAR_NAMES.get(d.name, d.name)} (different element sizes)"
         array = x._array
         strides = element_strides(array)
         if not strides:
@@ -161,7 +170,6 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other._array.shape)
 
 
-@public()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Joins the dimensions from `start_dim` to `end_dim` into one.
 
@@ -170,7 +178,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     torch.Size([2, 12])
     """
     shape = input._array.shape
-    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    ndim = len(shape)
+    if end_dim == -1 and start_dim.__class__ is int and 0 <= start_dim < ndim - 1 and input._array.size:
+        return reshape(input, (*shape[:start_dim], -1))
+    start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if not shape:
@@ -513,7 +524,7 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
     if named or not size:
         named.pop("implicit", None)
         size = by_name("expand", size, named, "size")
-    shape = size_argument(size)
+    shape = size if size[0].__class__ is int else size_argument(size)
     if (input._k | modes.on) <= 1:
         made = expanded(input._array, shape)
         return view_of(expand_op, input, made, (made.shape,))
@@ -551,9 +562,12 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 def contiguous(input: Tensor, *, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor itself if it lies in memory in the given order, otherwise a copy that does."""
     if memory_format is contiguous_format:
-        if input._array.flags.c_contiguous:
+        x = input._array
+        if x.flags.c_contiguous:
             return input
-        return clone_op(input, "C")
+        if input._k or modes.on:
+            return clone_op(input, "C")
+        return wrap(row_major(x), input.dtype)
     check_format(memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
@@ -587,13 +601,15 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
 
 _METHODS_ONLY = ("view", "expand", "contiguous")
 for _function in (
-    reshape, view, permute, transpose, swapaxes, swapdims, t, unsqueeze, squeeze, expand, broadcast_to, contiguous,
+    reshape, view, permute, transpose, swapaxes, swapdims, t, unsqueeze, squeeze, expand, broadcast_to, contiguous, flatten,
 ):  # fmt: skip
     _name = _function.__name__
-    expose(_name, _function, None if _name in _METHODS_ONLY else "")
+    expose(_name, _function, None)  # methods go straight to the function
+    if _name not in _METHODS_ONLY:
+        functions[_name] = overridable(_function)
 ops.in_format = in_format
 methods["T"] = property(_t_property)
 methods["mT"] = property(_mt_property)
 methods["H"] = property(_h_property)
 methods["mH"] = property(_mh_property)
-del functions, _name, _function
+del _name, _function

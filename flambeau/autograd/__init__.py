@@ -13,7 +13,7 @@ from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_ena
 from .._autograd.node import edge_of
 from .._core.state import GRAD
 from .._ops import inplace as _inplace
-from .._ops import pointwise_op as _pointwise
+from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
 from .._tensor import Tensor, detached
 
@@ -26,8 +26,8 @@ def _view_as_self(t: Tensor) -> Tensor:
 _functions.fit_gradient = _ops.fit_gradient
 _functions.rewrite_history = _inplace.rewrite_history
 _functions.view_as_self = _view_as_self
-_functions.restore_packed = _pointwise._unpacked
-_functions.pack_saved = lambda s: _pointwise.pack(s) if _pointwise.local.saved_hooks else s
+_functions.restore_packed = _saved.unpacked
+_functions.pack_saved = lambda s: _saved.pack(s) if _saved.local.saved_hooks else s
 
 Variable = Tensor
 

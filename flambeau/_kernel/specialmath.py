@@ -1,0 +1,272 @@
+"""Special functions over kernel values: zeta, polygamma, incomplete gamma, orthogonal polynomials.
+
+They loop until their terms no longer count, so they are slower than the elementary functions; float32 is
+computed in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .errorfunctions import widened
+from .floats import polynomial
+from .symbols import register
+from .value import Value
+
+INF, NAN = math.inf, math.nan
+_EPSILON = 2.0**-53
+
+# -- zeta and polygamma ------------------------------------------------------------------------
+
+# B(2k) / (2k)!, k from 1: the corrections of Euler and Maclaurin
+_BERNOULLI = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000, 43867 / 5109094217170944000, -174611 / 802857662698291200000,
+    77683 / 14101100039391805440000, -236364091 / 1693824136731743669452800000,
+)  # fmt: skip
+
+
+@widened
+def zeta(m: Any, x: Value, q: Value) -> Value:
+    """Hurwitz: the sum of (k + q)**-x over k >= 0."""
+    total = m.pow(q, -x)
+    # terms one by one up to q + 9, or until they vanish beside the sum
+    total, term, a = m.repeat(
+        1 << 20,
+        (total, total, q),
+        lambda i, total, term, a: (total + m.pow(a + 1.0, -x), m.pow(a + 1.0, -x), a + 1.0),
+        going=lambda total, term, a: ((a < q + 9.0) | (a <= 9.0)) & (m.real_abs(term) > m.real_abs(total) * _EPSILON),
+    )
+    done = m.real_abs(term) <= m.real_abs(total) * _EPSILON
+    tail = term * a / (x - 1.0) - term * 0.5
+    factor, power, k = x, term / a, 0.0
+    for bernoulli in _BERNOULLI:
+        tail = tail + factor * power * bernoulli
+        factor = factor * (x + (k + 1.0)) * (x + (k + 2.0))
+        power = power / (a * a)
+        k += 2.0
+    result = m.where(done, total, total + tail)
+    large = (1.0 / (x - 1.0) + 0.5 / q) * m.pow(q, 1.0 - x)
+    result = m.where(q > 1e8, large, result)
+    pole = m.where(m.floor(q) == q, INF, m.where(m.floor(x) != x, NAN, result))
+    result = m.where(q <= 0.0, pole, result)
+    return m.where(x == 1.0, INF, m.where(x < 1.0, NAN, m.where((x != x) | (q != q), NAN, result)))
+
+
+def trigamma(m: Any, x: Value) -> Value:
+    """The second derivative of lgamma."""
+    reflected = x < 0.5
+    sine = m.sin(x * math.pi)  # with the error of the product, as PyTorch has it
+    total = _trigamma_right(m, m.where(reflected, 1.0 - x, x))
+    return m.where(reflected, math.pi**2 / (sine * sine) - total, total)
+
+
+@widened
+def _trigamma_right(m: Any, z: Value) -> Value:
+    """trigamma for arguments from 1/2."""
+    total = m.constant(0.0, z)
+    for _ in range(8):
+        total = total + 1.0 / (z * z)
+        z = z + 1.0
+    u = 1.0 / (z * z)
+    terms = polynomial(m, u, (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6))
+    return total + (1.0 + 0.5 / z + terms * u) / z
+
+
+def polygamma(m: Any, n: Any, x: Value) -> Value:
+    """The n-th derivative of digamma, n >= 1 (a number, or a value above 1)."""
+    if not isinstance(n, Value):
+        return trigamma(m, x) if n == 1 else _polygamma(m, m.constant(n, x), x)
+    return _polygamma(m, n, x)
+
+
+@widened
+def _polygamma(m: Any, n: Value, x: Value) -> Value:
+    odd = m.floor(n * 0.5) * 2.0 != n
+    size = m.exp(m.lgamma(n + 1.0)) * zeta(m, n + 1.0, x)
+    return m.where(odd, size, -size)
+
+
+# -- incomplete gamma functions ----------------------------------------------------------------
+
+# Temme's expansion for large a near x = a: powers of eta for each power of 1/a
+_TEMME = (
+    (
+        -0.3333333333333333, 0.08333333333333333, -0.014814814814814815, 0.0011574074074074073,
+        0.0003527336860670194, -0.0001787551440329218, 3.919263178522438e-05, -2.185448510679992e-06,
+        -1.85406221071516e-06, 8.296711340953087e-07, -1.7665952736826078e-07, 6.707853543401498e-09,
+        1.0261809784240309e-08, -4.382036018453353e-09, 9.14769958223679e-10, -2.5514193994946248e-11,
+    ),
+    (
+        -0.001851851851851852, -0.003472222222222222, 0.0026455026455026454, -0.0009902263374485596,
+        0.00020576131687242798, -4.018775720164609e-07, -1.8098550334489977e-05, 7.64916091608111e-06,
+        -1.6120900894563446e-06, 4.647127802807434e-09, 1.378633446915721e-07, -5.752545603517705e-08,
+    ),
+    (
+        0.004133597883597883, -0.0026813271604938273, 0.0007716049382716049, 2.0093878600823047e-06,
+        -0.0001073665322636516, 5.2923448829120125e-05, -1.2760635188618728e-05, 3.423578734096138e-08,
+    ),
+    (0.0006494341563786008, 0.00022947209362139917, -0.0004691894943952557, 0.00026772063206283885),
+)  # fmt: skip
+_LARGE = 1e4
+
+
+def _gamma_factor(m: Any, a: Value, x: Value) -> Value:
+    """x**a exp(-x) / gamma(a)."""
+    return m.exp(a * m.log(x) - x - m.lgamma(a))
+
+
+def _lower_series(m: Any, a: Value, x: Value) -> Value:
+    """The lower function by its power series, for x up to about a."""
+    one = m.constant(1.0, x)
+    total = m.repeat(
+        4000, (one, one, a),
+        lambda i, total, term, r: (total + term * (x / (r + 1.0)), term * (x / (r + 1.0)), r + 1.0),
+        going=lambda total, term, r: term > total * _EPSILON,
+    )[0]  # fmt: skip
+    return _gamma_factor(m, a, x) * total / a
+
+
+def _upper_fraction(m: Any, a: Value, x: Value) -> Value:
+    """The upper function by its continued fraction (Lentz's method), for x above a + 1."""
+    tiny = 1e-300
+    b = x + 1.0 - a
+    d = 1.0 / m.where(b == 0.0, tiny, b)
+
+    def step(i: Value, h: Value, c: Value, d: Value, change: Value) -> Any:
+        k = m.cast(i, x.type) + 1.0
+        an = k * (a - k)
+        bn = b + k * 2.0
+        d = m.fma(an, d, bn)
+        c = bn + an / c
+        d = 1.0 / m.where(m.real_abs(d) < tiny, tiny, d)
+        c = m.where(m.real_abs(c) < tiny, tiny, c)
+        return h * (d * c), c, d, d * c
+
+    start = m.constant(1.0 / tiny, x)
+    h = m.repeat(
+        4000, (d, start, d, m.constant(0.0, x)), step,
+        going=lambda h, c, d, change: m.real_abs(change - 1.0) > _EPSILON,
+    )[0]  # fmt: skip
+    return _gamma_factor(m, a, x) * h
+
+
+def _near_mean(m: Any, a: Value, x: Value, upper: bool) -> Value:
+    """Temme's uniform expansion for large a and x near it."""
+    mu = (x - a) / a
+    eta = m.copysign(m.real_sqrt((mu - m.log1p(mu)) * 2.0), mu)
+    total, power = m.constant(0.0, x), m.constant(1.0, x)
+    for row in _TEMME:
+        total = total + polynomial(m, eta, row) * power
+        power = power / a
+    rest = m.exp(a * eta * eta * -0.5) / m.real_sqrt(a * (2.0 * math.pi)) * total
+    argument = eta * m.real_sqrt(a * 0.5)
+    return m.erfc(argument) * 0.5 + rest if upper else m.erfc(-argument) * 0.5 - rest
+
+
+def _incomplete(m: Any, a: Value, x: Value, upper: bool) -> Value:
+    valid = (a > 0.0) & (x > 0.0) & (a < INF) & (x < INF)
+    safe_a, safe_x = m.where(valid, a, 1.0), m.where(valid, x, 1.0)
+    near = (safe_a > _LARGE) & (m.real_abs(safe_x - safe_a) < safe_a * 0.3)
+    # elements that another form serves enter a loop with values that end it at once
+    below = safe_x < safe_a + 1.0
+    series = _lower_series(m, m.where(near, 1.0, safe_a), m.where(below & ~near, safe_x, 0.5))
+    fraction = _upper_fraction(m, m.where(near, 1.0, safe_a), m.where(below | near, safe_a + 10.0, safe_x))
+    series, fraction = (1.0 - series, fraction) if upper else (series, 1.0 - fraction)
+    result = m.where(near, _near_mean(m, m.maximum(safe_a, _LARGE), safe_x, upper), m.where(below, series, fraction))
+    low, high = (1.0, 0.0) if upper else (0.0, 1.0)
+    edge = m.where(x == 0.0, m.where(a > 0.0, low, NAN), m.where(x == INF, m.where(a == INF, NAN, high), low))
+    edge = m.where(a == 0.0, m.where(x > 0.0, high, NAN), edge)
+    invalid = (x < 0.0) | (a < 0.0) | (x != x) | (a != a)
+    return m.where(invalid, NAN, m.where(valid, result, edge))
+
+
+@widened
+def igamma(m: Any, a: Value, x: Value) -> Value:
+    """The regularised lower incomplete gamma function."""
+    return _incomplete(m, a, x, False)
+
+
+@widened
+def igammac(m: Any, a: Value, x: Value) -> Value:
+    """The regularised upper incomplete gamma function."""
+    return _incomplete(m, a, x, True)
+
+
+# -- orthogonal polynomials --------------------------------------------------------------------
+
+
+def _recurrence(m: Any, n: Value, first: Any, second: Value, step: Callable[[Value, Value, Value], Value]) -> Value:
+    """p(n) from p(0), p(1) and p(k + 1) = step(k, p(k), p(k - 1)); 0 for negative n."""
+    start = m.constant(first, n) if not isinstance(first, Value) else first
+    count = m.cast(m.minimum(m.maximum(n, 0.0), 1e6), "i64")
+    result = m.repeat(
+        count - 1, (start, second), lambda i, before, last: (last, step(m.cast(i, n.type) + 1.0, last, before)),
+        going=lambda before, last: last == last,
+    )[1]  # fmt: skip
+    return m.where(n < 0.0, 0.0, m.where(count == 0, start, result))
+
+
+def _even(m: Any, n: Value) -> Value:
+    return m.floor(n * 0.5) * 2.0 == n
+
+
+def _chebyshev(second: Callable[[Value], Value]) -> Any:
+    """The four kinds differ in their first polynomial."""
+
+    @widened
+    def body(m: Any, x: Value, n: Value) -> Value:
+        n = m.trunc(n)
+        return _recurrence(m, n, 1.0, second(x), lambda k, last, before: x * 2.0 * last - before)
+
+    return body
+
+
+def _shifted(plain: Any) -> Any:
+    return lambda m, x, n: plain(m, x * 2.0 - 1.0, n)
+
+
+def _hermite(factor: float, limit: dict[str, float]) -> Any:
+    """H (factor 2) and He (factor 1); too high degrees give NaN."""
+
+    def body(m: Any, x: Value, n: Value) -> Value:
+        def step(k: Value, last: Value, before: Value) -> Value:
+            return m.fma(x * factor, last, -(k * factor * before))
+
+        degree = m.trunc(n)
+        return m.where(degree > limit[x.type], NAN, _recurrence(m, degree, 1.0, x * factor, step))
+
+    return body
+
+
+def laguerre(m: Any, x: Value, n: Value) -> Value:
+    def step(k: Value, last: Value, before: Value) -> Value:
+        return ((k * 2.0 + 1.0 - x) * last - k * before) / (k + 1.0)
+
+    return _recurrence(m, m.trunc(n), 1.0, 1.0 - x, step)
+
+
+def legendre(m: Any, x: Value, n: Value) -> Value:
+    def step(k: Value, last: Value, before: Value) -> Value:
+        return ((k * 2.0 + 1.0) * x * last - k * before) / (k + 1.0)
+
+    return _recurrence(m, m.trunc(n), 1.0, x, step)
+
+
+CHEBYSHEV = {
+    "t": _chebyshev(lambda x: x), "u": _chebyshev(lambda x: x * 2.0), "v": _chebyshev(lambda x: x * 2.0 - 1.0),
+    "w": _chebyshev(lambda x: x * 2.0 + 1.0),
+}  # fmt: skip
+_LIMIT = {"f32": 128.0, "f64": 512.0}
+POLYNOMIALS = {
+    **{f"chebyshev_polynomial_{kind}": body for kind, body in CHEBYSHEV.items()},
+    **{f"shifted_chebyshev_polynomial_{kind}": _shifted(body) for kind, body in CHEBYSHEV.items()},
+    "hermite_polynomial_h": _hermite(2.0, _LIMIT), "hermite_polynomial_he": _hermite(1.0, _LIMIT),
+    "laguerre_polynomial_l": laguerre, "legendre_polynomial_p": legendre,
+}  # fmt: skip
+
+register(
+    {"special_zeta": zeta, "polygamma": polygamma, "igamma": igamma, "igammac": igammac}, {}
+)

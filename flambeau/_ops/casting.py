@@ -1,0 +1,125 @@
+"""Operands brought to one dtype: PyTorch's precedence of tensors and numbers, silent casts, numbers as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._backend.cpu import PARALLEL, cpu
+from .._core.dtypes import (
+    BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, bool_, complex32, complex64, dtype, promote_types, scalar_dtype,
+)  # fmt: skip
+from .._tensor import Tensor, wrap
+
+_ndarray = np.ndarray
+
+
+def combine(best: dtype | None, zero: dtype | None, number: dtype | None) -> dtype:
+    """PyTorch's order of precedence: dimensioned tensors, then 0-d tensors, then Python numbers."""
+    if best is None:
+        best, zero = zero, None
+    elif zero is not None and zero.category > best.category:
+        best = _raised(best, zero)
+    if best is None:
+        assert number is not None
+        return number
+    if number is not None and number.category > best.category:
+        return _raised(best, number)
+    return best
+
+
+def _raised(low: dtype, high: dtype) -> dtype:
+    """`low` lifted into the category of `high`, which has the lower precedence."""
+    if high.category == COMPLEX and low.category == FLOATING:
+        return promote_types(low, complex64)
+    return promote_types(low, high)
+
+
+def operand_arrays(backend: Any, op: Any, args: tuple[Any, ...], compute: dtype) -> list[Any]:
+    """The operands as arrays of the dtype that the op takes them in; numbers become 0-d arrays (of NumPy, on any device)."""
+    arrays = []
+    arity, masks = op.arity, op.masks
+    for i, a in enumerate(args):
+        wanted = bool_ if i in masks else compute if i < arity else compute.wide
+        if isinstance(a, Tensor):
+            array = a._array
+            if array.dtype != wanted.numpy:
+                array = cast_array(array, wanted)
+        else:
+            array = number_array(a, wanted)
+        arrays.append(array)
+    return arrays
+
+
+def number_array(value: Any, d: dtype) -> Any:
+    """A Python number as a 0-d array; a large integer wraps around."""
+    try:
+        return np.array(value, d.numpy)
+    except OverflowError:
+        if d.category == INTEGER:
+            bits = 8 * d.itemsize
+            value = int(value) & ((1 << bits) - 1)
+            return np.array(value - (1 << bits) if d.is_signed and value >> (bits - 1) else value, d.numpy)
+        return np.array(np.inf if value > 0 else -np.inf, d.numpy)
+    except TypeError:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+
+
+def as_tensor(value: Any) -> Tensor:
+    """A saved operand for a formula read with tensors; numbers become 0-d tensors."""
+    if isinstance(value, Tensor):
+        return value
+    d = scalar_dtype(value)
+    return wrap(number_array(value, d), d)
+
+
+def cast_array(array: Any, d: dtype) -> Any:
+    """A copy of an array in another dtype, silently, as PyTorch casts."""
+    kind = array.dtype.kind
+    if d is complex32 or array.dtype == complex32.numpy:  # NumPy knows neither its parts nor most casts
+        wide = cast_array(array, complex64) if array.dtype != complex32.numpy else array.astype(np.complex64)
+        return wide.astype(d.numpy) if d is complex32 else cast_array(wide, d)
+    if kind == "c" and d.category != COMPLEX:
+        array = array.real if d.category != BOOL else array != 0
+    if d.category == INTEGER and kind not in "biu":
+        with np.errstate(all="ignore"):
+            if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
+                return array.astype(np.int64).astype(d.numpy)
+            return array.astype(d.numpy)
+    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e") and isinstance(array, _ndarray):
+        source = BY_NUMPY[array.dtype]
+        if source.category == d.category and source.code and d.code:
+            return _cast_floats(array, source, d)
+    if array.dtype.itemsize > d.itemsize and d.category >= FLOATING:
+        with np.errstate(all="ignore"):
+            return array.astype(d.numpy)
+    return array.astype(d.numpy)
+
+
+_casts: dict[tuple[dtype, dtype], Any] = {}
+
+
+def _cast_floats(array: Any, source: dtype, d: dtype) -> Any:
+    """Many 16-bit floats from or to others: kernels of our own are faster than NumPy's loops."""
+    call = _casts.get((source, d))
+    if call is None:
+        call = _casts[source, d] = cpu.pointwise("cast", lambda m, x: x, (source.code,), (d.code,), (source.wide.code,))
+    made = np.empty_like(array, dtype=d.numpy)
+    if array.size >= PARALLEL:
+        return cpu.parallel(call, [array], made)
+    call(array, out=made)
+    return made
+
+
+def broadcast_error(args: tuple[Any, ...]) -> RuntimeError:
+    shapes = [a._array.shape for a in args if isinstance(a, Tensor)]
+    if len(shapes) == 2:
+        a, b = shapes
+        for i in range(1, min(len(a), len(b)) + 1):
+            if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
+                return RuntimeError(
+                    f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) "
+                    f"at non-singleton dimension {max(len(a), len(b)) - i}"
+                )
+    return RuntimeError("The sizes of tensors do not broadcast together: " + ", ".join(str(list(s)) for s in shapes))

@@ -1,0 +1,186 @@
+"""Dropout: elements or whole channels set to zero at random, the rest scaled up."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._core import random_draws as draws
+from .._core.dtypes import FLOATING, bool_
+from .._core.state import CUDA, META
+from .._dispatch import backend_of
+from .._tensor import Tensor, wrap
+from .generator import default_generator, draw
+from .rules import SCALAR_NAMES
+from .registry import ops, public
+
+_ALPHA = 1.7580993408473766  # minus the value that SELU approaches, times its scale
+
+
+def _check(name: str, input: Any, p: float) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+
+
+def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
+    """True with probability 1 - p, in the shape of `input` (or another) and in its order in memory."""
+    array = input._array
+    engine = default_generator._engine
+    if shape is not None or array.flags.c_contiguous:
+        return _placed(draw(draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p), input)
+    order = sorted(range(array.ndim), key=lambda i: -array.strides[i])
+    mask = draw(draws.keep_mask, engine, bool_, tuple(array.shape[i] for i in order), 1.0 - p)
+    return _placed(ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__)), input)
+
+
+def _placed(mask: Tensor, input: Tensor) -> Tensor:
+    if input._k & META:
+        return ops.empty_like(input, dtype=bool_)  # type: ignore[no-any-return]
+    return wrap(backend_of(CUDA).from_numpy(mask._array), bool_, CUDA) if input._k & CUDA else mask
+
+
+def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled: bool = True) -> Tensor:
+    """What an input is multiplied by: 0 with probability p, otherwise 1 / (1 - p)."""
+    d = input.dtype
+    if d.category < FLOATING:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES.get(d.name)}")
+    mask = ops.to_dtype(_keep(input, p, shape), d)
+    if not scaled:
+        return mask  # type: ignore[no-any-return]
+    return ops.mul_(mask, float(np.float32(1.0) / np.float32(1.0 - p)) if d.itemsize < 8 else 1.0 / (1.0 - p))  # type: ignore[no-any-return]
+
+
+def _channels(input: Tensor) -> tuple[int, ...]:
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return (*shape[:2], *[1] * (len(shape) - 2))
+
+
+def _dropped(name: str, input: Tensor, p: float, train: bool, inplace: bool, features: bool) -> Tensor:
+    _check(name, input, p)
+    if p == 0 or not train or not input._array.size:
+        return input
+    multiply = ops.mul_ if inplace else ops.mul
+    if p == 1:
+        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[no-any-return, attr-defined]
+    return multiply(input, _noise(input, p, _channels(input) if features else None))  # type: ignore[no-any-return]
+
+
+def _dropped_alpha(name: str, input: Tensor, p: float, train: bool, inplace: bool, features: bool) -> Tensor:
+    _check(name, input, p)
+    if p == 0 or not train or not input._array.size:
+        return input
+    multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
+    if p == 1:
+        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[no-any-return, attr-defined]
+    noise = _noise(input, p, _channels(input) if features else None, scaled=False)
+    scale = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
+    shift = ops.add_(ops.mul_(ops.add(noise, -1), _ALPHA * scale), _ALPHA * scale * p)
+    return add(multiply(input, ops.mul_(noise, scale)), shift)  # type: ignore[no-any-return]
+
+
+def _forms(name: str, function: Any, features: bool, doc: str) -> None:
+    """The function of (input, p, train) and its form that writes into its input."""
+
+    def call(input: Tensor, p: float, train: bool) -> Tensor:
+        return function(name, input, p, train, False, features)  # type: ignore[no-any-return]
+
+    def changed(input: Tensor, p: float, train: bool) -> Tensor:
+        return function(name + "_", input, p, train, True, features)  # type: ignore[no-any-return]
+
+    for form, made in ((name, call), (name + "_", changed)):
+        made.__name__ = made.__qualname__ = form
+        made.__doc__ = doc
+        public(form, method=False)(made)
+
+
+_forms("dropout", _dropped, False, "Zeroes elements with probability p and scales the others, if `train`.")
+_forms("feature_dropout", _dropped, True, "Zeroes whole channels with probability p and scales the others, if `train`.")
+_forms("alpha_dropout", _dropped_alpha, False, "Dropout that keeps mean and variance of SELU's outputs, if `train`.")
+_forms("feature_alpha_dropout", _dropped_alpha, True, "Alpha dropout of whole channels, if `train`.")
+
+
+@public(method=False)
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """Dropout and the mask of the elements that it kept."""
+    _check("native_dropout", input, p)
+    if train is False or not input._array.size:
+        return ops.clone(input), ops.ones_like(input, dtype=bool_)
+    if p == 1:
+        return ops.mul(input, 0), ops.zeros_like(input, dtype=bool_)
+    if input.dtype.category < FLOATING:
+        raise RuntimeError(f"result type Float can't be cast to {SCALAR_NAMES.get(input.dtype.name)}")
+    mask = _keep(input, p)
+    return ops.mul(ops.mul(input, mask), 1.0 / (1.0 - p)), mask
+
+
+# -- nn.functional -----------------------------------------------------------------------------------------------
+
+
+def _checked(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+@public("nn.functional.dropout", method=False)
+def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes elements with probability p during training and scales the others by 1 / (1 - p).
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.dropout(torch.ones(3), 0.5, training=False)
+    tensor([1., 1., 1.])
+    """
+    _checked(p)
+    return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)  # type: ignore[no-any-return]
+
+
+@public("nn.functional.alpha_dropout", method=False)
+def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of SELU's outputs."""
+    _checked(p)
+    return (ops.alpha_dropout_ if inplace else ops.alpha_dropout)(input, p, training)  # type: ignore[no-any-return]
+
+
+@public("nn.functional.feature_alpha_dropout", method=False)
+def functional_feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Alpha dropout of whole channels."""
+    _checked(p)
+    return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)  # type: ignore[no-any-return]
+
+
+def _spatial(name: str, rank: int) -> None:
+    def call(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        _checked(p)
+        ndim = input._array.ndim
+        if ndim not in (rank + 1, rank + 2):
+            message = f"{name}: Expected {rank + 1}D or {rank + 2}D input, but received a {ndim}D input."
+            if rank == 1:
+                raise RuntimeError(message)
+            warnings.warn(message, UserWarning, stacklevel=2)
+        if rank == 2 and ndim == 3:  # PyTorch takes it for a batch of one-dimensional signals
+            warnings.warn(
+                "dropout2d: Received a 3D input, which is taken as (N, C, L); use dropout1d for that, and 4D inputs here.",
+                UserWarning,
+                stacklevel=2,
+            )
+        single = rank != 2 and ndim == rank + 1
+        if inplace:
+            result = ops.feature_dropout_(ops.unsqueeze_(input, 0) if single else input, p, training)
+            return ops.squeeze_(result, 0) if single else result  # type: ignore[no-any-return]
+        result = ops.feature_dropout(ops.unsqueeze(input, 0) if single else input, p, training)
+        return ops.squeeze(result, 0) if single else result  # type: ignore[no-any-return]
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Zeroes whole channels of {rank}-dimensional signals with probability p during training."
+    public("nn.functional." + name, method=False)(call)
+
+
+_spatial("dropout1d", 1)
+_spatial("dropout2d", 2)
+_spatial("dropout3d", 3)

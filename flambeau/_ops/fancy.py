@@ -1,0 +1,269 @@
+"""Reading and writing by arrays of indices and masks at some dimensions: the records behind `x[rows, columns]`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+from .._backend.cpu import PARALLEL, cpu
+from .._core.sizes import broadcast_shapes
+from .._tensor import Tensor, wrap
+from . import index_kernels as kernels
+from .primitive import Primitive
+from .registry import ops
+from .update import Update
+
+_ALL = slice(None)
+
+# -- on raw arrays -------------------------------------------------------------------------------------------------
+
+
+def _index_error(arrays: Any, dims: Any, shape: Any) -> IndexError:
+    """What PyTorch says about the first index out of range."""
+    for array, dim in zip(arrays, dims):
+        n = shape[dim]
+        if n == 0 and array.size:
+            return IndexError("index is out of bounds for dimension with size 0")
+        wrong = array[(array < -n) | (array >= n)]
+        if wrong.size:
+            return IndexError(f"index {int(wrong.reshape(-1)[0])} is out of bounds for dimension {dim} with size {n}")
+    return IndexError("index is out of bounds")
+
+
+def without_masks(x_shape: Any, arrays: Any, dims: Any) -> tuple[list[Any], list[int]]:
+    """Integer indices in place of masks, one for each dimension that a mask covers."""
+    plain: list[Any] = []
+    places: list[int] = []
+    for number, (array, dim) in enumerate(zip(arrays, dims)):
+        if array.dtype != bool and array.dtype != np.uint8:
+            plain.append(array)
+            places.append(dim)
+            continue
+        if tuple(x_shape[dim : dim + array.ndim]) != array.shape:
+            wrong = next(i for i in range(array.ndim) if array.shape[i : i + 1] != tuple(x_shape[dim + i : dim + i + 1]))
+            raise IndexError(
+                f"The shape of the mask {list(array.shape)} at index {wrong} does not match the shape of the indexed "
+                f"tensor {list(x_shape)} at index {dim + wrong}"
+            )
+        plain += array.nonzero()
+        places += range(dim, dim + array.ndim)
+    return plain, places
+
+
+def _broadcast(arrays: Any) -> Any:
+    try:
+        return broadcast_shapes(*[a.shape for a in arrays])
+    except RuntimeError:
+        shapes = ", ".join(str(list(a.shape)) for a in arrays)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+def _check(backend: Any, x_shape: Any, arrays: Any, dims: Any) -> None:
+    for array, dim in zip(arrays, dims):
+        if kernels.first_outside(backend, array, -x_shape[dim], x_shape[dim]) is not None:
+            raise _index_error(arrays, dims, x_shape)
+
+
+def _adjacent(dims: Any) -> bool:
+    return dims[-1] - dims[0] == len(dims) - 1
+
+
+def _result_shape(x_shape: Any, dims: Any, common: Any) -> tuple[int, ...]:
+    """Indexed dimensions are replaced where they stand if they are neighbours, otherwise they go to the front."""
+    rest = [n for i, n in enumerate(x_shape) if i not in dims]
+    at = dims[0] if _adjacent(dims) else 0
+    return (*rest[:at], *common, *rest[at:])
+
+
+def _linear(backend: Any, x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
+    """Indices over several dimensions as one over their product, none negative; they must have been checked."""
+    total = None
+    for array, dim in zip(arrays, dims):
+        n = x_shape[dim]
+        array = array.astype(np.int64)
+        array += (array < 0) * n
+        total = array if total is None else total * n + array
+    return backend.xp.broadcast_to(total, common)
+
+
+def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
+    """x indexed by arrays (masks or integers) at the dimensions `dims`, as a new array."""
+    xp = backend.xp
+    first = arrays[0]
+    if len(arrays) == 1 and first.dtype == bool and first.shape == x.shape:
+        return kernels.select(backend, x, first)
+    arrays, dims = without_masks(x.shape, arrays, dims)
+    common = arrays[0].shape if len(arrays) == 1 else _broadcast(arrays)
+    shape = _result_shape(x.shape, dims, common)
+    count = math.prod(shape)
+    if count == 0 or x.size == 0:
+        if math.prod(common) and any(x.shape[d] == 0 for d in dims):
+            raise IndexError("index is out of bounds for dimension with size 0")
+        return xp.empty(shape, x.dtype)
+    if backend is not cpu or count >= PARALLEL:
+        if len(dims) == 1:
+            made = kernels.take_rows(backend, x, arrays[0].reshape(-1), dims[0], True)
+            if made is None:
+                raise _index_error(arrays, dims, x.shape)
+            return made.reshape(shape)
+        _check(backend, x.shape, arrays, dims)
+        if _adjacent(dims) and x.flags.c_contiguous:
+            merged = x.reshape(*x.shape[: dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1 :])
+            flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
+            return kernels.take_rows(backend, merged, flat, dims[0]).reshape(shape)
+    try:  # NumPy checks the indices
+        if len(dims) == 1 and x.flags.c_contiguous:
+            return xp.asarray(x.take(arrays[0], dims[0]))
+        made = x[_fancy_key(arrays, dims)]
+        return made if dims[0] == 0 else xp.ascontiguousarray(made)
+    except IndexError:
+        raise _index_error(arrays, dims, x.shape) from None
+
+
+def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate: bool) -> None:
+    """x indexed as in `read` is set to values (or added to), which broadcast."""
+    first = arrays[0]
+    if not accumulate and len(arrays) == 1 and first.dtype == bool and first.shape == x.shape and values.ndim == 0:
+        backend.xp.copyto(x, values, where=first)
+        return
+    if not accumulate and backend is cpu and not any(a.dtype == np.uint8 for a in arrays):
+        try:  # NumPy checks indices and shapes before it writes
+            x[_fancy_key(arrays, dims)] = values
+            return
+        except (IndexError, ValueError):  # in PyTorch's words
+            pass
+    arrays, dims = without_masks(x.shape, arrays, dims)
+    common = _broadcast(arrays)
+    shape = _result_shape(x.shape, dims, common)
+    if not _fits(values.shape, shape):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
+            f"{list(shape)}"
+        )
+    if math.prod(common) and any(x.shape[d] == 0 for d in dims):
+        raise IndexError("index is out of bounds for dimension with size 0")
+    if math.prod(shape) == 0:
+        return
+    _check(backend, x.shape, arrays, dims)
+    if accumulate:
+        _accumulate(backend, x, backend.xp.broadcast_to(values, shape), arrays, dims, common)
+        return
+    x[_fancy_key(arrays, dims)] = values
+
+
+def _fancy_key(arrays: Any, dims: Any) -> tuple[Any, ...]:
+    """Arrays in their places, full slices between them; a mask covers as many dimensions as it has."""
+    key: list[Any] = []
+    at = 0
+    for array, dim in zip(arrays, dims):
+        key += [_ALL] * (dim - at)
+        key.append(array)
+        at = dim + (array.ndim if array.dtype == bool else 1)
+    return tuple(key)
+
+
+def _fits(shape: Any, target: Any) -> bool:
+    lead = len(shape) - len(target)
+    if lead > 0 and any(n != 1 for n in shape[:lead]):
+        return False
+    return all(n == m or n == 1 for n, m in zip(reversed(shape), reversed(target)))
+
+
+def _accumulate(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> None:
+    """Adds rows in order, after the indexed dimensions of both sides were moved to the front."""
+    rest = [i for i in range(x.ndim) if i not in dims]
+    at = dims[0] if _adjacent(dims) else 0
+    count = len(common)
+    block = list(range(at, at + count))
+    given = values.transpose(block + [i for i in range(values.ndim) if i not in block])
+    target = x.transpose([*dims, *rest])
+    rows, width = math.prod(x.shape[d] for d in dims), math.prod(x.shape[i] for i in rest)
+    flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
+    given = given.reshape(flat.size, width) if width != 1 else given.reshape(-1)
+    shape = (rows, width) if width != 1 else (rows,)
+    if target.flags.c_contiguous:
+        kernels.update_rows(backend, target.reshape(shape), 0, flat, given, "add")
+    else:
+        work = target.reshape(shape).copy()
+        kernels.update_rows(backend, work, 0, flat, given, "add")
+        target[...] = work.reshape(target.shape)
+
+
+# -- records: one for each number of indices -----------------------------------------------------------------------
+
+_records: dict[int, tuple[Primitive, Update, Primitive]] = {}
+
+
+def _signed(function: Any, names: str) -> Any:
+    """Gives a function of *args the parameter names that a record reads."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    function.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names.split()])
+    return function
+
+
+def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
+    """(index, index_put, derivative of index) with `count` index tensors."""
+    found = _records.get(count)
+    if found is not None:
+        return found
+    indices = " ".join(f"i{n}" for n in range(count))
+    suffix = f"_{count}" if count > 1 else ""
+
+    def index(backend: Any, x: Any, *rest: Any) -> Any:
+        return read(backend, x, rest[:count], rest[count])
+
+    def index_put(backend: Any, x: Any, values: Any, *rest: Any) -> None:
+        write(backend, x, values, rest[:count], *rest[count:])
+
+    def index_backward(backend: Any, x: Any, *rest: Any) -> Any:
+        out = backend.xp.zeros(rest[count + 1], x.dtype)
+        write(backend, out, x, rest[:count], rest[count], True)
+        return out
+
+    def of_index(g: Any, shape: Any, *rest: Any) -> Any:
+        return made[2](g, *rest, shape)
+
+    def of_self(g: Any, *rest: Any) -> Any:
+        return g if rest[-1] else _zeroed(made[1], g, rest)
+
+    def of_values(g: Any, shape: Any, *rest: Any) -> Any:
+        return ops.sum_to(made[0](g, *rest), shape)
+
+    def of_backward(g: Any, *rest: Any) -> Any:
+        return made[0](g, *rest)
+
+    made = (
+        Primitive(
+            _signed(index, f"backend x {indices} dims"), tensors=1 + count, name="index" + suffix,
+            grad={"x": _signed(of_index, f"g x_shape {indices} dims")}, backward_name="IndexBackward0",
+        ),
+        Update(
+            _signed(index_put, f"backend x values {indices} dims accumulate"), tensors=2 + count,
+            name="index_put" + suffix, backward_name="IndexPutBackward0",
+            grad={
+                "x": _signed(of_self, f"g {indices} dims accumulate"),
+                "values": _signed(of_values, f"g values_shape {indices} dims"),
+            },
+        ),
+        Primitive(
+            _signed(index_backward, f"backend x {indices} dims shape"), tensors=1 + count,
+            name="index_backward" + suffix, grad={"x": _signed(of_backward, f"g {indices} dims")},
+        ),
+    )  # fmt: skip
+    _records[count] = made
+    return made
+
+
+def _zeroed(op: Update, g: Tensor, rest: Any) -> Tensor:
+    """A gradient without the elements that were overwritten."""
+    zero = wrap(np.zeros((), g.dtype.numpy), g.dtype)
+    return op(g, zero, *rest[:-1], False)
+
+
+for _count in (1, 2):
+    records_for(_count)

@@ -1,0 +1,202 @@
+"""Norms over dimensions, distances, and scaling to a norm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, promote_types
+from .._core.sizes import wrap_dim, wrap_dims
+from .._tensor import Tensor
+from .folding import fold_array, reduced_shape
+from .rules import SCALAR_NAMES
+from .primitive import primitive
+from .reduction import require_tensor, restore_dims
+from .registry import ops, public
+
+
+def _power_norm(backend: Any, x: Any, p: float, dims: Any, keepdim: bool, d: dtype) -> Any:
+    """(sum |x| ** p) ** (1 / p) for a general p, in double precision."""
+    xp = backend.xp
+    with np.errstate(all="ignore"):
+        size = xp.abs(x if x.dtype.kind == "c" else x.astype(xp.float64))
+        total = xp.asarray((size.astype(xp.float64) ** p).sum(axis=dims, keepdims=keepdim))
+        return xp.asarray(total ** (1.0 / p)).astype(d.numpy)
+
+
+_FOLDS = {2.0: ("squares", "root"), 1.0: ("absolute", None), 0.0: ("count", None)}
+
+
+def _norm_grad(g: Tensor, x: Tensor, out: Tensor, p: float, dims: Any, keepdim: bool) -> Tensor | None:
+    """Zero where the norm has a corner: at the origin, and for elements that are zero if p < 2."""
+    g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
+    if p == 0.0:
+        return None
+    if p == 1.0:
+        return g * ops.sgn(x)
+    if p == 2.0:
+        return g * ops.masked_fill(x / out, ops.eq(out, 0), 0)
+    size = ops.abs(x)
+    if math.isinf(p):
+        out = (ops.amax if p > 0 else ops.amin)(ops.detach(size), dims, True)
+        same = ops.logical_or(ops.eq(size, out), ops.logical_and(ops.isnan(size), ops.isnan(out)))
+        return ops.sgn(x) * same * (g / ops.sum(same, dims, True))
+    scale = ops.masked_fill(g / ops.pow(out, p - 1), ops.eq(out, 0), 0)
+    if p < 1.0:
+        return ops.masked_fill(ops.sgn(x) * ops.pow(size, p - 1), ops.eq(x, 0), 0) * scale
+    if p < 2.0:
+        return ops.sgn(x) * ops.pow(size, p - 1) * scale
+    return x * ops.pow(size, p - 2) * scale
+
+
+@primitive(
+    grad={"x": _norm_grad}, name="linalg_vector_norm",
+    meta=lambda x, p, dims, keepdim: (reduced_shape(x.shape, dims, keepdim), BY_NUMPY[x.dtype].to_real()),
+)  # fmt: skip
+def norm_op(backend: Any, x: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
+    d = BY_NUMPY[x.dtype].to_real()
+    if p in _FOLDS:
+        fold, how = _FOLDS[p]
+        return fold_array(backend, x, dims, keepdim, fold, d, how)
+    if math.isinf(p):
+        return fold_array(backend, backend.xp.abs(x), dims, keepdim, "max" if p > 0 else "min", d)
+    return _power_norm(backend, x, p, dims, keepdim, d)
+
+
+def _order_name(p: float) -> str:
+    return "inf" if p == math.inf else "-inf" if p == -math.inf else f"{p:g}"
+
+
+@public("linalg.vector_norm", method=False, out=True)
+def vector_norm(
+    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
+) -> Tensor:
+    """The p-norm of all elements, or over dimensions: (sum |x| ** p) ** (1 / p).
+
+    >>> import flambeau as torch
+    >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    require_tensor("linalg.vector_norm", x)
+    d = x.dtype
+    if d.category < FLOATING:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {SCALAR_NAMES.get(d.name, d.name)}"
+        )
+    if dtype is not None:
+        _check_norm_dtype(d, dtype)
+        x = x if dtype is d else ops.to_dtype(x, dtype)
+    p = float(ord)
+    shape = x._array.shape
+    dims = wrap_dims(dim, len(shape))
+    if x._array.size == 0 and (p < 0 or p == math.inf):
+        if dim is None or (not hasattr(dim, "__index__") and not len(dim)):
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {_order_name(p)} norm on an empty tensor because the operation "
+                "does not have an identity"
+            )
+        for i in dims:
+            if shape[i] == 0:
+                raise RuntimeError(
+                    f"linalg.vector_norm cannot compute the {_order_name(p)} norm on the dimension {i} because this "
+                    "dimension is empty and the operation does not have an identity"
+                )
+    return norm_op(x, p, dims, keepdim)
+
+
+def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
+    def name(d: dtype) -> str:
+        return SCALAR_NAMES.get(d.name, d.name)
+
+    if wanted.category < FLOATING:
+        raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex. Got {name(wanted)}")
+    if (own.category == COMPLEX) != (wanted.category == COMPLEX):
+        kinds = ("complex", "complex") if own.category == COMPLEX else ("real", "real")
+        raise RuntimeError(f"linalg.vector_norm: dtype should be {kinds[0]} for {kinds[1]} inputs, but got {name(wanted)}")
+    if promote_types(own, wanted) is not wanted:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({name(own)}) should be convertible without narrowing to the "
+            f"specified dtype ({name(wanted)})"
+        )
+
+
+@public(out=True)
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None
+) -> Tensor:
+    """A vector norm of all elements or over dimensions; "fro" and "nuc" are norms of matrices.
+
+    >>> import flambeau as torch
+    >>> torch.norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), dim=1)
+    tensor([5., 0.])
+    """
+    require_tensor("norm", input)
+    if isinstance(p, str):
+        count = 1 if dim is None or hasattr(dim, "__index__") else len(dim)
+        if p == "fro" and count <= 2:
+            return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+        if dim is None:
+            dim = (0, 1) if input._array.ndim == 2 else tuple(range(input._array.ndim))
+        return ops.matrix_norm(input, p, dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@public(out=True)
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of the difference of two tensors.
+
+    >>> import flambeau as torch
+    >>> torch.dist(torch.tensor([1.0, 2.0]), torch.tensor([4.0, 6.0]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p)
+
+
+def _renorm_parts(x: Tensor, p: float, dim: int, limit: float) -> tuple[Any, ...]:
+    """The norms of slices, where they are too large, and their factors; the dimensions that the norms go over."""
+    others = tuple(i for i in range(x._array.ndim) if i != dim)
+    size = norm_op(x, p, others, True)
+    above = size > limit
+    return size, above, ops.where(above, limit / (size + 1e-7), 1.0), others
+
+
+def _renorm_grad(g: Tensor, x: Tensor, p: float, dim: int, limit: float) -> Tensor:
+    size, above, factor, others = _renorm_parts(x, p, dim, limit)
+    inner = ops.sum(ops.real(g * ops.conj(x)), others, True)
+    return g * factor + _norm_grad(ops.where(above, -inner * factor / (size + 1e-7), 0.0), x, size, p, others, True)
+
+
+@primitive(
+    grad={"x": _renorm_grad}, name="renorm", meta=lambda x, p, dim, limit: (x.shape, BY_NUMPY[x.dtype])
+)
+def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
+    xp = backend.xp
+    others = tuple(i for i in range(x.ndim) if i != dim)
+    size = norm_op.forward(backend, x, p, others, True)
+    kind = size.dtype.type
+    factor = xp.where(size > limit, kind(limit) / (size + kind(1e-7)), kind(1))
+    return (x * factor).astype(x.dtype)
+
+
+@public(out=True, inplace=True)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """The tensor with every slice along `dim` scaled down to a p-norm of at most `maxnorm`.
+
+    >>> import flambeau as torch
+    >>> torch.renorm(torch.tensor([[3.0, 4.0], [0.6, 0.8]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.6000, 0.8000]])
+    """
+    if isinstance(p, complex) or p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    ndim = input._array.ndim
+    if ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions")
+    dim = wrap_dim(dim, ndim)
+    if input.dtype.category < FLOATING:
+        raise RuntimeError(f"renorm: expected a floating point or complex tensor, got {input.dtype}")
+    return renorm_op(input, float(p), dim, float(maxnorm))

@@ -1,0 +1,235 @@
+"""The hot path: `unary` and `binary` make the functions behind `torch.exp(x)` and `a + b`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._autograd.node import Node, SavedOutput, sequence
+from .._backend.cpu import PARALLEL
+from .._core.dtypes import COMPLEX, FLOATING
+from .._core.state import local, modes
+from .._dispatch import special
+from .._tensor import Storage, Tensor, wrap
+from . import registry
+from .casting import broadcast_error, number_array
+from .saved import save
+
+_new = object.__new__
+_ndarray = np.ndarray
+_asarray = np.asarray
+
+
+def unary(op: Any) -> Callable[..., Any]:
+    fast = op.fast
+    keeps_input = op.grads[0] is not None and 0 in op.grads[0].uses
+    keeps_output = op.grads[0] is not None and 1 in op.grads[0].uses
+
+    def call(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        if out is not None:
+            return registry.into_out(out, call, (input,), {})
+        try:
+            k = input._k | modes.on
+            function, result = fast[input.dtype]
+        except (AttributeError, KeyError):
+            return slow(op, (input,))
+        if k > 1:
+            return special(op, (input,), k)
+        array = input._array
+        if array.size < PARALLEL:
+            made = function(array)
+            if made.__class__ is not _ndarray:
+                made = _asarray(made)
+        else:
+            made = op.large(function, [array], result)
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = made, result, 0
+        t._edge = t._meta = t._storage = t._view = None
+        if k and local.grad and op.differentiable and result.category >= 2:
+            node = _new(Node)
+            node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
+            node.info = node.hooks = node.pre_hooks = node.outputs = None
+            if keeps_output:
+                kept = _new(SavedOutput)
+                t._storage = kept.storage = Storage(made)
+                kept.array, kept.dtype, kept.k, kept.number = made, result, 1, 0
+            else:
+                kept = None
+            if result is not input.dtype:
+                node.info = ((array.shape, input.dtype),)
+            node.saved = [input if keeps_input else None, kept]
+            storage = input._storage
+            node.versions = (0 if storage is None else storage.version, 0)
+            t._k, t._edge = 1, (node, 0)
+        return t
+
+    return call
+
+
+def binary(op: Any) -> Callable[..., Any]:
+    fast, plans = op.fast, op.save_plans
+    assert plans is not None
+    if op.arity < 2:  # the second operand is a parameter
+        plans = plans + plans
+    numbers: dict[Any, Any] = {}
+
+    def with_number(a: Tensor, number: Any) -> Tensor:
+        """tensor ∘ number of the same or a lower category: the number becomes a 0-d operand."""
+        d = a.dtype
+        entry = numbers.get((d, number.__class__))
+        if entry is None:
+            if op.numbers == "none" or d.category < FLOATING or d.category == COMPLEX or d.code in ("f16", "bf16") or number.__class__ is complex or d not in fast:
+                return slow(op, (a, number))
+            entry = numbers[d, number.__class__] = fast[d]
+        k = a._k | modes.on
+        if k > 1:
+            return special(op, (a, number), k)
+        function, result = entry
+        array = a._array
+        try:
+            if array.size < PARALLEL:
+                made = function(array, number)
+                if made.__class__ is not _ndarray:
+                    made = _asarray(made)
+            else:
+                made = op.large(function, [array, number_array(number, d)], result)
+        except (ValueError, OverflowError):
+            return slow(op, (a, number))
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = made, result, 0
+        t._edge = t._meta = t._storage = t._view = None
+        if k and local.grad and op.differentiable:
+            op.record((a, number), t)
+        return t
+
+    def call(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        if out is not None:
+            return registry.into_out(out, call, (input, other), {})
+        kind = other.__class__
+        a, b = input, other
+        if kind is float or kind is int:
+            return with_number(a, b) if isinstance(a, Tensor) else slow(op, (a, b))
+        try:
+            k = a._k | b._k | modes.on
+            d = a.dtype
+            function, result = fast[d]
+        except (AttributeError, KeyError):
+            return slow(op, (a, b))
+        if d is not b.dtype:
+            return slow(op, (a, b))
+        if k > 1:
+            return special(op, (a, b), k)
+        x, y = a._array, b._array
+        try:
+            if x.size < PARALLEL and y.size < PARALLEL:
+                made = function(x, y)
+                if made.__class__ is not _ndarray:
+                    made = _asarray(made)
+            else:
+                made = op.large(function, [x, y], result)
+        except ValueError as error:
+            raise broadcast_error((a, b)) from error
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = made, result, 0
+        t._edge = t._meta = t._storage = t._view = None
+        if k and local.grad and op.differentiable and result.category >= 2:
+            left, right = a._k & 1, b._k & 1
+            node = _new(Node)
+            node.op, node.seq = op, sequence()
+            node.edges = ((a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None)
+            node.hooks = node.pre_hooks = node.outputs = None
+            plan = plans[left + 2 * right]
+            if plan[2]:
+                t._k, t._edge = 1, (node, 0)
+                save(node, (a, b), plan, t)
+            else:
+                node.saved = [a if plan[0] else None, b if plan[1] else None, None]
+                first, second = a._storage, b._storage
+                node.versions = (
+                    0 if first is None else first.version, 0 if second is None else second.version, 0,
+                )  # fmt: skip
+            size, rank = made.size, made.ndim  # broadcasting changes one or the other
+            if x.size == size and y.size == size and x.ndim == rank and y.ndim == rank and result is d:
+                node.info = None
+            else:
+                node.info = ((x.shape, d), (y.shape, d))
+            t._k, t._edge = 1, (node, 0)
+        return t
+
+    return call
+
+
+def general(op: Any) -> Callable[..., Any]:
+    fast = op.fast if op.outputs == 1 else {}
+
+    def call(*args: Any, out: Any = None) -> Any:
+        if out is not None:
+            return registry.into_out(out, call, args, {})
+        try:
+            d = args[0].dtype
+            function, result = fast[d]
+        except (AttributeError, KeyError, IndexError):
+            return slow(op, args)
+        k = modes.on
+        numbers_fit = d.category == FLOATING and d.itemsize > 2
+        arrays = []
+        for a in args:
+            if isinstance(a, Tensor):
+                if a.dtype is not d or a._array.size >= PARALLEL:
+                    return slow(op, args)
+                k |= a._k
+                arrays.append(a._array)
+            elif numbers_fit and (a.__class__ is float or a.__class__ is int):
+                arrays.append(a)
+            else:
+                return slow(op, args)
+        if k > 1:
+            return special(op, args, k)
+        try:
+            made = function(*arrays)
+        except (ValueError, OverflowError):
+            return slow(op, args)
+        out = wrap(made if made.__class__ is _ndarray else _asarray(made), result)
+        if k and local.grad:
+            op.record(args, out)
+        return out
+
+    return call
+
+
+def slow(op: Any, args: tuple[Any, ...]) -> Any:
+    """Any operands: numbers, mixed dtypes, first use of a dtype."""
+    k = modes.on
+    tensors = False
+    for a in args:
+        if isinstance(a, Tensor):
+            k |= a._k
+            tensors = True
+        elif not isinstance(a, (int, float, complex, bool, np.generic)):
+            taken = registry.overridden(getattr(op, "public", op.call), args, {})  # a class like a tensor may know what to do
+            if taken is not NotImplemented:
+                return taken
+            raise TypeError(f"{op.name}(): argument must be Tensor, not {type(a).__name__}")
+    if op.numbers != "both":
+        for a in args[: 1 if op.numbers == "right" else op.arity]:
+            if not isinstance(a, Tensor):
+                raise TypeError(f"{op.name}(): argument 'other' must be Tensor, not {type(a).__name__}")
+    if not tensors:
+        raise TypeError(f"{op.name}(): argument 'input' must be Tensor, not {type(args[0]).__name__}")
+    op = for_number(op, args)
+    if k > 1:
+        return special(op, args, k)
+    out = op.compute(args, k)
+    if k and local.grad:
+        op.record(args, out)
+    return out
+
+
+def for_number(op: Any, args: tuple[Any, ...]) -> Any:
+    """The form of an op that keeps a number's precision beside a 16-bit float, if it has one."""
+    if op.wide_number is None or isinstance(args[1], (Tensor, complex)) or not isinstance(args[0], Tensor):
+        return op
+    d = args[0].dtype
+    return op.wide_number if d.wide is not d else op

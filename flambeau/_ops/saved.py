@@ -1,0 +1,104 @@
+"""What nodes keep for the backward pass, with the user's hooks and the check that nobody wrote to it since."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import numpy as np
+
+from .._autograd.node import Node, SavedOutput
+from .._core.dtypes import dtype
+from .._core.state import GRAD, SAVED_HOOKS, local, modes
+from .._tensor import Storage, Tensor, version_of, wrap
+from .rules import SCALAR_NAMES
+
+
+def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor) -> None:
+    """Keeps what the plan says: inputs as they are, the result without its history."""
+    saved = [a if keep else None for a, keep in zip(args, plan)]
+    if plan[-1]:
+        if out._storage is None:
+            out._storage = Storage(out._array)
+        saved.append(SavedOutput(out, 0))
+    else:
+        saved.append(None)
+    if modes.on & SAVED_HOOKS and local.saved_hooks:
+        saved = [pack(s) for s in saved]
+    node.saved = saved
+    node.versions = [
+        version_of(s) if isinstance(s, Tensor) else s.storage.version if s.__class__ is SavedOutput else 0 for s in saved
+    ]
+
+
+class Packed:
+    """A saved tensor in the form that the user's pack hook gave it."""
+
+    __slots__ = ("edge", "k", "number", "unpack", "value")
+
+
+def pack(s: Any) -> Any:
+    if not isinstance(s, (Tensor, SavedOutput)):
+        return s
+    pack_hook, unpack_hook = local.saved_hooks[-1]
+    packed = Packed()
+    packed.unpack, packed.k = unpack_hook, 0
+    packed.edge = packed.number = None
+    if isinstance(s, Tensor):
+        packed.k, packed.edge = s._k, s._edge or ((s, 0) if s._k & GRAD else None)
+        plain = wrap(s._array, s.dtype, s._k & ~GRAD)
+    else:
+        packed.k, packed.number = s.k, s.number
+        plain = wrap(s.array, s.dtype, s.k & ~GRAD)
+    outer, local.grad = local.grad, False
+    try:
+        packed.value = pack_hook(plain)
+    finally:
+        local.grad = outer
+    return packed
+
+
+def unpack(node: Node) -> list[Any]:
+    """A node's saved values as tensors; an error if one was written to since."""
+    return [None if s is None else fetch(node, i) for i, s in enumerate(node.saved)]
+
+
+def fetch(node: Node, i: int) -> Any:
+    """One saved value."""
+    s = node.saved[i]
+    kind = s.__class__
+    if kind is SavedOutput:
+        storage = s.storage
+        if storage.version != node.versions[i]:  # type: ignore[index]
+            raise _modified(node, s.array, s.dtype, storage.version, node.versions[i])  # type: ignore[index]
+        return s.tensor(node)
+    if kind is Packed:
+        return unpacked(node, s)
+    if isinstance(s, Tensor):
+        written = s._storage
+        if written is not None and written.version != node.versions[i]:  # type: ignore[index]
+            raise _modified(node, s._array, s.dtype, written.version, node.versions[i])  # type: ignore[index]
+    return s
+
+
+def unpacked(node: Node, packed: Any) -> Tensor:
+    value = packed.unpack(packed.value)
+    if not isinstance(value, Tensor):
+        raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor")
+    t = wrap(value._array, value.dtype, packed.k | value._k & ~GRAD)
+    t._edge = (node, packed.number) if packed.number is not None else packed.edge
+    return t
+
+
+def _modified(node: Node, array: Any, d: dtype, now: int, then: int) -> RuntimeError:
+    kind = "torch." + ("cuda." if not isinstance(array, np.ndarray) else "") + SCALAR_NAMES.get(d.name, d.name) + "Tensor"
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"a [{kind} {list(array.shape)}] kept for {node.name()} is at version {now}; expected version {then} instead. "
+        "Clone it before writing, or find the forward line with torch.autograd.set_detect_anomaly(True)."
+    )
+
+
+def trace(node: Node) -> None:
+    """Remembers the forward line of a node, for anomaly mode."""
+    node.__dict__["traceback"] = "".join(traceback.format_stack()[:-4])
