@@ -11,6 +11,13 @@ from ._backend.threads import get_num_threads, set_num_threads
 from ._constructors import set_default_tensor_type, typename
 from ._core import dtypes as _dtypes
 from ._core import layouts as _layouts
+from ._core.config import (
+    AcceleratorError, OutOfMemoryError, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
+    get_float32_matmul_precision, get_num_interop_threads, is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled, set_deterministic_debug_mode, set_float32_matmul_precision, set_flush_denormal,
+    set_num_interop_threads, set_warn_always, sym_float, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt, sym_sum,
+    use_deterministic_algorithms,
+)  # fmt: skip
 from ._core.devices import device, get_default_device, set_default_device
 from ._core.dtypes import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
 from ._core.info import finfo, iinfo
@@ -25,6 +32,8 @@ from ._tensor import Tensor
 from ._version import __version__
 
 newaxis = None
+for _class in (Tensor, Size, dtype, device, layout, memory_format, finfo, iinfo, Generator, TypedStorage, UntypedStorage):
+    _class.__module__ = "flambeau"
 for _part in (_properties, _protocol, _copying, _constructors, _methods):
     _part.attach()
 _overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL})

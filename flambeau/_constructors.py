@@ -11,7 +11,7 @@ from ._core.devices import CPU, device
 from ._core.dtypes import BY_NAME, COMPLEX, default, dtype
 from ._core.layouts import strided
 from ._core.sizes import Size
-from ._core.state import GRAD
+from ._core.state import GRAD, modes
 from ._ops.basic import empty_array
 from ._ops.conversion import type_argument, type_name
 from ._ops.rules import SCALAR_NAMES
@@ -70,6 +70,7 @@ def _new_tensor(cls: Any, *args: Any, device: Any = None, size: Any = None, **na
 
 def become(t: Tensor, cls: type) -> Any:
     """A tensor of a subclass over the same memory, without history."""
+    modes.overrides |= cls._class_k  # type: ignore[attr-defined]
     other = _new(cls)
     other._array, other.dtype, other._k = t._array, t.dtype, t._k & ~(GRAD | t._class_k) | cls._class_k  # type: ignore[attr-defined]
     other._edge = other._meta = other._view = None
@@ -95,6 +96,7 @@ def as_subclass(input: Tensor, cls: type) -> Any:
 
 def recast(t: Tensor, cls: Any) -> Any:
     """A tensor that nobody else holds, turned into an instance of a subclass."""
+    modes.overrides |= cls._class_k
     try:
         t.__class__ = cls
     except TypeError:  # a class with slots of its own

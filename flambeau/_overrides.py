@@ -1,6 +1,6 @@
 """`__torch_function__`: classes and modes that take over operations.
 
-Nothing here runs until a class that overrides exists or a mode is on: `modes.overrides` says so.
+Nothing here runs until a tensor of a class that overrides is made or a mode is on: `modes.overrides` says so.
 """
 
 from __future__ import annotations
@@ -195,7 +195,6 @@ def _init_subclass(cls: Any, **named: Any) -> None:
     cls._class_k = OVERRIDE if own is not None else 0
     if own is None:
         return
-    modes.overrides |= OVERRIDE
     all_of_them = getattr(own, "__func__", own) is not default_torch_function
     for name, plain in quiet.items():
         if not all_of_them and name not in _TENSOR_VALUED:

@@ -35,7 +35,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     """Steps between neighbouring elements of each dimension, counted in elements."""
     array = self._array
     itemsize = array.itemsize
-    strides = tuple(s // itemsize for s in array.strides)
+    strides = tuple([s // itemsize for s in array.strides])
     if 0 in array.shape or 1 in array.shape:
         strides = _torch_strides(array.shape, strides)
     return strides if dim is None else strides[wrap_dim(dim, len(strides))]

@@ -243,8 +243,27 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return ops.clone(made) if copy else made  # type: ignore[no-any-return]
 
 
-def _reinforce(self: Tensor, *args: Any, **named: Any) -> None:
+def _reinforce(self: Tensor, reward: Any) -> None:
     raise RuntimeError("reinforce() was removed. Use torch.distributions instead.")
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `load_state_dict` puts in the place of this tensor: `other`, or this tensor with its values."""
+    if assign:
+        return detached(other)
+    ops.copy_(detached(self), other)
+    return self
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Tells that a stream uses the tensor; its memory is kept until then anyway."""
+    if not self._k & CUDA:
+        raise NotImplementedError("record_stream is only for tensors on a GPU")
+
+
+def _torch_dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Operations are taken over by `__torch_function__` here; there is no level below it."""
+    return func(*args, **(kwargs or {}))
 
 
 PROTOCOL: dict[str, Any] = {
@@ -253,6 +272,7 @@ PROTOCOL: dict[str, Any] = {
     "__repr__": _repr, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device, "register_hook": register_hook, "retain_grad": retain_grad,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "reinforce": _reinforce,
+    "module_load": module_load, "record_stream": record_stream, "__long__": _int, "__nonzero__": _bool,
 }  # fmt: skip
 
 
@@ -261,6 +281,7 @@ def attach() -> None:
         if not name.startswith("__"):
             value.__name__ = name
         setattr(Tensor, name, value)
+    Tensor.__torch_dispatch__ = classmethod(_torch_dispatch)  # type: ignore[attr-defined]
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # tensors decide what array ∘ tensor is
 
 

@@ -56,7 +56,8 @@ class UntypedStorage:
     24
     """
 
-    def __init__(self, *args: Any, device: Any = None):
+    def __init__(self, *args: Any, **kwargs: Any):
+        device = kwargs.pop("device", None)
         if args and isinstance(args[0], Storage):
             self._memory: Storage = args[0]
             self._owner: Any = args[1] if len(args) > 1 else None
@@ -185,17 +186,12 @@ class UntypedStorage:
 
 
 class _TypedMeta(type):
-    """Makes FloatStorage([1, 2]) a TypedStorage of float32, and isinstance look at the dtype."""
-
-    def __call__(cls, *args: Any, **named: Any) -> Any:
-        if cls is TypedStorage:
-            return super().__call__(*args, **named)
-        return TypedStorage(*args, dtype=cls.dtype, **named)  # type: ignore[attr-defined]
+    """Lets `isinstance(storage, FloatStorage)` look at the dtype."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if cls is TypedStorage:
             return super().__instancecheck__(instance)
-        return type(instance) is TypedStorage and instance.dtype is cls.dtype  # type: ignore[attr-defined]
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype  # type: ignore[attr-defined]
 
 
 class TypedStorage(metaclass=_TypedMeta):
@@ -204,7 +200,7 @@ class TypedStorage(metaclass=_TypedMeta):
     dtype: Any = None
 
     def __init__(self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None, _internal: bool = False):
-        self.dtype = default.float if dtype is None else dtype
+        self.dtype = dtype or type(self).dtype or default.float
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
         elif args and not isinstance(args[0], int):
@@ -335,23 +331,23 @@ def is_storage(obj: Any, /) -> bool:
 
 
 @public("Tensor.untyped_storage")
-def untyped_storage(input: Tensor) -> UntypedStorage:
+def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory that the tensor and its views share."""
-    return UntypedStorage(storage_of(input), weakref.ref(input))
+    return UntypedStorage(storage_of(self), weakref.ref(self))
 
 
 @public("Tensor.storage")
-def storage(input: Tensor) -> TypedStorage:
+def storage(self: Tensor) -> TypedStorage:
     """The memory that the tensor and its views share, counted in elements."""
-    return TypedStorage(wrap_storage=untyped_storage(input), dtype=input.dtype)
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
 
 
 @public("Tensor.storage_type")
-def storage_type(input: Tensor) -> type:
+def storage_type(self: Tensor) -> type:
     """The typed class of the tensor's storage."""
     import flambeau
 
-    return getattr(flambeau, SCALAR_NAMES[input.dtype.name] + "Storage")  # type: ignore[no-any-return]
+    return getattr(flambeau, SCALAR_NAMES[self.dtype.name] + "Storage")  # type: ignore[no-any-return]
 
 
 def tensor_of_storage(source: Any, d: dtype) -> Tensor:
@@ -367,30 +363,30 @@ def tensor_of_storage(source: Any, d: dtype) -> Tensor:
     return t
 
 
-@public("Tensor.data_ptr")
-def data_ptr(input: Tensor) -> int:
+@public("Tensor.data_ptr", "Tensor.const_data_ptr", aliases=("const_data_ptr",))
+def data_ptr(self: Tensor) -> int:
     """The address of the tensor's first element; 0 for a tensor without memory."""
-    return 0 if input._k & META or not input._array.size else int(address(input._array))
+    return 0 if self._k & META or not self._array.size else int(address(self._array))
 
 
 @public("Tensor.is_set_to")
-def is_set_to(input: Tensor, tensor: Tensor) -> bool:
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether two tensors look at the same memory with the same shape and strides."""
-    a, b = input._array, tensor._array
+    a, b = self._array, tensor._array
     return (
-        a.shape == b.shape and input.stride() == tensor.stride()  # type: ignore[attr-defined]
-        and address(a) == address(b) and storage_bounds(input) == storage_bounds(tensor)
+        a.shape == b.shape and self.stride() == tensor.stride()  # type: ignore[attr-defined]
+        and address(a) == address(b) and storage_bounds(self) == storage_bounds(tensor)
     )  # fmt: skip
 
 
 @public("Tensor.set_")
-def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Makes the tensor look at other memory: that of a tensor, or a storage with offset, size and strides."""
-    check_writable(input)
-    d = input.dtype
+    check_writable(self)
+    d = self.dtype
     if source is None:
-        input._array, input._storage, input._view = empty_array((0,), d, input._k), None, None
-        return input
+        self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
+        return self
     if not isinstance(source, Tensor):
         source = tensor_of_storage(source, d)
         size = (source._array.size - storage_offset,) if size is None else size
@@ -401,8 +397,8 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
         shape = size_argument((size,))
         steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
         array = view_memory(memory, d, shape, steps, storage_offset)
-    input._array, input._storage, input._view = array, memory, None
-    return input
+    self._array, self._storage, self._view = array, memory, None
+    return self
 
 
 def read_data(t: Tensor) -> Tensor:
@@ -426,26 +422,26 @@ def write_data(t: Tensor, value: Tensor) -> None:
 
 
 @public("Tensor.is_shared")
-def is_shared(input: Tensor) -> bool:
+def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared between processes."""
-    return bool(input._k & CUDA) or input._meta is not None and hasattr(input._meta, "shared")
+    return bool(self._k & CUDA) or self._meta is not None and hasattr(self._meta, "shared")
 
 
 @public("Tensor.share_memory_")
-def share_memory_(input: Tensor) -> Tensor:
+def share_memory_(self: Tensor) -> Tensor:
     """Moves the memory to where processes forked later see writes to it."""
-    if not is_shared(input) and not input._k & META:
+    if not is_shared(self) and not self._k & META:
         import mmap  # only for those who share
 
-        array = input._array
+        array = self._array
         area = np.frombuffer(mmap.mmap(-1, max(array.nbytes, 1)), np.uint8)[: array.nbytes]
         shared = area.view(array.dtype).reshape(array.shape)
         shared[...] = array
         memory = Storage(shared)
-        memory.version = version_of(input)
-        input._array, input._storage = shared, memory
-        meta_of(input).shared = True  # type: ignore[attr-defined]
-    return input
+        memory.version = version_of(self)
+        self._array, self._storage = shared, memory
+        meta_of(self).shared = True  # type: ignore[attr-defined]
+    return self
 
 
 @public("Tensor.pin_memory")

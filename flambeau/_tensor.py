@@ -16,10 +16,13 @@ class Storage:
     def __init__(self, array: Any):
         self.array = array  # of the tensor that the views were taken from; its memory is the storage
         self.version = 0
-        self.views: list[Any] = []  # weak references to the differentiable views, oldest first
+        self.views: list[Any] | None = None  # weak references to the differentiable views, oldest first
 
     def add_view(self, view: Tensor) -> None:
         views = self.views
+        if views is None:
+            self.views = [ref(view)]
+            return
         if len(views) & 63 == 63:  # forget the dead ones now and then
             views[:] = [v for v in views if v() is not None]
         views.append(ref(view))

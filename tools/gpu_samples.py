@@ -69,7 +69,7 @@ SAMPLES: dict[str, list[str]] = {
         "h.view(torch.int16)", "torch.squeeze_copy(e)", "torch.permute_copy(x, (1, 0))", "torch.view_copy(x, (12,))", "torch.t_copy(x)",
         "torch.unsqueeze(x, -1)", "x.resolve_conj()", "x.is_contiguous()", "x.t().is_contiguous()", "x.storage_offset()", "x[1:].storage_offset()",
         "torch.hsplit(x, 2)", "torch.vsplit(x, 3)", "torch.dsplit(b, 2)", "torch.unsafe_chunk(x, 2, 1)", "torch.unsafe_split(x, 2, 1)",
-        "out = x.detach().clone(); out.t_()", "out = x.detach().clone(); out.resize_(2, 2).shape", "torch.adjoint(z)",
+        "out = x.detach().clone(); out.t_()", "out = x.detach().clone(); out = out.resize_(2, 2).shape", "torch.adjoint(z)",
     ],
     "joining": [
         "torch.cat([x, y])", "torch.cat([x, y], 1)", "torch.cat([x, k])", "torch.cat([h, h])", "torch.stack([x, y])", "torch.stack([x, y], -1)",
@@ -151,8 +151,8 @@ SAMPLES: dict[str, list[str]] = {
     "random": [
         "torch.manual_seed(1); out = torch.rand(3, device=dev).shape", "torch.manual_seed(1); out = torch.randn(2, 3, device=dev).dtype", "torch.randint(0, 5, (4,), device=dev).shape",
         "torch.randperm(5, device=dev).sort()[0]", "out = torch.rand(1000, device=dev); out = (out.min() >= 0, out.max() < 1, (out.mean() - 0.5).abs() < 0.1)",
-        "torch.bernoulli(torch.full((4,), 1.0, device=dev))", "torch.nn.functional.dropout(x.detach(), 0.5).shape", "out = x.detach().clone(); out.uniform_(2, 3); out = ((out >= 2) & (out <= 3)).all()",
-        "out = x.detach().clone(); out.normal_().shape", "torch.multinomial(torch.tensor([0.0, 1.0, 0.0], device=dev), 1)", "torch.rand_like(x).shape", "torch.normal(x.detach(), 0.0)", "out = x.detach().clone(); out.exponential_(); out = (out > 0).all()",
+        "out = x.detach().clone(); out.bernoulli_(torch.ones(3, 4, device=dev))", "torch.bernoulli(torch.full((4,), 1.0, device=dev))", "torch.nn.functional.dropout(x.detach(), 0.5).shape", "out = x.detach().clone(); out.uniform_(2, 3); out = ((out >= 2) & (out <= 3)).all()",
+        "out = x.detach().clone(); out = out.normal_().shape", "torch.multinomial(torch.tensor([0.0, 1.0, 0.0], device=dev), 1)", "torch.rand_like(x).shape", "torch.normal(x.detach(), 0.0)", "out = x.detach().clone(); out.exponential_(); out = (out > 0).all()",
     ],
     "in place": [
         "out = x.detach().clone(); out.add_(y.detach())", "out = x.detach().clone(); out += 1", "out = x.detach().clone(); out.mul_(2)", "out = x.clone(); out.mul_(y); out.exp_()", "out = x.clone(); out[0].add_(v); out = out.sin()",

@@ -256,10 +256,6 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
         if t is not None and id(t) in replaced and id(t) not in inputs:
             new, number = replaced[id(t)]
             if new._edge is not None and new._edge[0] is node:
-                if new._storage is None:
-                    from .._tensor import storage_of
-
-                    storage_of(new)
                 saved.append(SavedOutput(new, number))
                 continue
         saved.append(t)

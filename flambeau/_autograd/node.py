@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from .._core.state import GRAD
-from .._tensor import Tensor, meta_of, wrap
+from .._tensor import Storage, Tensor, meta_of, wrap
 
 # Later nodes have smaller numbers: the engine takes the smallest first, so every node comes after its consumers.
 sequence = itertools.count(0, -1).__next__
@@ -138,13 +138,24 @@ def gradient_function(target: Any, number: int = 0) -> Any:
     return found
 
 
-class SavedOutput:
-    """A node's own result among its saved values: kept without its history, which would be a circle."""
+class SavedOutput(Storage):
+    """A node's own result among its saved values: kept without its history, which would be a circle.
 
-    __slots__ = ("array", "dtype", "k", "number", "storage")
+    It is also the storage of that result, unless the result already had one (`shared`).
+    """
+
+    __slots__ = ("dtype", "k", "number", "shared")
 
     def __init__(self, t: Tensor, number: int):
-        self.array, self.dtype, self.k, self.storage, self.number = t._array, t.dtype, t._k, t._storage, number
+        self.array, self.dtype, self.k, self.number = t._array, t.dtype, t._k, number
+        self.version, self.views = 0, None
+        self.shared = t._storage
+        if self.shared is None:
+            t._storage = self
+
+    @property
+    def storage(self) -> Storage:
+        return self if self.shared is None else self.shared
 
     def tensor(self, node: Node) -> Tensor:
         t = wrap(self.array, self.dtype, self.k)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,13 @@ def _with_vectors(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> A
 
 def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     d, k = x.dtype, x.shape[-1]
-    tiles = code == "bf16" and k <= gemm_bf16.DEPTH and gemm_bf16.has_tiles()
+    pairs = gemm_bf16.instructions() if code == "bf16" and k <= gemm_bf16.DEPTH else None
     shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
     half = code in ("bf16", "f16")
-    out = np.empty(shape, d if tiles or not half else _single)
+    out = np.empty(shape, d if pairs or not half else _single)
     operands: list[Any] = [x, y, out]
     if c is not None:
-        operands.append(np.broadcast_to(c if tiles or not half else c.astype(_single), shape))
+        operands.append(np.broadcast_to(c if pairs or not half else c.astype(_single), shape))
     if code == "bf16":
         operands = [a.view(_bits) if a.dtype == d else a for a in operands]
     factors = None
@@ -106,14 +107,14 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
         compute = _single if half else np.dtype(np.int32) if code in ("i16", "i8", "u8") else d
         factors = (np.asarray(alpha, compute), np.asarray(beta, compute))
     work = out.size * k
-    if tiles:
-        work >>= 4  # so much less they take
+    if pairs:
+        work >>= 4 if pairs == "tiles" else 1  # so much less time they take
     parts = _split(operands, work) if work >= _PARALLEL else [operands]
 
     def job(part: list[Any]) -> Callable[[], Any]:
         a, b, to, *rest = part
-        if tiles:
-            function, size = gemm_bf16.gemm(c is not None), gemm_bf16.scratch(k)
+        if pairs:
+            function, size = gemm_bf16.gemm(pairs, c is not None), gemm_bf16.scratch(k)
         else:
             function, size = _kernel(code, to.shape[-2], c is not None)
         if factors is None:
@@ -125,7 +126,7 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
         jobs[0]()
     else:
         threads.run(jobs)
-    return out.astype(d) if half and not tiles else out
+    return out.astype(d) if half and not pairs else out
 
 
 def _split(operands: list[Any], work: int) -> list[list[Any]]:
@@ -137,7 +138,7 @@ def _split(operands: list[Any], work: int) -> list[list[Any]]:
         return [
             [a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in _cuts(out.shape[0], count, 1)
         ]
-    rows, columns = _grid(*out.shape[-2:], count)
+    rows, columns = _grid(out.shape[-2], out.shape[-1], count)
     return [
         [x[..., a:b, :], y[..., c:d], *[r[..., a:b, c:d] for r in (out, *rest)]]
         for a, b in _cuts(out.shape[-2], rows, gemm.tile()) for c, d in _cuts(out.shape[-1], columns, 64)
@@ -149,7 +150,7 @@ def _cuts(length: int, parts: int, unit: int) -> list[tuple[int, int]]:
     units = -(-length // unit)
     parts = max(1, min(parts, units))
     bounds = [min(length, units * i // parts * unit) for i in range(parts + 1)]
-    return list(zip(bounds, bounds[1:]))
+    return list(pairwise(bounds))
 
 
 def _grid(m: int, n: int, count: int) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from typing import Any
 
 from .._core.devices import device, get_default_device
@@ -13,12 +12,12 @@ from .._core.state import CUDA, META
 @functools.cache
 def cuda_problem() -> Exception | None:
     """Why CUDA cannot be used, or None if it can; looks once."""
-    if importlib.util.find_spec("cupy") is None:
-        return AssertionError("Torch not compiled with CUDA enabled (flambeau reaches CUDA through CuPy, which is not installed)")
     try:
         import cupy  # only to look for a GPU
 
         count = cupy.cuda.runtime.getDeviceCount()
+    except ModuleNotFoundError:
+        return AssertionError("Torch not compiled with CUDA enabled (flambeau reaches CUDA through CuPy, which is not installed)")
     except Exception as error:  # CuPy without a driver raises its own kinds of errors
         return RuntimeError(f"No CUDA GPUs are available: {error}")
     return None if count else RuntimeError("No CUDA GPUs are available")

@@ -79,6 +79,22 @@ def strides_in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[int, .
     return tuple(strides)
 
 
+def memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Dimensions from the outermost in memory to the innermost; expanded ones (stride 0) stay where they are."""
+    order = list(range(len(shape) - 1, -1, -1))
+    for i in range(1, len(order)):
+        at = i
+        for j in range(i - 1, -1, -1):
+            inner, outer = order[j], order[at]
+            if not strides[inner] or not strides[outer]:
+                continue
+            if strides[inner] < strides[outer] or (strides[inner] == strides[outer] and shape[inner] <= shape[outer]):
+                break
+            order[j], order[at] = outer, inner
+            at = j
+    return order[::-1]
+
+
 def is_dense_in_order(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], unit: int) -> bool:
     """Whether strides (counted in `unit`s of memory) are those of a dense tensor with this order of dimensions."""
     step = unit

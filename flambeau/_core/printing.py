@@ -10,9 +10,8 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, Any]
 
 
 @dataclass

@@ -57,8 +57,12 @@ def use_kernels(compiled: Any) -> None:
 
 
 def address(array: Array) -> int:
-    place: int = array.__array_interface__["data"][0]
-    return place
+    """Where a contiguous array's memory begins."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # an empty array, or a type that buffers do not know: the slow way
+        place: int = array.__array_interface__["data"][0]
+        return place
 
 
 def _temper(words: Array, scratch: Array) -> None:

@@ -220,12 +220,12 @@ def _pack(plan: _Plan, name: str, width: int, padded: int) -> _Vectors:
                     r.store_vector(r.at("%to", (p + i) * (padded * plan.size), g * n * plan.size), vector)
         r.write(started, "i64", whole)
     with r.loop(r.read(started, "i64"), depth) as p:
-        with r.loop(zero, used) as i:
-            element = r.raw(f"load {_MEMORY[plan.type]}, ptr {r.at('%from', p * step, i * lane)}, align {plan.step}")
-            to = r.at("%to", p * (padded * plan.size), i * plan.size)
+        with r.loop(zero, used) as at:
+            element = r.raw(f"load {_MEMORY[plan.type]}, ptr {r.at('%from', p * step, at * lane)}, align {plan.step}")
+            to = r.at("%to", p * (padded * plan.size), at * plan.size)
             r.emit(f"store {_SCALAR[plan.compute]} {r.widened(element, 1)}, ptr {to}, align {plan.size}")
-        with r.loop(used, r.constant("i64", padded)) as i:
-            to = r.at("%to", p * (padded * plan.size), i * plan.size)
+        with r.loop(used, r.constant("i64", padded)) as at:
+            to = r.at("%to", p * (padded * plan.size), at * plan.size)
             r.emit(f"store {_SCALAR[plan.compute]} zeroinitializer, ptr {to}, align {plan.size}")
     return r
 
@@ -282,7 +282,7 @@ def _tile(plan: _Plan) -> _Vectors:
         step(p)
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
     reads = Value(r, "%reads", "b1")
-    c_row, c_column, d_row, d_column = (r.i64(f"%{x}") for x in ("c_row", "c_column", "d_row", "d_column"))
+    c_column, d_column = r.i64("%c_column"), r.i64("%d_column")
     beside = (c_column == plan.result_step) & ((d_column == plan.result_step) | ~reads)
     full = beside & (r.i64("%rows") == plan.rows) & (r.i64("%columns") == plan.columns)
     edge, done = r.label(), r.label()
@@ -376,21 +376,21 @@ def _store_elements(r: _Vectors, buffer: str) -> None:
     multiply, add = ("fmul", "fadd") if r.float else ("mul", "add")
     memory = _MEMORY[plan.result]
     slot = r.variable(plan.compute)
-    with r.loop(r.constant("i64", 0), r.i64("%rows")) as i:
-        with r.loop(r.constant("i64", 0), r.i64("%columns")) as j:
-            held = r.raw(f"load {scalar}, ptr {r.at(buffer, i * (plan.columns * size), j * size)}, align {size}")
-            made = r.raw(f"{multiply} {scalar} {held}, %alpha")
-            r.emit(f"store {scalar} {made}, ptr {slot}")
-            with r.when(Value(r, "%reads", "b1")):
-                old = r.at("%d", i * r.i64("%d_row"), j * r.i64("%d_column"))
-                wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.result_step}"), 1, plan.result)
-                scaled = r.raw(f"{multiply} {scalar} {wide}, %beta")
-                r.emit(f"store {scalar} {r.raw(f'{add} {scalar} {scaled}, {made}')}, ptr {slot}")
-            to = r.at("%c", i * r.i64("%c_row"), j * r.i64("%c_column"))
-            value = r.raw(f"load {scalar}, ptr {slot}")
-            if plan.result_step < size:
-                value = r.raw(f"trunc {scalar} {value} to {memory}")
-            r.emit(f"store {memory} {value}, ptr {to}, align {plan.result_step}")
+    zero = r.constant("i64", 0)
+    with r.loop(zero, r.i64("%rows")) as i, r.loop(zero, r.i64("%columns")) as j:
+        held = r.raw(f"load {scalar}, ptr {r.at(buffer, i * (plan.columns * size), j * size)}, align {size}")
+        made = r.raw(f"{multiply} {scalar} {held}, %alpha")
+        r.emit(f"store {scalar} {made}, ptr {slot}")
+        with r.when(Value(r, "%reads", "b1")):
+            old = r.at("%d", i * r.i64("%d_row"), j * r.i64("%d_column"))
+            wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.result_step}"), 1, plan.result)
+            scaled = r.raw(f"{multiply} {scalar} {wide}, %beta")
+            r.emit(f"store {scalar} {r.raw(f'{add} {scalar} {scaled}, {made}')}, ptr {slot}")
+        to = r.at("%c", i * r.i64("%c_row"), j * r.i64("%c_column"))
+        value = r.raw(f"load {scalar}, ptr {slot}")
+        if plan.result_step < size:
+            value = r.raw(f"trunc {scalar} {value} to {memory}")
+        r.emit(f"store {memory} {value}, ptr {to}, align {plan.result_step}")
 
 
 # -- the loops around it -----------------------------------------------------------------------------------------
@@ -497,14 +497,24 @@ def render(type: str, rows: int, added: bool) -> str:
         _pack(plan, "pack_left", rows, plan.padded), _pack(plan, "pack_right", plan.columns, plan.columns),
         _tile(plan),
     ]  # fmt: skip
-    main = _main(plan, added)
-    declarations = sorted(set().union(main.declarations, *[p.declarations for p in parts]))
-    functions = []
-    for part in parts:
+    return joined(parts, _main(plan, added))
+
+
+def joined(parts: list[Any], main: Any) -> str:
+    """One module of several functions; those in `parts` are seen only inside it."""
+    declarations = sorted(set().union(*[part.declarations for part in (*parts, main)]))
+    texts = []
+    for part in (*parts, main):
         part.declarations = set()
-        functions.append(part.text().replace("define void", "define internal void", 1).replace(" nounwind", " noinline nounwind", 1))
-    main.declarations = set()
-    return "\n".join([*declarations, *functions, main.text()])
+        text = part.text()
+        if part is not main:
+            text = text.replace("define void", "define internal void", 1).replace(" nounwind", " noinline nounwind", 1)
+        texts.append(text)
+    return "\n".join([*declarations, *texts])
+
+
+def signature(added: bool) -> str:
+    return "(m,k),(k,n),(m,n),(),(),(s)->(m,n)" if added else "(m,k),(k,n),(s)->(m,n)"
 
 
 @functools.cache
@@ -516,5 +526,5 @@ def gemm(type: str, rows: int, added: bool) -> tuple[Any, int]:
     plan = _Plan(type, rows)
     address = jit.compile("kernel", render(type, rows, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
-    signature = "(m,k),(k,n),(m,n),(),(),(s)->(m,n)" if added else "(m,k),(k,n),(s)->(m,n)"
-    return make_ufunc(f"gemm_{type}_{rows}", address, (*inner, "u8"), (plan.result,), signature), plan.scratch
+    made = make_ufunc(f"gemm_{type}_{rows}", address, (*inner, "u8"), (plan.result,), signature(added))
+    return made, plan.scratch

@@ -10,35 +10,43 @@ import ctypes
 import functools
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import jit
-from .gemm import _call, _maximum, _minimum, _Plan, _Vectors
+from .gemm import _call, _maximum, _minimum, _Plan, _Vectors, joined, signature
 from .ufunc import make_ufunc
 from .value import Value
 
 _LANES = 16  # 32-bit lanes of a vector, and rows of a tile
-_ROWS, _COLUMNS = 32, 32  # of the block of four accumulator tiles
+_COLUMNS = 32  # of the block that is computed at a time
+_ROWS = {"tiles": 32, "dots": 14}  # of that block: four accumulator tiles, or 28 accumulator vectors
+_PANEL = {"tiles": 16, "dots": 14}  # rows that are packed together
 _BLOCK_BYTES = 512 << 10  # of the packed left operand
 _STRIP_BYTES = 1 << 20  # of the packed right operand
+_BUFFER = 4 * 32 * _COLUMNS  # bytes in which a block is gathered before it is rounded
 DEPTH = 1 << 14  # the deepest product for which packed panels stay small
 
 
 @functools.cache
-def has_tiles() -> bool:
-    """Whether the CPU has bfloat16 tiles and Linux lets this process use them."""
-    if platform.machine().lower() not in ("x86_64", "amd64") or not sys.platform.startswith("linux"):
-        return False
+def instructions() -> str | None:
+    """What multiplies pairs here: "tiles" (AMX, if Linux lets this process use it), "dots" (AVX-512) or nothing."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return None
     import llvmlite.binding as llvm  # loads LLVM: only now
 
     features = llvm.get_host_cpu_features()
-    if not all(features.get(f) for f in ("amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512bf16")):
-        return False
-    try:
-        # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA); threads made later inherit it
-        return ctypes.CDLL(None).syscall(ctypes.c_long(158), ctypes.c_long(0x1023), ctypes.c_long(18)) == 0
-    except (OSError, AttributeError):
-        return False
+    if not all(features.get(f) for f in ("avx512f", "avx512bw", "avx512vl", "avx512bf16")):
+        return None
+    if features.get("amx-tile") and features.get("amx-bf16") and sys.platform.startswith("linux"):
+        try:
+            # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) holds for the whole process
+            if ctypes.CDLL(None).syscall(ctypes.c_long(158), ctypes.c_long(0x1023), ctypes.c_long(18)) == 0:
+                return "tiles"
+        except (OSError, AttributeError):
+            pass
+    return "dots"
 
 
 class _Pairs(_Vectors):
@@ -176,6 +184,30 @@ def _tile() -> _Pairs:
     return r
 
 
+def _dots() -> _Pairs:
+    """dots(a, b, further b, depth, buffer): 14 rows by 32 columns as float32 in the buffer."""
+    r = _Pairs("dots", ["ptr %a", "ptr %b", "ptr %further", "i64 %depth", "ptr %buffer"], _Plan("f32", _ROWS["dots"]))
+    name, pairs = "llvm.x86.avx512bf16.dpbf16ps.512", "<32 x bfloat>"
+    r.declarations.add(f"declare {r.vector} @{name}({r.vector}, {pairs}, {pairs})")
+    slots = [[r.fresh() for _ in range(2)] for _ in range(_ROWS["dots"])]
+    for slot in (s for row in slots for s in row):
+        r.slots.append(f"  {slot} = alloca {r.vector}, align 64")
+        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
+    with r.loop(r.constant("i64", 0), (r.i64("%depth") + 31) & -32, 2) as p:
+        right = [r.raw(f"load {pairs}, ptr {r.at(base, p * 32)}, align 64") for base in ("%b", "%further")]
+        for i, row in enumerate(slots):
+            pair = r.raw(f"load float, ptr {r.at('%a', p * 32, 4 * i)}, align 4")
+            left = r.raw(f"bitcast {r.vector} {r.splat(pair)} to {pairs}")
+            for v, slot in enumerate(row):
+                held = r.raw(f"load {r.vector}, ptr {slot}")
+                made = r.raw(f"call {r.vector} @{name}({r.vector} {held}, {pairs} {left}, {pairs} {right[v]})")
+                r.emit(f"store {r.vector} {made}, ptr {slot}")
+    for i, row in enumerate(slots):
+        for v, slot in enumerate(row):
+            r.store_vector(r.at("%buffer", 128 * i + 64 * v), r.raw(f"load {r.vector}, ptr {slot}"))
+    return r
+
+
 def _store() -> _Pairs:
     """store(buffer, c, c strides, d, d strides, rows, columns, alpha, beta, read d): rounds a block into the result."""
     r = _Pairs("save", [
@@ -225,7 +257,7 @@ def _store() -> _Pairs:
     return r
 
 
-def _main(added: bool) -> _Pairs:
+def _main(kind: str, added: bool) -> _Pairs:
     r = _Pairs(
         "kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], _Plan("f32", _LANES)
     )
@@ -246,12 +278,22 @@ def _main(added: bool) -> _Pairs:
     c_row, c_column = core[-2:]
     start = r.i64(r.raw(f"ptrtoint ptr {pointer(count - 2)} to i64"))
     buffer = r.raw(f"inttoptr i64 {((start + 63) & -64).name} to ptr")
-    left = r.at(buffer, _ROWS * _COLUMNS * 4)
-    panel = ((k + 31) & -32) * 32  # bytes of sixteen packed lanes
-    block, strip = (_maximum(r.value(f"udiv i64 {size}, {_maximum(panel * 2, 1).name}", "i64"), 1) * 32
-                    for size in (_BLOCK_BYTES, _STRIP_BYTES))  # fmt: skip
-    right = r.at(left, (block >> 4) * panel)
-    _configure(r)
+    left = r.at(buffer, _BUFFER)
+    panel = ((k + 31) & -32) * 32  # bytes of a packed panel, which has sixteen lanes
+    unit, tall = _PANEL[kind], _ROWS[kind]
+
+    def panels(size: int) -> Value:
+        """An even number that fits into `size` bytes, at least two."""
+        return _maximum(r.value(f"udiv i64 {size}, {_maximum(panel * 2, 1).name}", "i64"), 1) * 2
+
+    block, strip = panels(_BLOCK_BYTES) * unit, panels(_STRIP_BYTES) * _LANES
+    right = r.at(left, panels(_BLOCK_BYTES) * panel)
+
+    def row_panel(i: Value) -> str:
+        return r.at(left, r.value(f"udiv i64 {i.name}, {unit}", "i64") * panel)
+
+    if kind == "tiles":
+        _configure(r)
 
     with r.loop(zero, batch) as item:
         a, b, c = (r.at(pointer(i), outer[i] * item) for i in (0, 1, count - 1))
@@ -260,60 +302,51 @@ def _main(added: bool) -> _Pairs:
             d = r.at(pointer(2), outer[2] * item)
             alpha, beta = (r.load(r.at(pointer(i), outer[i] * item), "f32").name for i in (3, 4))
             reads = Value(r, r.raw(f"fcmp une float {beta}, 0.0"), "b1")
-        with _steps(r, n, strip) as jc:
+        with _loop(r, n, strip) as jc:
             columns = _minimum(n - jc, strip)
             with r.loop(zero, columns, _LANES) as j:
                 _call(r, "pack_right", r.at(right, (j >> 4) * panel), r.at(b, (jc + j) * b_column), b_column, b_row,
                       _minimum(columns - j, _LANES), k)  # fmt: skip
-            with _steps(r, m, block) as ic:
+            with _loop(r, m, block) as ic:
                 rows = _minimum(m - ic, block)
-                with r.loop(zero, rows, _LANES) as i:
-                    _call(r, "pack_left", r.at(left, (i >> 4) * panel), r.at(a, (ic + i) * a_row), a_row, a_column,
-                          _minimum(rows - i, _LANES), k)  # fmt: skip
-                with r.loop(zero, columns, _COLUMNS) as j, r.loop(zero, rows, _ROWS) as i:
-                    ends = [
-                        # the second sixteen may not be there: the first ones are used again and not stored
-                        (r.at(base, (at >> 4) * panel), r.at(base, (r.select(at + _LANES < size, at + _LANES, at) >> 4) * panel))
-                        for base, at, size in ((left, i, rows), (right, j, columns))
-                    ]
-                    _call(r, "tile", *ends[0], *ends[1], k, buffer)
+                with r.loop(zero, rows, unit) as i:
+                    _call(r, "pack_left", row_panel(i), r.at(a, (ic + i) * a_row), a_row, a_column,
+                          _minimum(rows - i, unit), k)  # fmt: skip
+                with r.loop(zero, columns, _COLUMNS) as j, r.loop(zero, rows, tall) as i:
+                    # the second sixteen may not be there: then the first are taken again, and not stored
+                    further = r.select(j + _LANES < columns, j + _LANES, j)
+                    beside = (r.at(right, (j >> 4) * panel), r.at(right, (further >> 4) * panel))
+                    if kind == "tiles":
+                        lower = r.select(i + unit < rows, i + unit, i)
+                        _call(r, "tile", row_panel(i), row_panel(lower), *beside, k, buffer)
+                    else:
+                        _call(r, "dots", row_panel(i), *beside, k, buffer)
                     _call(r, "save", buffer, r.at(c, (ic + i) * c_row, (jc + j) * c_column), c_row, c_column,
                           r.at(d, (ic + i) * d_row, (jc + j) * d_column), d_row, d_column,
-                          _minimum(rows - i, _ROWS), _minimum(columns - j, _COLUMNS),
+                          _minimum(rows - i, tall), _minimum(columns - j, _COLUMNS),
                           ("float", alpha), ("float", beta), reads)  # fmt: skip
-    r.declarations.add("declare void @llvm.x86.tilerelease()")
-    r.emit("call void @llvm.x86.tilerelease()")
+    if kind == "tiles":
+        r.declarations.add("declare void @llvm.x86.tilerelease()")
+        r.emit("call void @llvm.x86.tilerelease()")
     r.clear_float_status()
     return r
 
 
-def _steps(r: _Pairs, stop: Value, step: Value) -> Any:
-    return _dynamic_loop(r, stop, step)
-
-
-class _dynamic_loop:
+@contextmanager
+def _loop(r: _Pairs, stop: Value, step: Value) -> Iterator[Value]:
     """A loop from 0 whose step is known only at run time."""
-
-    def __init__(self, r: _Pairs, stop: Value, step: Value):
-        self.r, self.stop, self.step = r, stop, step
-
-    def __enter__(self) -> Value:
-        r = self.r
-        self.slot = r.variable("i64")
-        r.write(self.slot, "i64", r.constant("i64", 0))
-        self.head, body, self.end = r.label(), r.label(), r.label()
-        r.branch(self.head)
-        r.start_block(self.head)
-        i = r.read(self.slot, "i64")
-        r.branch_if(i < self.stop, body, self.end)
-        r.start_block(body)
-        self.i = i
-        return i
-
-    def __exit__(self, *error: Any) -> None:
-        self.r.write(self.slot, "i64", self.i + self.step)
-        self.r.branch(self.head)
-        self.r.start_block(self.end)
+    slot = r.variable("i64")
+    r.write(slot, "i64", r.constant("i64", 0))
+    head, body, end = r.label(), r.label(), r.label()
+    r.branch(head)
+    r.start_block(head)
+    i = r.read(slot, "i64")
+    r.branch_if(i < stop, body, end)
+    r.start_block(body)
+    yield i
+    r.write(slot, "i64", i + step)
+    r.branch(head)
+    r.start_block(end)
 
 
 def _configure(r: _Pairs) -> None:
@@ -330,32 +363,23 @@ def _configure(r: _Pairs) -> None:
     r.emit(f"call void @llvm.x86.ldtilecfg(ptr {place})")
 
 
-def render(added: bool) -> str:
+def render(kind: str, added: bool) -> str:
     """LLVM text of the whole kernel."""
-    parts = [_pack("pack_left", True), _pack("pack_right", False), _tile(), _store()]
-    main = _main(added)
-    declarations = sorted(set().union(main.declarations, *[p.declarations for p in parts]))
-    functions = []
-    for part in (*parts, main):
-        part.declarations = set()
-        text = part.text()
-        if part is not main:
-            text = text.replace("define void", "define internal void", 1).replace(" nounwind", " noinline nounwind", 1)
-        functions.append(text)
-    return "\n".join([*declarations, *functions])
+    compute = _tile() if kind == "tiles" else _dots()
+    parts = [_pack("pack_left", kind == "tiles"), _pack("pack_right", False), compute, _store()]
+    return joined(parts, _main(kind, added))
 
 
 @functools.cache
-def gemm(added: bool) -> Any:
+def gemm(kind: str, added: bool) -> Any:
     """The ufunc a, b, [d, alpha, beta,] scratch -> c over bits of bfloat16; see `gemm.gemm`."""
-    address = jit.compile("kernel", render(added))
+    address = jit.compile("kernel", render(kind, added))
     inner = ("bf16", "bf16", "bf16", "f32", "f32") if added else ("bf16", "bf16")
-    signature = "(m,k),(k,n),(m,n),(),(),(s)->(m,n)" if added else "(m,k),(k,n),(s)->(m,n)"
-    return make_ufunc("gemm_bf16_tiles", address, (*inner, "u8"), ("bf16",), signature)
+    return make_ufunc(f"gemm_bf16_{kind}", address, (*inner, "u8"), ("bf16",), signature(added))
 
 
 def scratch(depth: int) -> int:
     """Bytes of scratch that a product of this depth needs."""
     panel = -(-depth // 32) * 32 * 32
-    lanes = sum(max(size // max(2 * panel, 1), 1) * 2 for size in (_BLOCK_BYTES, _STRIP_BYTES))
-    return _ROWS * _COLUMNS * 4 + lanes * panel + 128
+    panels = sum(max(size // max(2 * panel, 1), 1) * 2 for size in (_BLOCK_BYTES, _STRIP_BYTES))
+    return _BUFFER + panels * panel + 64

@@ -6,9 +6,7 @@ import hashlib
 import itertools
 import os
 import sys
-import tempfile
 import threading
-from pathlib import Path
 from typing import Any
 
 _lock = threading.Lock()
@@ -34,15 +32,15 @@ def _target() -> dict[str, Any]:
     return _state
 
 
-def _directory() -> Path | None:
+def _directory() -> str | None:
     """Where compiled kernels are kept; None if no private place can be had."""
     root = os.environ.get("FLAMBEAU_CACHE_DIR")
     if root is None:
         root = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "flambeau")
     try:
-        path = Path(root) / "kernels"
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.stat()
+        path = os.path.join(root, "kernels")
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        info = os.stat(path)
         # code that somebody else can write is not loaded
         if hasattr(os, "getuid") and (info.st_uid != os.getuid() or info.st_mode & 0o022):
             return None
@@ -51,7 +49,7 @@ def _directory() -> Path | None:
         return None
 
 
-def cache_directory() -> Path | None:
+def cache_directory() -> str | None:
     """Where compiled kernels are kept on disk."""
     return _target()["directory"]  # type: ignore[no-any-return]
 
@@ -67,10 +65,10 @@ def _optimise(llvm: Any, machine: Any, text: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _save(path: Path, data: bytes) -> None:
+def _save(path: str, data: bytes) -> None:
+    temporary = f"{path}.{os.getpid()}.{threading.get_ident()}"
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
         os.replace(temporary, path)
     except OSError:
@@ -94,7 +92,7 @@ def compile(name: str, text: str) -> int:
         if address is None:
             symbol = f"{name}_{digest}"
             directory = state["directory"]
-            path = directory / f"{digest}.o" if directory else None
+            path = os.path.join(directory, f"{digest}.o") if directory else None
             address = _from_disk(state, symbol, path)
             if address is None:
                 data = _optimise(state["llvm"], state["machine"], text.replace(f"@{name}(", f"@{symbol}("))
@@ -105,9 +103,12 @@ def compile(name: str, text: str) -> int:
         return address
 
 
-def _from_disk(state: dict[str, Any], symbol: str, path: Path | None) -> int | None:
+def _from_disk(state: dict[str, Any], symbol: str, path: str | None) -> int | None:
     """The address of a kernel kept on disk; None if there is none, or if the file is damaged."""
+    if path is None:
+        return None
     try:
-        return _link(state, symbol, path.read_bytes()) if path is not None else None
+        with open(path, "rb") as file:
+            return _link(state, symbol, file.read())
     except (OSError, RuntimeError):
         return None

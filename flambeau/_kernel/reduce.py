@@ -256,9 +256,9 @@ def _row_sum(m, x, shift, kind, power):
     return total
 
 
-@kernel("(n)->(),()")
-def moments_rows(m, x, squares, mean):
-    """The sum of squared deviations from the mean, and the mean, of every row."""
+@kernel("(n),()->(),()")
+def moments_rows(m, x, free, squares, mean, root):
+    """The sum of squared deviations from the mean over the degrees of freedom (or its root), and the mean."""
     kind = COMPUTE.get(x.type, x.type)
     count = m.cast(x.n, "f64")
     rough = m.cast(_row_sum(m, x, m.value(0, kind), kind, 1) / count, kind)
@@ -266,11 +266,12 @@ def moments_rows(m, x, squares, mean):
     rest = _row_sum(m, x, rough, kind, 1)
     total = _row_sum(m, x, rough, kind, 2)
     mean[()] = m.cast(rough, "f64") + rest / count
-    squares[()] = total - rest * rest / count
+    variance = (total - rest * rest / count) / free[()]
+    squares[()] = m.real_sqrt(variance) if root else variance
 
 
-@kernel("(r,c)->(c),(c)")
-def moments_columns(m, x, squares, mean):
+@kernel("(r,c),()->(c),(c)")
+def moments_columns(m, x, free, squares, mean, root):
     """The same down the columns."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -296,4 +297,5 @@ def moments_columns(m, x, squares, mean):
                 second[j] = second[j] + d * d
         for j in independent(0, width):
             mean[left + j] = m.cast(rough[j], "f64") + first[j] / count
-            squares[left + j] = second[j] - first[j] * first[j] / count
+            variance = (second[j] - first[j] * first[j] / count) / free[()]
+            squares[left + j] = m.real_sqrt(variance) if root else variance

@@ -198,30 +198,52 @@ def igammac(m: Any, a: Value, x: Value) -> Value:
 # -- orthogonal polynomials --------------------------------------------------------------------
 
 
-def _recurrence(m: Any, n: Value, first: Any, second: Value, step: Callable[[Value, Value, Value], Value]) -> Value:
-    """p(n) from p(0), p(1) and p(k + 1) = step(k, p(k), p(k - 1)); 0 for negative n."""
-    start = m.constant(first, n) if not isinstance(first, Value) else first
-    count = m.cast(m.minimum(m.maximum(n, 0.0), 1e6), "i64")
+def _recurrence(m: Any, n: Value, first: float, second: Value, step: Callable[[Value, Value, Value], Value]) -> Value:
+    """p(n) from p(0), p(1) and p(k + 1) = step(k, p(k), p(k - 1)); 0 where n is no degree."""
+    start = m.constant(first, n)
+    valid = (n >= 0.0) & (n < 2.0**63)
+    count = m.cast(m.where(valid, n, 0.0), "i64")
     result = m.repeat(
         count - 1, (start, second), lambda i, before, last: (last, step(m.cast(i, n.type) + 1.0, last, before)),
         going=lambda before, last: last == last,
     )[1]  # fmt: skip
-    return m.where(n < 0.0, 0.0, m.where(count == 0, start, result))
+    return m.where(valid, m.where(count == 0, start, result), 0.0)
 
 
-def _even(m: Any, n: Value) -> Value:
-    return m.floor(n * 0.5) * 2.0 == n
+_MANY = 4096.0  # from this degree on, Chebyshev polynomials within [-1, 1] are computed from the angle
 
 
-def _chebyshev(second: Callable[[Value], Value]) -> Any:
-    """The four kinds differ in their first polynomial."""
+def _chebyshev(second: Callable[[Value], Value], angular: Callable[[Any, Value, Value], tuple[Value, Value]]) -> Any:
+    """The four kinds differ in their first polynomial, and in what they are as functions of the angle."""
 
     @widened
     def body(m: Any, x: Value, n: Value) -> Value:
         n = m.trunc(n)
-        return _recurrence(m, n, 1.0, second(x), lambda k, last, before: x * 2.0 * last - before)
+        distant = (n >= _MANY) & (n < 2.0**63) & (m.real_abs(x) <= 1.0)
+        few = m.where(distant, 0.0, n)
+        result = _recurrence(m, few, 1.0, second(x), lambda k, last, before: x * 2.0 * last - before)
+        # the ratio stays finite at the ends of the interval if the angle does not reach them
+        angle = m.minimum(m.maximum(m.acos(x), 1e-9), math.pi - 1e-9)
+        over, under = angular(m, angle, n)
+        return m.where(distant, over / under, result)
 
     return body
+
+
+def _even_multiple(m: Any, angle: Value, n: Value) -> tuple[Value, Value]:
+    return m.cos(angle * n), m.constant(1.0, n)
+
+
+def _next_multiple(m: Any, angle: Value, n: Value) -> tuple[Value, Value]:
+    return m.sin(angle * (n + 1.0)), m.sin(angle)
+
+
+def _half_cosine(m: Any, angle: Value, n: Value) -> tuple[Value, Value]:
+    return m.cos(angle * (n + 0.5)), m.cos(angle * 0.5)
+
+
+def _half_sine(m: Any, angle: Value, n: Value) -> tuple[Value, Value]:
+    return m.sin(angle * (n + 0.5)), m.sin(angle * 0.5)
 
 
 def _shifted(plain: Any) -> Any:
@@ -256,8 +278,8 @@ def legendre(m: Any, x: Value, n: Value) -> Value:
 
 
 CHEBYSHEV = {
-    "t": _chebyshev(lambda x: x), "u": _chebyshev(lambda x: x * 2.0), "v": _chebyshev(lambda x: x * 2.0 - 1.0),
-    "w": _chebyshev(lambda x: x * 2.0 + 1.0),
+    "t": _chebyshev(lambda x: x, _even_multiple), "u": _chebyshev(lambda x: x * 2.0, _next_multiple),
+    "v": _chebyshev(lambda x: x * 2.0 - 1.0, _half_cosine), "w": _chebyshev(lambda x: x * 2.0 + 1.0, _half_sine),
 }  # fmt: skip
 _LIMIT = {"f32": 128.0, "f64": 512.0}
 POLYNOMIALS = {

@@ -221,6 +221,7 @@ _with_aliases(add, add_, ("add",))
 _with_aliases(sub, sub_, ("sub", "subtract"))
 _with_aliases(rsub, None, ("rsub",))
 _with_aliases(div, div_, ("div", "divide"))
+methods["__div__"], methods["__idiv__"] = div_op.call, div_
 methods["__rdiv__"] = lambda self, other: reciprocal_op.call(self) * other
 for _changed in (add_, sub_, div_):
     setattr(ops, _changed.__name__, _changed)

@@ -66,11 +66,13 @@ def number_array(value: Any, d: dtype) -> Any:
         raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
 
 
-def as_tensor(value: Any) -> Tensor:
-    """A saved operand for a formula read with tensors; numbers become 0-d tensors."""
+def as_tensor(value: Any, like: Tensor) -> Tensor:
+    """A saved operand for a formula read with tensors; numbers become 0-d tensors as precise as the gradient."""
     if isinstance(value, Tensor):
         return value
     d = scalar_dtype(value)
+    if d.category >= FLOATING:
+        d = like.dtype if d.category == like.dtype.category else promote_types(like.dtype.to_real(), d)
     return wrap(number_array(value, d), d)
 
 

@@ -239,6 +239,10 @@ def conj(input: Tensor) -> Tensor:
     return conj_physical_op.call(input)
 
 
+# formulas of derivatives also conjugate their parameters
+ops.conj = lambda x: conj(x) if isinstance(x, Tensor) else x.conjugate()
+
+
 @public(out=True, inplace=True)
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""

@@ -13,7 +13,7 @@ from .._core.dtypes import (
     int8, int16, int32, int64, promote_types, scalar_dtype, uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, INFERENCE, META, OVERRIDE, local
+from .._core.state import CUDA, GRAD, INFERENCE, META, OVERRIDE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, detached, wrap
 from . import basic
@@ -21,9 +21,24 @@ from .inplace import check_writable, rewrite_history
 from .casting import broadcast_error, cast_array, combine
 from .rules import SCALAR_NAMES
 from .primitive import Primitive, primitive
+from . import registry
 from .registry import expose, ops, public
 
 _PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
+
+
+def quick(function: bool = True) -> Any:
+    """Like `public`, for methods that are called often: they ask `modes.overrides` themselves, without a wrapper."""
+
+    def decorate(method: Any) -> Any:
+        name = method.__name__
+        expose(name, method, None)
+        if function:
+            public(name, method=False)(method)
+            setattr(ops, name, method)
+        return method
+
+    return decorate
 
 
 def dtype_argument(d: Any) -> dtype:
@@ -115,7 +130,7 @@ def convert(
     return changed
 
 
-@public("Tensor.to")
+@quick(function=False)
 def to(input: Tensor, *args: Any, **named: Any) -> Tensor:
     """The tensor in another dtype, on another device or like another tensor; itself if it is so already.
 
@@ -123,6 +138,8 @@ def to(input: Tensor, *args: Any, **named: Any) -> Tensor:
     >>> torch.tensor([1, 2]).to(torch.float64)
     tensor([1., 2.], dtype=torch.float64)
     """
+    if modes.overrides and (taken := registry.overridden(to, (input, *args), named)) is not NotImplemented:
+        return taken
     if not named and len(args) == 1 and args[0].__class__ is dtype:
         return input if args[0] is input.dtype else basic.to_dtype(input, args[0])
     d, where, copy, format = to_arguments(args, named)
@@ -164,13 +181,15 @@ def to_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dtype | 
 
 def _cast_method(name: str, d: dtype) -> None:
     def cast(input: Tensor, memory_format: Any = None) -> Tensor:
+        if modes.overrides and (taken := registry.overridden(cast, (input, memory_format), {})) is not NotImplemented:
+            return taken
         if d is input.dtype and memory_format is None:
             return input
         return convert(input, d, None, False, memory_format)
 
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = f"The tensor as {d.name}; itself if it is so already."
-    public("Tensor." + name)(cast)
+    quick(function=False)(cast)
 
 
 for _name, _d in {
@@ -193,6 +212,21 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
     target = as_device("cuda" if device is None else device)
     bits(target)
     return convert(input, None, target, False, memory_format)
+
+
+def _absent_device(name: str) -> None:
+    def move_there(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+        target = as_device(name if device is None else device)
+        bits(target)
+        return convert(input, None, target, False, memory_format)
+
+    move_there.__name__ = move_there.__qualname__ = name
+    move_there.__doc__ = f"The tensor on a device of kind {name}, which raises: there is none."
+    public("Tensor." + name)(move_there)
+
+
+for _name in ("xpu", "ipu", "hpu", "mtia"):
+    _absent_device(_name)
 
 
 def type_name(input: Tensor) -> str:
@@ -229,7 +263,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return convert(input, other.dtype, other.device)  # type: ignore[attr-defined]
 
 
-@public()
+@quick()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with its own memory, still in the graph.
 
@@ -237,14 +271,21 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     >>> x = torch.tensor([1.0, 2.0]); y = x.clone(); y[0] = 5; x
     tensor([1., 2.])
     """
+    if modes.overrides and (taken := registry.overridden(clone, (input,), {"memory_format": memory_format})) is not NotImplemented:
+        return taken
     if memory_format is None or memory_format is preserve_format:
-        return basic.clone(input)
+        if input._k | modes.on:
+            return basic.clone(input)
+        array = input._array
+        return wrap(array.copy("C" if 0 in array.strides else "K"), input.dtype)
     return clone_format(input, memory_format)
 
 
-@public()
+@quick()
 def detach(input: Tensor) -> Tensor:
     """The same memory without history."""
+    if modes.overrides and (taken := registry.overridden(detach, (input,), {})) is not NotImplemented:
+        return taken
     return detached(input)
 
 
@@ -275,13 +316,27 @@ def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
         rewrite_history(t, result._edge)
 
 
-@public("Tensor.copy_")
+def _is_plain(k: int) -> bool:
+    """Whether a write needs no history, checks of devices or anybody's attention."""
+    k |= modes.on
+    return not k or (k == GRAD and not local.grad)
+
+
+@quick(function=False)
 def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Copies the elements of `src`, broadcast and cast, into this tensor."""
+    if modes.overrides and (taken := registry.overridden(copy_, (input, src, non_blocking), {})) is not NotImplemented:
+        return taken
     if not isinstance(src, Tensor):
         return fill_(input, src)
     if src is input:
         return input
+    target, memory = input._array, input._storage
+    if _is_plain(input._k | src._k) and src.dtype is input.dtype and target.shape == src._array.shape:
+        if (memory is None or memory is not src._storage) and 0 not in target.strides and target.flags.writeable:
+            target[...] = src._array
+            bump(input)
+            return input
     check_writable(input, (src,))
     k = input._k | src._k
     if k & GRAD and local.grad:
@@ -388,9 +443,24 @@ def _filled(t: Tensor, value: Any) -> Any:
     return array if value.dtype is t.dtype else cast_array(array, t.dtype)
 
 
-@public()
+def _is_small(value: Any, category: int) -> bool:
+    """Whether a number surely fits every dtype of a category."""
+    kind = value.__class__
+    if category == FLOATING:
+        return (kind is float or kind is int) and -60000 < value < 60000
+    return category == FLOATING - 1 and kind is int and 0 <= value < 128
+
+
+@quick()
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Sets every element to a number or to the value of a 0-d tensor."""
+    if modes.overrides and (taken := registry.overridden(fill_, (input, value), {})) is not NotImplemented:
+        return taken
+    if not input._k | modes.on and _is_small(value, input.dtype.category) and 0 not in input._array.strides:
+        if input._array.flags.writeable:
+            input._array.fill(value)
+            bump(input)
+            return input
     check_writable(input)
     made = _filled(input, value)
     tracked = local.grad and (input._k & GRAD or isinstance(value, Tensor) and value._k & GRAD)
@@ -412,9 +482,11 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return fill_op(input, made)
 
 
-@public()
+@quick()
 def zero_(input: Tensor) -> Tensor:
     """Sets every element to zero."""
+    if modes.overrides and (taken := registry.overridden(zero_, (input,), {})) is not NotImplemented:
+        return taken
     check_writable(input)
     before = alias(input) if input._k & GRAD and local.grad else None
     if not input._k & META:
@@ -497,7 +569,7 @@ def python_array(t: Tensor) -> Any:
     return array.astype(np.complex64 if t.dtype.is_complex else np.float32)
 
 
-@public("Tensor.tolist")
+@quick(function=False)
 def tolist(input: Tensor) -> Any:
     """The elements as nested lists of Python numbers.
 
@@ -505,12 +577,18 @@ def tolist(input: Tensor) -> Any:
     >>> torch.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
+    if modes.overrides and (taken := registry.overridden(tolist, (input,), {})) is not NotImplemented:
+        return taken
+    if input._k <= 1 and input._array.dtype.isbuiltin == 1:
+        return input._array.tolist()
     return python_array(input).tolist()
 
 
-@public("Tensor.numpy")
+@quick(function=False)
 def numpy(input: Tensor, *, force: bool = False) -> Any:
     """The tensor's memory as a NumPy array: writing to one changes the other. `force` detaches and copies if need be."""
+    if modes.overrides and (taken := registry.overridden(numpy, (input,), {"force": force})) is not NotImplemented:
+        return taken
     if input._k & GRAD and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if input._k & (CUDA | META):
@@ -572,7 +650,9 @@ def is_signed(input: Tensor) -> bool:
 @public()
 def is_nonzero(input: Tensor) -> bool:
     """The truth of a tensor of one element."""
-    return input.__bool__()  # type: ignore[attr-defined]
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_nonzero(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return bool(input)
 
 
 @public()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from .._core.dtypes import (
     int64,
     scalar_dtype,
 )
-from .._core.layouts import preserve_format, strides_in_order
+from .._core.layouts import memory_order, preserve_format, strides_in_order
 from .._core.sizes import broadcast_shapes, size_argument
 from .._core.state import CUDA, META, local
 from .._tensor import Tensor, wrap
@@ -235,19 +234,21 @@ def like(
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     x = input._array
-    d = input.dtype if dtype is None else as_dtype(dtype, name)
+    d: Any = input.dtype if dtype is None else as_dtype(dtype, name)
     if layout is not None or pin_memory:
         check_layout(layout, pin_memory)
     if device is None and not input._k & (CUDA | META) and memory_format is None:
         if x.flags.c_contiguous:
             return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0
+        if 0 in x.strides:
+            return strided_memory(x.shape, strides_in_order(x.shape, memory_order(x.shape, x.strides)), d, 0, None, zeros), d, 0
         return (np.zeros_like if zeros else np.empty_like)(x, d.numpy), d, 0
     k, index = (input._k & (CUDA | META), int(x.device.id) if input._k & CUDA else None) if device is None else device_bits(device)
     if memory_format is not None and memory_format is not preserve_format:
         return formatted_memory(x.shape, d, k, index, memory_format, zeros), d, k
     if x.flags.c_contiguous:
         return memory(x.shape, d, k, index, zeros), d, k
-    order = sorted(builtins.range(x.ndim), key=lambda i: -x.strides[i])
+    order = memory_order(x.shape, x.strides)
     return strided_memory(x.shape, strides_in_order(x.shape, order), d, k, index, zeros), d, k
 
 

@@ -15,6 +15,7 @@ from .._core.sizes import wrap_dim
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
 from .rules import not_implemented
+from .folding import run_plain, to_first, to_last
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
@@ -23,13 +24,14 @@ from .registry import ops, public
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
     """A kernel over rows along any dimension of arrays of one shape, split over the threads."""
     call = cpu.kernel(kernel, types, **options)
-    given = [np.moveaxis(a, dim, -1) for a in arrays]
-    targets = [np.moveaxis(o, dim, -1) for o in outs]
+    given, targets = arrays, outs
+    if dim != outs[0].ndim - 1:
+        given, targets = [to_last(a, dim) for a in arrays], [to_last(o, dim) for o in outs]
     outer = targets[0].shape[:-1]
-    if outer and targets[0].size >= PARALLEL:
+    if given[0].size >= PARALLEL and outer:
         axis = max(range(len(outer)), key=outer.__getitem__)
-        given, targets = [np.moveaxis(a, axis, 0) for a in given], [np.moveaxis(o, axis, 0) for o in targets]
-        cpu.rows(call, given, targets, targets[0].size)
+        given, targets = [to_first(a, axis) for a in given], [to_first(o, axis) for o in targets]
+        cpu.rows(call, given, targets, given[0].size)
     else:
         call(*given, *targets)
 
@@ -141,7 +143,7 @@ def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Te
         input = ops.to_dtype(input, d) if input.dtype is not d else input
     if not d.code:
         raise not_implemented(f"{name}_out_cpu", d)
-    return op(input, wrap_dim(dim, input._array.ndim), d)
+    return run_plain(op, d, input, wrap_dim(dim, input._array.ndim), d)
 
 
 @public(out=True, inplace=True)
@@ -182,14 +184,13 @@ def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
     if x.ndim == 0:
         return x.copy(), xp.zeros((), "int64")
     values, places = xp.empty(x.shape, x.dtype), xp.empty(x.shape, "int64")
-    if backend is not cpu:
-        function = xp.maximum if sign > 0 else xp.minimum
-        values = function.accumulate(x, axis=dim)
-        steps = xp.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
-        return values, xp.maximum.accumulate(xp.where(x == values, steps, 0), axis=dim)
     if x.size:
         code = BY_NUMPY[x.dtype].code
-        run_rows(running_extremum, (code, code, "i64"), [x], [values, places], dim, sign=sign)
+        types = (code, code, "i64")
+        if backend is cpu:
+            run_rows(running_extremum, types, [x], [values, places], dim, sign=sign)
+        else:
+            backend.kernel(running_extremum, types, sign=sign)(*[xp.moveaxis(a, dim, -1) for a in (x, values, places)])
     return values, places
 
 

@@ -13,7 +13,7 @@ from .._core.dtypes import FLOATING, bool_
 from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
-from .generator import default_generator, draw
+from .generator import default_of, draw
 from .rules import SCALAR_NAMES
 from .registry import ops, public
 
@@ -30,7 +30,7 @@ def _check(name: str, input: Any, p: float) -> None:
 def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     """True with probability 1 - p, in the shape of `input` (or another) and in its order in memory."""
     array = input._array
-    engine = default_generator._engine
+    engine = default_of(input._k)._engine
     if shape is not None or array.flags.c_contiguous:
         return _placed(draw(draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p), input)
     order = sorted(range(array.ndim), key=lambda i: -array.strides[i])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .._core.sizes import wrap_dim
@@ -309,7 +310,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     shape = (*[x[i] for i in left], *[y[j] for j in right])
     rows = ops.reshape(ops.permute(a, (*left, *first)), (math.prod(x[i] for i in left), k))
     columns = ops.reshape(ops.permute(b, (*second, *right)), (k, math.prod(y[j] for j in right)))
-    return ops.reshape(ops.mm(rows, columns), shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.mm(rows, columns), shape)
 
 
 @public(out=True)
@@ -327,7 +328,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     y = (1,) * (ndim - other._array.ndim) + other._array.shape
     left = ops.reshape(input, [n for i in range(ndim) for n in (x[i], 1)])
     right = ops.reshape(other, [n for i in range(ndim) for n in (1, y[i])])
-    return ops.reshape(ops.mul(left, right), tuple(n * m for n, m in zip(x, y)))  # type: ignore[no-any-return]
+    return ops.reshape(ops.mul(left, right), tuple(n * m for n, m in zip(x, y)))
 
 
 def _best_split(sizes: Sequence[int]) -> list[list[int]]:
@@ -354,7 +355,7 @@ def _check_chain(tensors: Sequence[Tensor]) -> None:
                 )
         elif ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {ndim}D")
-    for i, (a, b) in enumerate(zip(tensors, tensors[1:])):
+    for i, (a, b) in enumerate(pairwise(tensors)):
         if b.dtype is not tensors[0].dtype:
             raise RuntimeError(
                 f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {plain_name(tensors[0].dtype)} "
@@ -385,7 +386,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         check_tensors("linalg_multi_dot", tensors=t)
     _check_chain(tensors)
     if len(tensors) == 2:
-        return ops.matmul(tensors[0], tensors[1])  # type: ignore[no-any-return]
+        return ops.matmul(tensors[0], tensors[1])
     chain = list(tensors)
     starts, ends = chain[0]._array.ndim == 1, chain[-1]._array.ndim == 1
     chain[0] = ops.unsqueeze(chain[0], 0) if starts else chain[0]
@@ -396,11 +397,11 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         if i == j:
             return chain[i]
         s = split[i][j]
-        return ops.mm(multiply(i, s), multiply(s + 1, j))  # type: ignore[no-any-return]
+        return ops.mm(multiply(i, s), multiply(s + 1, j))
 
     made = multiply(0, len(chain) - 1)
     made = ops.squeeze(made, -1) if ends else made
-    return ops.squeeze(made, 0) if starts else made  # type: ignore[no-any-return]
+    return ops.squeeze(made, 0) if starts else made
 
 
 @public(method=False)
@@ -418,5 +419,5 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     if len(matrices) == 1:
-        return ops.clone(matrices[0])  # type: ignore[no-any-return]
-    return ops.multi_dot(list(matrices), out=out)  # type: ignore[no-any-return]
+        return ops.clone(matrices[0])
+    return ops.multi_dot(list(matrices), out=out)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._core.dtypes import from_numpy_dtype, int32, int64
-from .._core.state import local
+from .._core.state import CUDA, local
+from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
 from .inplace import check_writable
@@ -32,8 +31,8 @@ def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
     if padding >= 0:
         rows = ops.masked_fill(rows, ops.unsqueeze(ops.eq(index, padding), -1), 0)
     if scale:
-        counts = np.bincount(index._array.reshape(-1))[index._array][..., None]
-        rows = rows / wrap(counts.astype(g.dtype.numpy), g.dtype)
+        counts = backend_of(g._k).xp.bincount(index._array.reshape(-1), minlength=1)[index._array][..., None]
+        rows = rows / wrap(counts.astype(g.dtype.numpy), g.dtype, index._k & CUDA)
     return rows
 
 

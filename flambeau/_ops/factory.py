@@ -11,7 +11,7 @@ import numpy as np
 
 from .._backend.placement import as_device, bits, cuda_problem
 from .._core.devices import _local
-from .._core.dtypes import FLOATING, bool_, complex128, dtype, float64, int64
+from .._core.dtypes import FLOATING, INTEGER, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, INFERENCE, META, local
@@ -157,6 +157,10 @@ def fill(array: Any, value: Any, d: dtype) -> None:
         value = int(value)
     if isinstance(value, int) and d.category == 1 and value < 0 and not d.is_signed and -value < 1 << 8 * d.itemsize:
         value += 1 << 8 * d.itemsize  # PyTorch lets negative numbers wrap
+    if d.category == INTEGER and isinstance(value, (int, np.integer)):
+        low = -(1 << 8 * d.itemsize - 1) if d.is_signed else 0
+        if not low <= value < low + (1 << 8 * d.itemsize):
+            raise RuntimeError(f"value cannot be converted to type {d.name}_t without overflow")
     with np.errstate(over="ignore"):
         array[...] = number_array(value, d)
 

@@ -135,7 +135,7 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
         try:  # NumPy checks indices and shapes before it writes
             x[_fancy_key(arrays, dims)] = values
             return
-        except (IndexError, ValueError):  # in PyTorch's words
+        except (IndexError, TypeError, ValueError):  # in PyTorch's words
             pass
     arrays, dims = without_masks(x.shape, arrays, dims)
     common = _broadcast(arrays)
@@ -232,7 +232,8 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         return g if rest[-1] else _zeroed(made[1], g, rest)
 
     def of_values(g: Any, shape: Any, *rest: Any) -> Any:
-        return ops.sum_to(made[0](g, *rest), shape)
+        found = made[0](g, *rest)
+        return ops.reshape(ops.sum_to(found, shape[max(len(shape) - found._array.ndim, 0) :]), shape)
 
     def of_backward(g: Any, *rest: Any) -> Any:
         return made[0](g, *rest)

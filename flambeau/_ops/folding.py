@@ -3,6 +3,7 @@ folded along rows or down columns, and large arrays are split over the threads."
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,15 +12,40 @@ import numpy as np
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BY_NUMPY, dtype
+from .._core.sizes import contiguous_strides
+from .._core.state import modes
 from .._kernel.reduce import (
     FOLDS, extremum_columns, extremum_rows, fold_columns, fold_rows, moments_columns, moments_rows,
 )  # fmt: skip
 from .._kernel.value import PART
+from .._tensor import Tensor, wrap
 
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 _CUPY = {"sum": "sum", "nansum": "nansum", "prod": "prod", "max": "amax", "min": "amin", "any": "any", "all": "all", "count": "count_nonzero"}
 _asarray = np.asarray
+
+
+@functools.cache
+def _moved(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return (*[d for d in range(ndim) if d not in axes], *axes)
+
+
+def to_last(x: Any, *axes: int) -> Any:
+    """A view with dimensions moved to the end."""
+    return x.transpose(_moved(x.ndim, axes)) if axes[-1] != x.ndim - 1 or len(axes) > 1 else x
+
+
+def to_first(x: Any, axis: int) -> Any:
+    """A view with a dimension moved to the front."""
+    return x.transpose(axis, *[d for d in range(x.ndim) if d != axis]) if axis else x
+
+
+def from_last(x: Any, axis: int) -> Any:
+    """A view with the last dimension moved to a place."""
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return x.transpose(order)
 
 
 def reduced_shape(shape: Any, dims: Any, keepdim: bool) -> tuple[int, ...]:
@@ -34,11 +60,18 @@ def fold_array(
     """Folds dimensions of an array; `how` is a last step ("mean", "root")."""
     if backend is not cpu:
         return _fold_elsewhere(backend, x, dims, keepdim, fold, result, how)
-    ndim = x.ndim
-    if len(dims) == ndim and x.size < PARALLEL and x.flags.c_contiguous:  # the common small case
-        call = cpu.kernel(fold_rows, (BY_NUMPY[x.dtype].code, result.code), fold=fold, how=how)
-        made = _asarray(call(x.reshape(-1)))
-        return made.reshape((1,) * ndim) if keepdim else made
+    if x.size < PARALLEL and x.flags.c_contiguous:  # the common small case, planned once
+        key = (fold, how, x.dtype, result, x.shape, dims, keepdim)
+        plan = _plans.get(key)
+        if plan is None:
+            if len(_plans) > 4096:
+                _plans.clear()
+            plan = _plans[key] = _plan(x, dims, keepdim, fold, result, how)
+        if plan:
+            call, view, made_shape, shape = plan
+            out = _empty(made_shape, result.numpy)
+            call(x if view is None else x.reshape(view), out)
+            return out if shape is None else out.reshape(shape)
     shape = reduced_shape(x.shape, dims, keepdim)
     if x.size == 0:
         return _empty_fold(shape, fold, result, how)
@@ -53,9 +86,9 @@ def fold_array(
         step = how if final or how == "mean" else None
         rows = flags[-1] or y.shape[-1] < _NARROW or code in PART
         if rows:
-            y = _fold_rows(np.moveaxis(y, last, -1), code, target, fold, step)
+            y = _fold_rows(to_last(y, last), code, target, fold, step)
         else:
-            y = _fold_columns(np.moveaxis(y, last, -2), code, target, fold, step)
+            y = _fold_columns(to_last(y, last, y.ndim - 1), code, target, fold, step)
         del flags[last]
         if final:
             break
@@ -63,13 +96,58 @@ def fold_array(
     return unlay(y, x.shape, kept, order, shape)
 
 
+_plans: dict[Any, Any] = {}
+_empty = np.empty
+
+
+def _plan(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
+    """(callable, shape to view x in, shape of what is made, shape of the result) of a fold in one step, or False.
+
+    Shapes are None where they would change nothing.
+    """
+    code = BY_NUMPY[x.dtype].code
+    shape = reduced_shape(x.shape, dims, keepdim)
+    if x.size == 0:
+        return False
+    if len(dims) == x.ndim:
+        view: list[int] = [x.size]
+        flags = [True]
+    else:
+        y, flags, *_ = layout(x, dims)
+        view = list(y.shape)
+    if sum(flags) != 1:
+        return False
+    if flags[-1]:
+        kernel, made = fold_rows, view[:-1]
+    elif flags[-2] and view[-1] >= _NARROW and code not in PART:
+        kernel, made = fold_columns, [*view[:-2], view[-1]]
+    else:
+        return False
+    call = cpu.kernel(kernel, (code, result.code), fold=fold, how=how)
+    return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
+
+
 def layout(x: Any, dims: Any) -> tuple[Any, list[bool], list[int], list[int]]:
     """The array with neighbours in memory merged, which merged dimensions are to go, and the kept dimensions in the
     order of memory (with the permutation that brings them back)."""
+    if x.flags.c_contiguous:
+        sizes, flags, kept, order = _dense_layout(x.shape, tuple(dims))
+        return x.reshape(sizes), flags.copy(), kept, order
     shape, strides = x.shape, x.strides
     axes = [d for d in range(x.ndim) if shape[d] != 1]
-    if not x.flags.c_contiguous:
-        axes.sort(key=lambda d: -abs(strides[d]))
+    axes.sort(key=lambda d: -abs(strides[d]))
+    sizes, flags, kept, order = _merged(shape, strides, axes, dims)
+    ones = [d for d in range(x.ndim) if shape[d] == 1]
+    return x.transpose(*axes, *ones).reshape(sizes), flags, kept, order
+
+
+@functools.lru_cache(4096)
+def _dense_layout(shape: Any, dims: Any) -> tuple[list[int], list[bool], list[int], list[int]]:
+    axes = [d for d in range(len(shape)) if shape[d] != 1]
+    return _merged(shape, contiguous_strides(shape), axes, dims)
+
+
+def _merged(shape: Any, strides: Any, axes: list[int], dims: Any) -> tuple[list[int], list[bool], list[int], list[int]]:
     sizes: list[int] = []
     flags: list[bool] = []
     step = 0
@@ -81,14 +159,14 @@ def layout(x: Any, dims: Any) -> tuple[Any, list[bool], list[int], list[int]]:
             sizes.append(shape[d])
             flags.append(flag)
         step = strides[d]
-    ones = [d for d in range(x.ndim) if shape[d] == 1]
     kept = [d for d in axes if d not in dims]
-    order = sorted(range(len(kept)), key=kept.__getitem__)
-    return x.transpose(*axes, *ones).reshape(sizes), flags, kept, order
+    return sizes, flags, kept, sorted(range(len(kept)), key=kept.__getitem__)
 
 
 def unlay(y: Any, shape: Any, kept: list[int], order: list[int], result: Any) -> Any:
     """Undoes `layout` for a result over the kept dimensions."""
+    if all(a < b for a, b in zip(order, order[1:])):
+        return y.reshape(result)
     return y.reshape([shape[d] for d in kept]).transpose(order).reshape(result)
 
 
@@ -111,7 +189,7 @@ def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> An
     if outer and max(outer) >= threads.get_num_threads():
         out = np.empty(outer, _NUMPY[target])
         axis = _widest(outer)
-        cpu.rows(call, [np.moveaxis(y, axis, 0)], [np.moveaxis(out, axis, 0)], y.size)
+        cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
         return out
     return _in_pieces(y, -1, fold_rows, code, target, fold, how)
 
@@ -124,7 +202,7 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
     if outer and max(outer) >= threads.get_num_threads():
         out = np.empty((*outer, columns), _NUMPY[target])
         axis = _widest(outer)
-        cpu.rows(call, [np.moveaxis(y, axis, 0)], [np.moveaxis(out, axis, 0)], y.size)
+        cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
         return out
     if y.shape[-2] < 64:
         out = np.empty((*outer, columns), _NUMPY[target])
@@ -152,9 +230,9 @@ def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str
     if how == "mean":
         join = cpu.kernel(fold_rows, (wide, wide), fold=again, how=None)
         with np.errstate(all="ignore"):
-            return _asarray(join(np.moveaxis(partial, 0, -1)) / y.shape[axis]).astype(_NUMPY[target])
+            return _asarray(join(to_last(partial, 0)) / y.shape[axis]).astype(_NUMPY[target])
     join = cpu.kernel(fold_rows, (wide, target), fold=again, how=how)
-    return _asarray(join(np.moveaxis(partial, 0, -1)))
+    return _asarray(join(to_last(partial, 0)))
 
 
 def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
@@ -167,7 +245,7 @@ def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, r
         wide = _NUMPY[FOLDS[fold].wide(BY_NUMPY[x.dtype].code)]
         made = getattr(xp, fold)(x, axis=dims, keepdims=keepdim, dtype=wide)
     elif fold == "count":
-        made = xp.count_nonzero(x, axis=dims, keepdims=keepdim)
+        made = xp.sum(x != 0, axis=dims, keepdims=keepdim)
     else:
         made = getattr(xp, _CUPY[fold])(x, axis=dims, keepdims=keepdim)
     if how == "mean":
@@ -187,50 +265,88 @@ def extremum(backend: Any, x: Any, dim: int, sign: int, keepdim: bool = False) -
         place = xp.expand_dims((xp.argmax if sign > 0 else xp.argmin)(x, axis=dim), dim)
         value = xp.take_along_axis(x, place, dim)
         return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
-    code = BY_NUMPY[x.dtype].code
-    value, place = _two_results(x, dim, extremum_rows, extremum_columns, code, (code, "i64"), sign=sign)
-    return (np.expand_dims(value, dim), np.expand_dims(place, dim)) if keepdim else (value, place)
-
-
-def moments(x: Any, dim: int) -> tuple[Any, Any]:
-    """Sums of squared deviations and means along a dimension, in float64."""
-    return _two_results(x, dim, moments_rows, moments_columns, BY_NUMPY[x.dtype].code, ("f64", "f64"))
-
-
-def _two_results(x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], **options: Any) -> Any:
-    steps = x.strides
-    inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
-    shape = x.shape[:dim] + x.shape[dim + 1 :]
-    if inner == dim or x.shape[inner] < _NARROW:
-        y = np.moveaxis(x, dim, -1)
-        call = cpu.kernel(rows, (code, *types), **options)
-        outs = [np.empty(shape, _NUMPY[t]) for t in types]
-        views = outs
+    if x.ndim == 1 and x.size >= PARALLEL:
+        value, place = _extremum_in_pieces(x, sign)
     else:
-        y = np.moveaxis(x, (dim, inner), (-2, -1))
-        call = cpu.kernel(columns, (code, *types), **options)
-        outs = [np.empty(shape, _NUMPY[t]) for t in types]
-        views = [np.moveaxis(o, inner - (inner > dim), -1) for o in outs]
-    outer = y.ndim - (1 if views is outs else 2)
-    if outer and x.size >= PARALLEL:
+        value, place = _extremum(x, dim, sign)
+    if not keepdim:
+        return value, place
+    shape = reduced_shape(x.shape, (dim,), True)
+    return value.reshape(shape), place.reshape(shape)
+
+
+def _extremum(x: Any, dim: int, sign: int) -> tuple[Any, Any]:
+    code = BY_NUMPY[x.dtype].code
+    return _two_results(x, dim, extremum_rows, extremum_columns, code, (code, "i64"), sign=sign)
+
+
+def _extremum_in_pieces(x: Any, sign: int) -> tuple[Any, Any]:
+    """One long row: each thread searches a piece, the best of the pieces is taken."""
+    parts = threads.ranges(x.size)
+    values, places = _empty(len(parts), x.dtype), _empty(len(parts), np.int64)
+
+    def job(number: int, start: int, stop: int) -> Any:
+        def run() -> None:
+            value, place = _extremum(x[start:stop], 0, sign)
+            values[number], places[number] = value, place + start
+
+        return run
+
+    threads.run([job(i, *part) for i, part in enumerate(parts)])
+    value, best = _extremum(values, 0, sign)
+    return value, places[int(best), ...]
+
+
+def moments(x: Any, dim: int, free: float = 1.0, root: bool = False, kind: str = "f64") -> tuple[Any, Any]:
+    """Sums of squared deviations over the degrees of freedom (or their roots) and means along a dimension."""
+    code = BY_NUMPY[x.dtype].code
+    return _two_results(x, dim, moments_rows, moments_columns, code, (kind, kind), np.float64(free), root=root)
+
+
+def _two_results(
+    x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], free: Any = None, **options: Any
+) -> Any:
+    """Runs a kernel with two results along one dimension; `free` is a number that it takes beside the array."""
+    kinds = (code, *types) if free is None else (code, "f64", *types)
+    last = x.ndim - 1
+    if dim == last or x.ndim == 1:
+        inner = dim
+    else:
+        steps = x.strides
+        inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
+    outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], _NUMPY[t]) for t in types]
+    along_rows = inner == dim or x.shape[inner] < _NARROW
+    if along_rows:
+        y, views = to_last(x, dim), outs
+        call = cpu.kernel(rows, kinds, **options)
+    else:
+        y, views = to_last(x, dim, inner), [to_last(o, inner - (inner > dim)) for o in outs]
+        call = cpu.kernel(columns, kinds, **options)
+    given = [y] if free is None else [y, _asarray(free)]
+    outer = y.ndim - (1 if along_rows else 2)
+    if x.size < PARALLEL or (along_rows and not outer):
+        call(*given, *views)
+    elif outer:
         axis = _widest(y.shape[:outer])
-        cpu.rows(call, [np.moveaxis(y, axis, 0)], [np.moveaxis(v, axis, 0) for v in views], x.size)
-    elif x.size >= PARALLEL and views is not outs:
+        cpu.rows(call, [to_first(y, axis), *given[1:]], [to_first(v, axis) for v in views], x.size)
+    else:
         threads.run([
-            lambda a=a, b=b: call(y[..., a:b], *[v[..., a:b] for v in views])
+            lambda a=a, b=b: call(y[..., a:b], *given[1:], *[v[..., a:b] for v in views])
             for a, b in threads.ranges(y.shape[-1], 64)
         ])  # fmt: skip
-    else:
-        call(y, *views)
     return outs
 
 
-def moments_over(x: Any, dims: tuple[int, ...], keepdim: bool) -> tuple[Any, Any, int]:
-    """Sums of squared deviations and means over dimensions, in float64, and the count of elements of each."""
+def moments_over(
+    x: Any, dims: tuple[int, ...], keepdim: bool, correction: float, root: bool
+) -> tuple[Any, Any]:
+    """Variance (or its root) and mean over dimensions, in the dtype of `x`."""
     shape = reduced_shape(x.shape, dims, keepdim)
     count = math.prod(x.shape[d] for d in dims)
     if x.size == 0:
-        return np.full(shape, 0.0), np.full(shape, math.nan), count
+        return np.full(shape, math.nan, x.dtype), np.full(shape, math.nan, x.dtype)
+    free = max(count - correction, 0.0)
+    kind = BY_NUMPY[x.dtype].code
     y, flags, kept, order = layout(x, dims)
     if sum(flags) != 1:  # one dimension to go is what the kernels take
         kept = [d for d in range(x.ndim) if d not in dims]
@@ -238,13 +354,13 @@ def moments_over(x: Any, dims: tuple[int, ...], keepdim: bool) -> tuple[Any, Any
         y = x.transpose(*kept, *dims).reshape(*[x.shape[d] for d in kept], count)
         flags = [False] * len(kept) + [True]
     if y.ndim == 1 and y.size >= PARALLEL:
-        squares, means = _moments_in_pieces(y)
+        made = _moments_in_pieces(y, free, root)
     else:
-        squares, means = moments(y, flags.index(True))
-    return unlay(squares, x.shape, kept, order, shape), unlay(means, x.shape, kept, order, shape), count
+        made = moments(y, flags.index(True), free, root, kind)
+    return unlay(made[0], x.shape, kept, order, shape), unlay(made[1], x.shape, kept, order, shape)
 
 
-def _moments_in_pieces(y: Any) -> tuple[Any, Any]:
+def _moments_in_pieces(y: Any, free: float, root: bool) -> tuple[Any, Any]:
     """One long row: the pieces of the threads are joined by the deviations of their means."""
     parts = threads.ranges(y.size)
     results: list[Any] = [None] * len(parts)
@@ -260,4 +376,20 @@ def _moments_in_pieces(y: Any) -> tuple[Any, Any]:
     squares, means = np.array([r[0] for r in results]), np.array([r[1] for r in results])
     with np.errstate(all="ignore"):
         mean = (counts * means).sum() / y.size
-        return _asarray(squares.sum() + (counts * (means - mean) ** 2).sum()), _asarray(mean)
+        variance = (squares.sum() + (counts * (means - mean) ** 2).sum()) / np.float64(free)
+        return _asarray(np.sqrt(variance) if root else variance).astype(y.dtype), _asarray(mean).astype(y.dtype)
+
+
+def run_plain(op: Any, d: dtype, input: Tensor, *static: Any) -> Tensor:
+    """Calls a primitive on a tensor; without history or modes, straight over its array."""
+    if input._k | modes.on:
+        return op(input, *static)
+    return wrap(op.forward(cpu, input._array, *static), d)
+
+
+def run_plain_pair(op: Any, d: dtype, second: dtype, input: Tensor, *static: Any) -> tuple[Tensor, Tensor]:
+    """The same for a primitive with two results."""
+    if input._k | modes.on:
+        return op(input, *static)
+    one, two = op.forward(cpu, input._array, *static)
+    return wrap(one, d), wrap(two, second)

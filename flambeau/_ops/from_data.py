@@ -11,7 +11,7 @@ from .._core.devices import _local as current
 from .._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64
 from .._core.state import CUDA, META, local
 from .._dispatch import backend_of
-from .._tensor import Tensor, wrap
+from .._tensor import Storage, Tensor, wrap
 from .casting import cast_array
 from .factory import as_dtype, check_layout, device_bits, finished
 from .registry import ops, public, quick
@@ -27,7 +27,15 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    return wrap(_checked(ndarray), from_numpy_dtype(ndarray.dtype))
+    made = wrap(_checked(ndarray), from_numpy_dtype(ndarray.dtype))
+    made._storage = Borrowed(ndarray)
+    return made
+
+
+class Borrowed(Storage):
+    """Memory of a NumPy array that a user still holds: it cannot grow."""
+
+    __slots__ = ()
 
 
 def _checked(array: Any) -> Any:
@@ -192,7 +200,8 @@ def _unusual(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         array = np.array(data)
         return (array if d is None or d is found else cast_array(array, d)), d or found
     if isinstance(data, (int, float, complex)):
-        return array_from(next(p(data) for p in (int, float, complex) if isinstance(data, p)), d)
+        kinds: Any = (int, float, complex)
+        return array_from(next(p(data) for p in kinds if isinstance(data, p)), d)
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return array_from(np.asarray(data), d)
     if isinstance(data, (dict, set, frozenset)) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
@@ -225,7 +234,8 @@ def _quick_tensor(data: Any) -> Any:
         code = array.dtype.char
         if code == "d":
             d = default.float
-            return wrap(array.astype(d.numpy), d)
+            with np.errstate(over="ignore"):
+                return wrap(array.astype(d.numpy), d)
         if code == "l" or code == "q":
             return wrap(array, int64)
     return NotImplemented

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
+import functools
+import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,7 @@ from .._core import random_native
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
-from .._core.state import modes
+from .._core.state import CUDA, modes
 from .._kernel import jit
 from .._tensor import Tensor, wrap
 from .primitive import primitive
@@ -32,7 +34,10 @@ class Generator:
     def __init__(self, device: Any = "cpu"):
         self._device = as_device(device)
         bits(self._device)
-        self._engine = MersenneState()
+
+    @functools.cached_property
+    def _engine(self) -> MersenneState:
+        return MersenneState()  # at the first use: it loads NumPy's generators
 
     @property
     def device(self) -> device:
@@ -46,7 +51,7 @@ class Generator:
 
     def seed(self) -> int:
         """Starts a stream that nobody knows beforehand, and returns its seed."""
-        chosen = secrets.randbits(64)
+        chosen = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(chosen)
         return chosen
 
@@ -92,10 +97,20 @@ def _rebuild(where: str, state: Any) -> Generator:
 default_generator = Generator()
 
 
-def engine_of(generator: Any, name: str) -> MersenneState:
+@functools.cache
+def _cuda_default() -> Generator:
+    return Generator("cuda")
+
+
+def default_of(k: int) -> Generator:
+    """The generator that tensors with these bits are drawn from if none is given."""
+    return _cuda_default() if k & CUDA else default_generator
+
+
+def engine_of(generator: Any, name: str, k: int = 0) -> MersenneState:
     """The stream behind a `generator=` argument."""
     if generator is None:
-        return default_generator._engine
+        return default_of(k)._engine
     if not isinstance(generator, Generator):
         raise TypeError(f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
     return generator._engine

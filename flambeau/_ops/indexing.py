@@ -14,9 +14,9 @@ from .._tensor import Tensor, bump, wrap
 from . import registry
 from .fancy import read, records_for, without_masks
 from .inplace import check_writable
-from .rules import SCALAR_NAMES
 from .primitive import primitive
 from .registry import functions, methods, ops, public
+from .rules import SCALAR_NAMES
 from .update import number_as, updates, write_into
 from .view_op import view_of, view_primitive
 
@@ -297,7 +297,7 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
             arrays.append(part)
         else:
             return _general(x, key)
-    if array.size < PARALLEL and array.flags.c_contiguous:
+    if array.size < PARALLEL and array.flags.c_contiguous and array.ndim >= len(key):
         index = arrays[dim]
         try:
             if found == 1:
@@ -375,6 +375,8 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
     try:
         if basic:
             x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)] = given
+        elif key.dtype is bool_ and kind is not Tensor and key._array.shape == x._array.shape:
+            np.copyto(x._array, given, where=key._array)
         else:
             x._array[key._array] = given
     except (IndexError, TypeError, ValueError):  # in PyTorch's words
@@ -400,8 +402,8 @@ def _is_basic(key: Any) -> bool:
 
 
 def _set_general(x: Tensor, key: Any, value: Any) -> None:
-    if x._array.ndim == 0 and isinstance(key, slice):
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if key is False:
+        return
     basic, tensors, dims = parse(x, key)
     if not isinstance(value, Tensor):
         value = wrap(number_as(value, x.dtype), x.dtype)
@@ -469,7 +471,7 @@ def _tensor_list(name: str, x: Tensor, indices: Any, optional: bool) -> tuple[li
     if at > x._array.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x._array.ndim} (got {at})")
     if not tensors:
-        raise IndexError(f"{name}: at least one index must be given")
+        raise RuntimeError(f"{name}: at least one index must be given")
     return tensors, tuple(dims)
 
 

@@ -282,9 +282,8 @@ def keep_original(before: Tensor, result: Any) -> None:
         for i, s in enumerate(saved):
             if s is before:
                 saved[i] = _copy_with_history(before)
-                versions = list(edge[0].versions)
-                versions[i] = 0
-                edge[0].versions = versions
+                if edge[0].versions is not None:
+                    edge[0].versions = [0 if j == i else v for j, v in enumerate(edge[0].versions)]
 
 
 def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:

@@ -17,9 +17,9 @@ from .._core.state import local, modes
 from .._tensor import Tensor
 from . import registry
 from .casting import broadcast_error
-from .rules import SCALAR_NAMES, not_implemented
 from .primitive import primitive
 from .registry import expose, functions, ops, public
+from .rules import SCALAR_NAMES, not_implemented
 from .views import permute_op
 
 _new = object.__new__
@@ -163,7 +163,7 @@ def _right_gradient(g: Tensor, x: Tensor, y_shape: tuple[int, ...]) -> Tensor:
     if len(y_shape) <= 2:  # one product over all rows of the batch
         *lead, k = x._array.shape
         rows = ops.reshape(x, (math.prod(lead), k))
-        return ops.matmul(adjoint(rows), ops.reshape(g, (math.prod(lead), *y_shape[1:])))  # type: ignore[no-any-return]
+        return ops.matmul(adjoint(rows), ops.reshape(g, (math.prod(lead), *y_shape[1:])))
     return ops.sum_to(matmul_op(adjoint(x), g), y_shape)
 
 
@@ -198,7 +198,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     except AttributeError:
         result = registry.overridden(matmul, (input, other), {})
         if result is not NotImplemented:
-            return result  # type: ignore[no-any-return]
+            return result
         check_tensors("matmul", input=input, other=other)
         raise
     if out is None and k <= 1 and d is other.dtype and x.ndim == 2 == y.ndim and x.shape[1] == y.shape[0]:
@@ -212,9 +212,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if modes.overrides:
         result = registry.overridden(matmul, (input, other), {} if out is None else {"out": out})
         if result is not NotImplemented:
-            return result  # type: ignore[no-any-return]
+            return result
     if out is not None:
-        return registry.into_out(out, _matmul, (input, other), {})  # type: ignore[no-any-return]
+        return registry.into_out(out, _matmul, (input, other), {})
     return _matmul(input, other)
 
 
@@ -223,7 +223,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
     n, m = input._array.ndim, other._array.ndim
     if n == 2 and m == 2:
         check_matrices(input, other)
-        return mm_op(input, other)  # type: ignore[no-any-return]
+        return mm_op(input, other)
     if not n or not m:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
     if n == 1 and m == 1:
@@ -231,7 +231,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
     if n == 2 and m == 1:
         return mv(input, other)
     _check_broadcast(input, other)
-    return matmul_op(input, other)  # type: ignore[no-any-return]
+    return matmul_op(input, other)
 
 
 def _check_broadcast(a: Tensor, b: Tensor) -> None:
@@ -285,7 +285,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     if mat2._array.ndim != 2:
         raise RuntimeError("mat2 must be a matrix")
     check_matrices(input, mat2)
-    return mm_op(input, mat2)  # type: ignore[no-any-return]
+    return mm_op(input, mat2)
 
 
 @public(out=True)
@@ -300,7 +300,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     check_batches(input, mat2)
     _same_scalar_type(input, mat2)
     check_multiplied("bmm", input.dtype)
-    return bmm_op(input, mat2)  # type: ignore[no-any-return]
+    return bmm_op(input, mat2)
 
 
 @public(out=True)
@@ -323,7 +323,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
             f"addmv input tensors must have the same dtype, but got {names}, and {type_name(vec.dtype)}"
         )
     check_multiplied("addmv_impl_cpu", input.dtype)
-    return mv_op(input, vec)  # type: ignore[no-any-return]
+    return mv_op(input, vec)
 
 
 def _check_dot(a: Tensor, b: Tensor) -> None:
@@ -353,7 +353,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """
     check_tensors("dot", input=input, tensor=tensor)
     _check_dot(input, tensor)
-    return dot_op(input, tensor)  # type: ignore[no-any-return]
+    return dot_op(input, tensor)
 
 
 @public(out=True)
@@ -366,7 +366,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     """
     check_tensors("vdot", input=input, other=other)
     _check_dot(input, other)
-    return dot_op(conjugate(input), other)  # type: ignore[no-any-return]
+    return dot_op(conjugate(input), other)
 
 
 @public(out=True)
@@ -380,13 +380,13 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     check_tensors("inner", input=input, other=other)
     x, y = input._array.shape, other._array.shape
     if not x or not y:
-        return ops.mul(input, other)  # type: ignore[no-any-return]
+        return ops.mul(input, other)
     if x[-1] != y[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(x)} and {list(y)}"
         )
-    return ops.tensordot(input, other, ([-1], [-1]))  # type: ignore[no-any-return]
+    return ops.tensordot(input, other, ([-1], [-1]))
 
 
 @public(out=True, aliases=("ger",))
@@ -431,4 +431,4 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         ndim = len(broadcast_shapes(x._array.shape, y._array.shape))
     except RuntimeError:
         raise broadcast_error((x, y)) from None
-    return ops.sum(ops.mul(conjugate(x), y), wrap_dim(dim, ndim))  # type: ignore[no-any-return]
+    return ops.sum(ops.mul(conjugate(x), y), wrap_dim(dim, ndim))

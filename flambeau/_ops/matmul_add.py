@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from .._backend import blas
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, bfloat16, bool_, dtype, float16, from_numpy_dtype, promote_types
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
 from .._tensor import Tensor, alias, wrap
+from . import registry
+from .inplace import assign, check_writable, keep_original
 from .matmul import (
     MULTIPLIED, adjoint, check_batches, check_multiplied, check_tensors, check_vectors, conjugate, plain_name, product,
     type_name,
 )  # fmt: skip
-from . import registry
-from .inplace import assign, check_writable, keep_original
 from .primitive import primitive
 from .registry import functions, methods, ops, public
 from .views import permute_op
@@ -31,14 +31,14 @@ def _add_product(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) ->
 
 
 def _scaled(t: Tensor, factor: Any) -> Tensor:
-    return t if factor == 1 else ops.mul(t, factor.conjugate())  # type: ignore[no-any-return]
+    return t if factor == 1 else ops.mul(t, factor.conjugate())
 
 
 def _shape(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return (*x.shape[:-1], *y.shape[-1:] * (y.ndim > 1)), from_numpy_dtype(x.dtype)
 
 
-_BY_INPUT = lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape)  # noqa: E731
+_BY_INPUT = lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape)
 
 
 @primitive(
@@ -98,11 +98,11 @@ def _rows(t: Tensor) -> Tensor:
     shape = t._array.shape
     if len(shape) == 2:
         return t
-    return ops.reshape(t, (math.prod(shape[:-1]), shape[-1]))  # type: ignore[no-any-return]
+    return ops.reshape(t, (math.prod(shape[:-1]), shape[-1]))
 
 
 def _transposed(t: Tensor) -> Tensor:
-    return permute_op(t, (1, 0))  # type: ignore[no-any-return]
+    return permute_op(t, (1, 0))
 
 
 @primitive(
@@ -131,25 +131,25 @@ def _first_half(x: Tensor, weight: Tensor) -> Tensor:
     """x @ weight[o] for every row of x and every output o: (rows, out, in2)."""
     out, n, m = weight._array.shape
     flat = ops.reshape(ops.permute(weight, (1, 0, 2)), (n, out * m))
-    return ops.reshape(ops.mm(x, flat), (x._array.shape[0], out, m))  # type: ignore[no-any-return]
+    return ops.reshape(ops.mm(x, flat), (x._array.shape[0], out, m))
 
 
 def _bilinear_by_weight(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     (count, out), n, m = g._array.shape, x._array.shape[1], y._array.shape[1]
     pairs = ops.mul(ops.unsqueeze(g, 2), ops.unsqueeze(conjugate(x), 1))
     made = ops.mm(_transposed(ops.reshape(pairs, (count, out * n))), conjugate(y))
-    return ops.reshape(made, (out, n, m))  # type: ignore[no-any-return]
+    return ops.reshape(made, (out, n, m))
 
 
 def _bilinear_by_left(g: Tensor, y: Tensor, weight: Tensor) -> Tensor:
     out, n, m = weight._array.shape
     mixed = ops.mm(g, conjugate(ops.reshape(weight, (out, n * m))))
     mixed = ops.reshape(mixed, (g._array.shape[0], n, m))
-    return ops.squeeze(ops.bmm(mixed, ops.unsqueeze(conjugate(y), 2)), 2)  # type: ignore[no-any-return]
+    return ops.squeeze(ops.bmm(mixed, ops.unsqueeze(conjugate(y), 2)), 2)
 
 
 def _bilinear_by_right(g: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    return ops.squeeze(ops.bmm(ops.unsqueeze(g, 1), conjugate(_first_half(x, weight))), 1)  # type: ignore[no-any-return]
+    return ops.squeeze(ops.bmm(ops.unsqueeze(g, 1), conjugate(_first_half(x, weight))), 1)
 
 
 @primitive(
@@ -234,7 +234,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     _check_addmm(input, mat1, mat2)
     d = input.dtype
-    return addmm_op(input, mat1, mat2, _factor(beta, d), _factor(alpha, d))  # type: ignore[no-any-return]
+    return addmm_op(input, mat1, mat2, _factor(beta, d), _factor(alpha, d))
 
 
 @public(out=True, inplace=True)
@@ -258,7 +258,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
         )
     d = input.dtype
     check_multiplied("addmv_impl_cpu", d)
-    return addmv_op(input, mat, vec, _factor(beta, d), _factor(alpha, d))  # type: ignore[no-any-return]
+    return addmv_op(input, mat, vec, _factor(beta, d), _factor(alpha, d))
 
 
 @public(out=True, inplace=True)
@@ -276,10 +276,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     _check_expand(input._array.shape, target, input.dtype)
     if input.dtype.category == vec1.dtype.category == vec2.dtype.category == BOOL:
         made = ops.logical_and(ops.outer(vec1, vec2), wrap(np.array(bool(alpha)), bool_))
-        return ops.logical_or(made, input) if beta else made  # type: ignore[no-any-return]
+        return ops.logical_or(made, input) if beta else made
     d = promote_types(input.dtype, promote_types(vec1.dtype, vec2.dtype))
     c, x, y = (t if t.dtype is d else ops.to_dtype(t, d) for t in (input, vec1, vec2))
-    return addr_op(c, x, y, _factor(beta, d), _factor(alpha, d))  # type: ignore[no-any-return]
+    return addr_op(c, x, y, _factor(beta, d), _factor(alpha, d))
 
 
 @public(out=True, inplace=True)
@@ -301,7 +301,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     shape = (*batch1._array.shape[:2], batch2._array.shape[2])
     _check_expand(input._array.shape, shape, d)
     check_multiplied("baddbmm", d)
-    return baddbmm_op(input, batch1, batch2, _factor(beta, d), _factor(alpha, d))  # type: ignore[no-any-return]
+    return baddbmm_op(input, batch1, batch2, _factor(beta, d), _factor(alpha, d))
 
 
 @public(out=True)
@@ -322,7 +322,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
         raise RuntimeError(f"Incompatible matrix sizes for bmm ({x[1]}x{x[2]} and {y[1]}x{y[2]})")
     wide = ops.reshape(ops.permute(batch1, (1, 0, 2)), (x[1], x[0] * x[2]))
     tall = ops.reshape(batch2, (y[0] * y[1], y[2]))
-    return addmm(input, wide, tall, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+    return addmm(input, wide, tall, beta=beta, alpha=alpha)
 
 
 def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -350,7 +350,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """
     if out is not None:
         apart = bias is not None and input._array.ndim > 2
-        return registry.into_out(out, _linear_apart if apart else linear, (input, weight, bias), {})  # type: ignore[no-any-return]
+        return registry.into_out(out, _linear_apart if apart else linear, (input, weight, bias), {})
     try:
         x, w, d = input._array, weight._array, input.dtype
     except AttributeError:
@@ -358,18 +358,18 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         raise
     if bias is None:
         if w.ndim == 1:
-            return ops.matmul(input, weight)  # type: ignore[no-any-return]
+            return ops.matmul(input, weight)
     elif bias._array.ndim != 1 or bias._array.shape[0] != w.shape[0] or bias.dtype is not d:
         _check_linear(input, weight, bias)
-        return ops.add(linear_op(input, weight, None), bias)  # type: ignore[no-any-return]
+        return ops.add(linear_op(input, weight, None), bias)
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
-    return linear_op(input, weight, bias)  # type: ignore[no-any-return]
+    return linear_op(input, weight, bias)
 
 
 def _linear_apart(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """As two operations, each of which rounds: what PyTorch does for `out=` and more than two dimensions."""
-    return ops.add(linear(input, weight), bias)  # type: ignore[no-any-return]
+    return ops.add(linear(input, weight), bias)
 
 
 def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
@@ -433,4 +433,4 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     count = math.prod(x[:-1])
     made = bilinear_op(ops.reshape(input1, (count, x[-1])), ops.reshape(input2, (count, y[-1])), weight)
     made = ops.reshape(made, (*x[:-1], w[0]))
-    return made if bias is None else ops.add(made, bias)  # type: ignore[no-any-return]
+    return made if bias is None else ops.add(made, bias)

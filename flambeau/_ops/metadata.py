@@ -9,6 +9,7 @@ from .._core.sizes import contiguous_strides
 from .._core.state import GRAD, META, local
 from .._tensor import Storage, Tensor, alias, storage_of
 from .factory import formatted_memory, shape_argument
+from .from_data import Borrowed
 from .registry import ops, public
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 
@@ -63,6 +64,8 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
     elif start + needed <= high - low:
         input._array = strided(storage.array, shape, strides, address(x) - address(storage.array))
     else:
+        if storage.__class__ is Borrowed:
+            raise RuntimeError("Trying to resize storage that is not resizable")
         grown = formatted_memory(((start + needed) // x.itemsize,), input.dtype, input._k, None, None)
         if high > low:
             kept = (high - low) // x.itemsize
@@ -87,13 +90,16 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     before = alias(t)
     storage: Storage = storage_of(t)
-    views = [v for v in (reference() for reference in storage.views) if v is not None and v._view and v._view[0] is t]
+    views = [v for v in (reference() for reference in storage.views or ()) if v is not None and v._view and v._view[0] is t]
     made = function(before, *args)
     for view in views:  # they were taken of the tensor as it was
         view._view = (before, *view._view[1:])
     t._array, t._edge, t._k = made._array, made._edge, made._k
-    if t._view is not None or views:
+    if t._view is not None:
         t._view = made._view
+    elif views:  # from now on it is a view itself, of what it was
+        t._view = made._view
+        storage.add_view(t)
     storage.version += 1
     return t
 

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, promote_types
 from .._core.sizes import wrap_dim, wrap_dims
 from .._tensor import Tensor
-from .folding import fold_array, reduced_shape
+from .folding import fold_array, reduced_shape, run_plain
 from .rules import SCALAR_NAMES
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
@@ -103,7 +103,7 @@ def vector_norm(
                     f"linalg.vector_norm cannot compute the {_order_name(p)} norm on the dimension {i} because this "
                     "dimension is empty and the operation does not have an identity"
                 )
-    return norm_op(x, p, dims, keepdim)
+    return run_plain(norm_op, x.dtype.to_real(), x, p, dims, keepdim)
 
 
 def _check_norm_dtype(own: dtype, wanted: dtype) -> None:

@@ -279,13 +279,18 @@ def _split_views(op: Any, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[
     return op(x, sizes, dim)  # type: ignore[no-any-return]
 
 
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Tensor, ...]:
     """Views of consecutive pieces: each of one size (the last may be smaller), or of the sizes given.
 
     >>> import flambeau as torch
     >>> torch.arange(5).split(2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
+    if named:  # the method calls its argument otherwise
+        split_size_or_sections = named.pop("split_size", split_size_or_sections)
+        dim = named.pop("axis", dim)
+        if named:
+            raise TypeError(f"split() got an unexpected keyword argument '{next(iter(named))}'")
     if isinstance(split_size_or_sections, int):
         return _split_views(split_op, tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
     return _split_views(split_with_sizes_op, tensor, *_given_sizes(tensor, split_size_or_sections, dim))
@@ -322,14 +327,14 @@ def _chunk_sizes(x: Tensor, chunks: int, dim: int) -> tuple[tuple[int, ...], int
     return _even_sizes(x, -(-n // chunks), dim, "chunk")
 
 
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
     """Views of at most `chunks` pieces of equal size; the last may be smaller.
 
     >>> import flambeau as torch
     >>> torch.arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    return _split_views(split_op, input, *_chunk_sizes(input, chunks, dim))
+    return _split_views(split_op, input, *_chunk_sizes(input, chunks, dim if axis is None else axis))
 
 
 @public()
@@ -415,7 +420,7 @@ def unbind_op(backend: Any, x: Any, dim: int) -> Any:
     return tuple(x) if x.ndim > 1 else tuple([x[i, ...] for i in range(x.shape[0])])
 
 
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
     """Views of all slices along a dimension, without it.
 
     >>> import flambeau as torch
@@ -423,7 +428,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     (tensor([0, 1]), tensor([2, 3]))
     """
     shape = input._array.shape
-    dim = wrap_dim(dim, len(shape))
+    dim = wrap_dim(dim if axis is None else axis, len(shape))
     if not shape:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if (input._k | modes.on) <= 1:
@@ -537,7 +542,7 @@ atleast_3d = _at_least("atleast_3d", 3, _to_3d)
 for _function in (select, narrow, split, chunk, unbind):
     expose(_function.__name__, _function, None)  # methods go straight to the function
     functions[_function.__name__] = overridable(_function)
-ops.slice = slice_view
-ops.place = place
+expose("slice", slice_view, None, None)
+expose("place", place, None, None)
 methods["real"] = property(real, _set_part(real))
 methods["imag"] = property(imag, _set_part(imag))

@@ -12,7 +12,7 @@ from .._backend.cpu import PARALLEL
 from .._core.dtypes import COMPLEX, FLOATING
 from .._core.state import local, modes
 from .._dispatch import special
-from .._tensor import Storage, Tensor, wrap
+from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error, number_array
 from .saved import save
@@ -52,16 +52,16 @@ def unary(op: Any) -> Callable[..., Any]:
             node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
             node.info = node.hooks = node.pre_hooks = node.outputs = None
             if keeps_output:
-                kept = _new(SavedOutput)
-                t._storage = kept.storage = Storage(made)
-                kept.array, kept.dtype, kept.k, kept.number = made, result, 1, 0
+                kept = t._storage = _new(SavedOutput)
+                kept.array, kept.dtype, kept.k, kept.number, kept.version = made, result, 1, 0, 0
+                kept.shared = kept.views = None
             else:
                 kept = None
             if result is not input.dtype:
                 node.info = ((array.shape, input.dtype),)
             node.saved = [input if keeps_input else None, kept]
             storage = input._storage
-            node.versions = (0 if storage is None else storage.version, 0)
+            node.versions = None if storage is None else (storage.version, 0)
             t._k, t._edge = 1, (node, 0)
         return t
 
@@ -147,11 +147,12 @@ def binary(op: Any) -> Callable[..., Any]:
             else:
                 node.saved = [a if plan[0] else None, b if plan[1] else None, None]
                 first, second = a._storage, b._storage
-                node.versions = (
-                    0 if first is None else first.version, 0 if second is None else second.version, 0,
-                )  # fmt: skip
-            size, rank = made.size, made.ndim  # broadcasting changes one or the other
-            if x.size == size and y.size == size and x.ndim == rank and y.ndim == rank and result is d:
+                if first is None and second is None:
+                    node.versions = None
+                else:
+                    node.versions = (0 if first is None else first.version, 0 if second is None else second.version, 0)
+            size, rank = made.size, made.ndim  # broadcasting changes one or the other, unless there is nothing, unless there is nothing
+            if size and x.size == size and y.size == size and x.ndim == rank and y.ndim == rank and result is d:
                 node.info = None
             else:
                 node.info = ((x.shape, d), (y.shape, d))

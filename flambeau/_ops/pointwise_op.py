@@ -11,14 +11,14 @@ from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
-from .._core.state import CUDA, GRAD, META
+from .._core.state import CUDA, GRAD, META, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import as_tensor, broadcast_error, combine, operand_arrays
 from .pointwise_call import binary, general, unary
 from .registry import ops, parameter_names, records
 from .rules import Rule, arithmetic
-from .saved import fetch, save, trace
+from .saved import fetch, fetch_array, save, trace
 
 _ndarray = np.ndarray
 _asarray = np.asarray
@@ -27,7 +27,7 @@ _asarray = np.asarray
 class Derivative:
     """The derivative by one input: which values it uses, its formula, and the kernel made from it."""
 
-    __slots__ = ("formula", "identity", "kernel", "uses")
+    __slots__ = ("fast", "formula", "identity", "kernel", "single", "uses")
 
     def __init__(self, owner: Pointwise, index: int, formula: Callable[..., Any]):
         names = parameter_names(formula)
@@ -41,6 +41,20 @@ class Derivative:
         self.kernel = None if self.identity else Pointwise(
             f"{owner.name}_backward_{owner.names[index]}", formula, Rule("fc"), params=params, masks=masks, derived=True,
         )  # fmt: skip
+        self.fast = None if self.kernel is None else self.kernel.fast
+        self.single = self.uses[0] if len(self.uses) == 1 else -1
+
+    def apply(self, node: Node, g: Tensor) -> Tensor:
+        """The gradient, not differentiable again: one kernel over the incoming gradient and the saved values."""
+        if self.single >= 0 and not (g._k | modes.on):  # the common case: plain operands of one dtype and size
+            found = self.fast.get(g.dtype)  # type: ignore[union-attr]
+            array = fetch_array(node, self.single)
+            if found is not None and array is not None:
+                incoming = g._array
+                size = incoming.size
+                if array.size == size < PARALLEL and array.dtype is incoming.dtype and size > 1:
+                    return wrap(found[0](incoming, array), found[1])
+        return self.kernel.call(g, *[fetch(node, j) for j in self.uses])  # type: ignore[union-attr]
 
 
 def _is_identity(formula: Callable[..., Any]) -> bool:
@@ -144,6 +158,10 @@ class Pointwise:
             else:
                 d = scalar_dtype(a)
                 number = d if number is None else promote_types(number, d)
+        if getattr(self.rule, "each", False):
+            for a in args[: self.arity]:
+                if isinstance(a, Tensor) and a.dtype is bool_:
+                    self.rule(self.name, a.dtype)
         return combine(best, zero, number)
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
@@ -247,15 +265,14 @@ class Pointwise:
                 continue
             derivative = self.grads[i]
             if derivative is None:
-                raise RuntimeError(f"derivative for {self.name} by {self.names[i]} is not implemented")
+                raise NotImplementedError(f"the derivative for {self.name} by {self.names[i]} is not implemented")
             if derivative.identity:
                 r = g
+            elif formulas:  # parameters stay numbers
+                saved = [(j, fetch(node, j)) for j in derivative.uses]
+                r = derivative.formula(ops, g, *[s if j >= self.arity else as_tensor(s, g) for j, s in saved])
             else:
-                saved = [fetch(node, j) for j in derivative.uses]
-                if formulas:
-                    r = derivative.formula(ops, g, *[as_tensor(s) for s in saved])
-                else:
-                    r = derivative.kernel.call(g, *saved)  # type: ignore[union-attr]
+                r = derivative.apply(node, g)
             results.append(r if info is None else ops.fit_gradient(r, *info[i]))
         return results
 

@@ -19,8 +19,8 @@ from .._autograd.node import Node, SavedOutput
 from .._core.dtypes import BY_NUMPY, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of, special
-from .._tensor import Storage, Tensor, storage_of, version_of, wrap
-from .saved import pack, trace, unpack
+from .._tensor import Tensor, storage_of, wrap
+from .saved import fetch, pack, trace, versions_of
 from .registry import ops, parameter_names, records
 
 _new = object.__new__
@@ -182,63 +182,61 @@ class Primitive:
             saved[0] = list(args[0])
         for number, t in enumerate(outs):
             if isinstance(t, Tensor) and (keep_all or (keep_out and number == 0)):
-                if t._storage is None:
-                    t._storage = Storage(t._array)
                 saved.append(SavedOutput(t, number))
             else:
                 saved.append(None)
         if modes.on & SAVED_HOOKS and local.saved_hooks:
             saved = [pack(s) for s in saved]
         node.saved = saved
-        node.versions = [
-            version_of(s) if isinstance(s, Tensor) else s.storage.version if s.__class__ is SavedOutput else 0
-            for s in saved
-        ]
+        node.versions = versions_of(saved)
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         if self.missing:
             raise RuntimeError(f"derivative for {self.name} is not implemented")
-        saved = unpack(node)
-        args, outs = saved[: len(self.names)], saved[len(self.names) :]
-        info = node.info
-        offset = len(info) - self.tensors if self.many else 0  # type: ignore[arg-type]
-
-        def value(kind: str, position: Any) -> Any:
-            if kind == "g":
-                return g if node.outputs is None else _defined(g[0], node.outputs[0])
-            if kind == "gs":
-                return [_defined(part, o) for part, o in zip(g, node.outputs)] if node.outputs else [g]
-            if kind == "needs":
-                return [e is not None for e in node.edges]
-            if kind == "value":
-                return args[position]
-            if kind == "out":
-                return outs[0]
-            if kind == "outs":
-                return outs
-            if position == 0 and self.many:
-                return [i[0 if kind == "shape" else 1] for i in info[: offset + 1]]  # type: ignore[index]
-            return info[position + offset][0 if kind == "shape" else 1]  # type: ignore[index]
-
+        info, edges = node.info, node.edges
         if self.joint:
             formula, uses = self.formulas[0]
-            results = formula(*[value(*use) for use in uses])
-            results = list(results) if isinstance(results, (tuple, list)) else [results]
+            results = formula(*[self._value(node, g, *use) for use in uses])
+            results = results if isinstance(results, (tuple, list)) else [results]
         else:
             results = []
+            count = len(edges) - self.tensors + 1  # how many tensors the first argument stands for
             for i, formula in enumerate(self.formulas):
-                edges = node.edges[: offset + 1] if i == 0 and self.many else node.edges[i + offset : i + offset + 1]
-                if not any(edges):
-                    results += [None] * len(edges)
+                mine = edges[:count] if i == 0 else edges[i + count - 1 : i + count]
+                if not any(mine):
+                    results += [None] * len(mine)
                     continue
                 if formula is None:
                     raise RuntimeError(f"derivative for {self.name} by {self.names[i]} is not implemented")
-                made = formula[0](*[value(*use) for use in formula[1]])
-                results += list(made) if i == 0 and self.many else [made]
+                made = formula[0](*[self._value(node, g, *use) for use in formula[1]])
+                if i == 0 and self.many:
+                    results += made
+                else:
+                    results.append(made)
         return [
-            r if r is None or e is None or (r.dtype is i[1]) else ops.fit_gradient(r, i[0], i[1])
-            for r, e, i in zip(results, node.edges, info)  # type: ignore[arg-type]
+            r if r is None or e is None or r.dtype is i[1] else ops.fit_gradient(r, i[0], i[1])
+            for r, e, i in zip(results, edges, info)  # type: ignore[arg-type]
         ]
+
+    def _value(self, node: Node, g: Any, kind: str, position: Any) -> Any:
+        """One argument of a derivative."""
+        if kind == "g":
+            return g if node.outputs is None else _defined(g[0], node.outputs[0])
+        if kind == "value":
+            return fetch(node, position)
+        if kind == "out":
+            return fetch(node, len(self.names))
+        if kind == "outs":
+            return [fetch(node, i) for i in range(len(self.names), len(node.saved))]
+        if kind == "gs":
+            return [_defined(part, o) for part, o in zip(g, node.outputs)] if node.outputs else [g]
+        if kind == "needs":
+            return [e is not None for e in node.edges]
+        field = 0 if kind == "shape" else 1
+        offset = len(node.info) - self.tensors  # type: ignore[arg-type]
+        if position == 0 and self.many:
+            return [i[field] for i in node.info[: offset + 1]]  # type: ignore[index]
+        return node.info[position + offset][field]  # type: ignore[index]
 
 
 def _has_tensor(a: Any) -> bool:

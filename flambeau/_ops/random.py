@@ -11,6 +11,7 @@ from .._autograd.node import Node
 from .._core import random_draws as draws
 from .._core import random_samplers as samplers
 from .._core import random_transforms as transforms
+from .._core.devices import CPU, get_default_device
 from .._core.dtypes import FLOATING, default, dtype, int64
 from .._core.layouts import contiguous_format
 from .._core.sizes import size_argument
@@ -20,7 +21,7 @@ from .._tensor import Tensor, bump, wrap
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
-from .generator import draw, engine_of
+from .generator import default_generator, draw, engine_of
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
 from .rules import SCALAR_NAMES
 from .registry import ops, public
@@ -61,7 +62,7 @@ def _history(name: str, *sources: Any) -> Node | None:
 
 def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *params: Any) -> Tensor:
     """Writes random values into a tensor in the order that its elements have in memory."""
-    engine = engine_of(generator, name)
+    engine = engine_of(generator, name, t._k if isinstance(t, Tensor) else 0)
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
     check_writable(t)
@@ -118,7 +119,7 @@ def _made(name: str, function: Callable[..., Any], shape: tuple[int, ...], optio
         return fill(out, name, function, generator, *params)
     d = given or d
     k, index = device_bits(where)
-    engine = engine_of(generator, name)
+    engine = engine_of(generator, name, k)
     if k or form is not None:
         t = finished(memory(shape, d, k, index), d, k)
         fill(t, name, function, generator, *params)
@@ -136,6 +137,16 @@ def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: 
     return finished(t._array, d, k, True) if requires_grad else t
 
 
+def _is_plain_size(size: tuple[Any, ...]) -> bool:
+    """Whether a new tensor is an ordinary one of the default device, its size given as numbers."""
+    if local.inference or get_default_device() is not CPU or not size:
+        return False
+    for n in size:
+        if n.__class__ is not int or n < 0:
+            return False
+    return True
+
+
 # -- new tensors -------------------------------------------------------------------------------------------------
 
 
@@ -148,12 +159,18 @@ def rand(*size: Any, **options: Any) -> Tensor:
     <...>
     tensor([0.4963, 0.7682])
     """
+    if not options and _is_plain_size(size):
+        d = default.float
+        return draw(draws.uniform, default_generator._engine, d, size, d.numpy)
     return _made("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
 
 
 @public(method=False)
 def randn(*size: Any, **options: Any) -> Tensor:
     """Random numbers of the standard normal distribution."""
+    if not options and _is_plain_size(size):
+        d = default.float
+        return draw(transforms.normal, default_generator._engine, d, size, d.numpy)
     return _made("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
 
 
@@ -212,7 +229,7 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
     k, index = device_bits(options.pop("device", None))
     if k & META:
         return finished(memory((n,), d, k, index), d, k)
-    made = draw(draws.randperm, engine_of(generator, "randperm"), d, n, d.numpy)
+    made = draw(draws.randperm, engine_of(generator, "randperm", k), d, n, d.numpy)
     if out is not None:
         return write_out(out, made, "randperm")
     if k & CUDA:
@@ -298,11 +315,13 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     if not isinstance(p, Tensor):
         return fill(input, "bernoulli", draws.bernoulli, generator, float(number_of(p, "bernoulli_", "p")))
     check_writable(input)
-    engine = engine_of(generator, "bernoulli_")
+    engine = engine_of(generator, "bernoulli_", input._k)
     node = _history("bernoulli", input, p)
     order = _memory_order(input._array)
     wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
     values = draw(draws.bernoulli_tensor, engine, input.dtype, wide, input.dtype.numpy)
+    if input._k & CUDA:
+        values = wrap(backend_of(CUDA).from_numpy(values._array), input.dtype, CUDA)
     values = ops.permute(values, sorted(range(len(order)), key=order.__getitem__))
     assign(input, values, "bernoulli", check=False)
     if node is not None:
@@ -343,7 +362,7 @@ def _sampled(name: str, function: Callable[..., Any], generator: Any, d: dtype, 
     for t in sources:
         if isinstance(t, Tensor):
             k |= t._k & (CUDA | META)
-    engine = engine_of(generator, name)
+    engine = engine_of(generator, name, k)
     if k & META:
         shape = np.broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
         return wrap(memory(shape, d, META), d, META)
@@ -442,7 +461,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if array.size and not bool((wide.sum(-1) > 0).all()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    made = draw(transforms.multinomial, engine_of(generator, "multinomial"), int64, weights, num_samples, replacement)
+    made = draw(transforms.multinomial, engine_of(generator, "multinomial", input._k), int64, weights, num_samples, replacement)
     if input._k & CUDA:
         made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
     return made if out is None else write_out(out, made, "multinomial")

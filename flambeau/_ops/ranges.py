@@ -175,12 +175,12 @@ def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
     work = np.dtype(np.float64) if d.category == INTEGER else d.numpy
     if d.category == INTEGER:
         start, end = int(start), int(end)
-    first, last = np.array(start, work), np.array(end, work)
+    first, last = np.array(start, work)[()], np.array(end, work)[()]
     if steps < 2:
-        return xp.full(steps, first[()], work)
+        return xp.full(steps, first, work)
     part = work.type(0).real.dtype
     with np.errstate(over="ignore", invalid="ignore"):
-        step = (last - first) / np.array(steps - 1, part)
+        step = (last - first) / part.type(steps - 1)
         if d.category == FLOATING and d.itemsize >= 4:
             number = finished(xp.arange(steps, dtype=work), d, k & CUDA)
             return _points_op.call(number, *[v.item() for v in (first, last, step)], float(steps // 2), steps - 1.0)._array
@@ -234,7 +234,7 @@ def logspace(
             start, end, work = float(np.array(start, d.numpy)), float(np.array(end, d.numpy)), float32
         with placed(k, index), np.errstate(all="ignore"):
             exponents = _between(start, end, steps, work, k)
-            array = cast_array(backend_of(k).xp.power(np.array(base, exponents.dtype), exponents), d)
+            array = cast_array(backend_of(k).xp.power(base, exponents), d)
     made = finished(array, d, k, requires_grad and out is None)
     return made if out is None else write_out(out, made, "logspace")
 
@@ -253,6 +253,9 @@ def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: An
         raise RuntimeError(f"\"{name}\" not implemented for '{d.name}'")
     k, index = device_bits(device)
     xp = backend_of(k).xp
+    if k & META:
+        rows, cols = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
+        return finished(memory((2, rows.size), d, k), d, k)
     with placed(k, index):
         rows, cols = (xp.tril_indices if lower else xp.triu_indices)(row, offset, col)
         return finished(xp.stack([rows, cols]).astype(d.numpy), d, k)

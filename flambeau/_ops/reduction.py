@@ -11,7 +11,7 @@ from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, dtype, int6
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._tensor import Tensor
 from . import registry
-from .folding import extremum, fold_array, reduced_shape
+from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
 from .rules import SCALAR_NAMES, not_implemented
 from .primitive import primitive
 from .registry import ops, public
@@ -85,7 +85,7 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype |
     """
     input, d = _sum_input("sum", input, dtype)
     require_bool("sum", "keepdim", keepdim)
-    return sum_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    return run_plain(sum_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
 
 
 @primitive(
@@ -140,7 +140,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
             f"Got: {SCALAR_NAMES.get(d.name, d.name)}"
         )
     input, d = _sum_input("mean", input, d)
-    return mean_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    return run_plain(mean_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
 
 
 @public(out=True)
@@ -219,10 +219,10 @@ def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype |
     input, d = _sum_input("prod", input, dtype)
     ndim = input._array.ndim
     if dim is ...:
-        return prod_op(input, tuple(range(ndim)), False, d)
+        return run_plain(prod_op, d, input, tuple(range(ndim)), False, d)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"prod(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
-    return prod_op(input, wrap_dims(dim, ndim), keepdim, d)
+    return run_plain(prod_op, d, input, wrap_dims(dim, ndim), keepdim, d)
 
 
 # -- extrema -----------------------------------------------------------------------------------------------------
@@ -318,13 +318,15 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
                 "with the 'dim' argument."
             )
-        return whole(input)
+        return run_plain(whole, input.dtype, input)
     _require_ordered(name, input, name)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     dim = wrap_dim(dim, input._array.ndim)
     require_elements(name, input._array.shape, (dim,))
-    return getattr(return_types, name)(*along(input, dim, bool(keepdim)))
+    return getattr(return_types, name)(
+        *run_plain_pair(along, input.dtype, int64, input, dim, bool(keepdim))
+    )
 
 
 @public(out=True)
@@ -360,7 +362,7 @@ def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) 
                 "with the 'dim' argument."
             )
         require_elements(name, shape, dims)
-    return op(input, dims, keepdim)
+    return run_plain(op, input.dtype, input, dims, keepdim)
 
 
 @public(out=True)
@@ -436,7 +438,7 @@ def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> T
     else:
         dim = wrap_dim(dim, len(shape))
         require_elements(name, shape, (dim,))
-    return arg_extremum(input, dim, keepdim, sign)
+    return run_plain(arg_extremum, int64, input, dim, keepdim, sign)
 
 
 @public(out=True)
@@ -474,7 +476,7 @@ def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     d = uint8 if input.dtype is uint8 else bool_
     ndim = input._array.ndim
     dims = () if dim is not None and not hasattr(dim, "__index__") and not len(dim) else wrap_dims(dim, ndim)
-    return truth_op(input, dims, keepdim, name, d)
+    return run_plain(truth_op, d, input, dims, keepdim, name, d)
 
 
 @public(out=True)

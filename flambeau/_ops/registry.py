@@ -64,7 +64,7 @@ def public(
             changed = inplace if callable(inplace) else in_place_form(name, wrapped)
             for form in (name, *aliases):
                 methods[form + "_"] = changed
-                if not paths:
+                if not paths or form in paths:
                     functions[form + "_"] = changed
             setattr(ops, name + "_", changed)
         return wrapped
@@ -106,12 +106,17 @@ def _with_out(function: Any) -> Any:
     return call
 
 
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+
 def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     """A call that failed: an argument that is no tensor may know what to do (`__torch_function__`)."""
     if not modes.overrides and any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in flat(args)):
         result = overridden(function, args, named)
         if result is not NotImplemented:
             return result
+    if not _NUMPY_NAMES.keys().isdisjoint(named):  # PyTorch also takes the names that NumPy has for arguments
+        return function(*args, **{_NUMPY_NAMES.get(name, name): value for name, value in named.items()})
     error = sys.exc_info()[1]
     if isinstance(error, AttributeError) and args and not isinstance(args[0], Tensor) and error.obj is args[0]:
         kind = type(args[0]).__name__
@@ -163,5 +168,6 @@ def parameter_names(function: Any) -> list[str]:
     return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
-def is_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor)
+def is_tensor(obj: Any, /) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)

@@ -55,12 +55,16 @@ absolute = Rule(result="real")
 
 
 class Refusing(Rule):
-    """A rule that raises RuntimeError with a given message for some categories of dtypes."""
+    """A rule that raises RuntimeError with a given message for some categories of dtypes.
 
-    __slots__ = ("message", "refused")
+    With `each`, no single operand may be of them either.
+    """
 
-    def __init__(self, refused: str, message: str, *args: object, **options: object):
+    __slots__ = ("each", "message", "refused")
+
+    def __init__(self, refused: str, message: str, *args: object, each: bool = False, **options: object):
         super().__init__(*args, **options)  # type: ignore[arg-type]
+        self.each = each
         self.refused = frozenset("bifc".index(t) for t in refused)
         self.message = message
 
@@ -81,6 +85,6 @@ class Narrow(Rule):
 
 narrow = Narrow()
 no_bool_difference = Refusing(
-    "b", "subtraction of two bool tensors is not supported; use ^ or logical_xor()", "bifc"
+    "b", "subtraction with a bool tensor is not supported; use ^, ~ or logical_xor()", "bifc", each=True
 )
 no_bool_negation = Refusing("b", "negation of a bool tensor is not supported; use ~ or logical_not()", "bifc")

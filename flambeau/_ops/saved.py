@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._autograd.node import Node, SavedOutput
-from .._core.dtypes import dtype
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._tensor import Storage, Tensor, version_of, wrap
 from .rules import SCALAR_NAMES
@@ -17,16 +16,16 @@ from .rules import SCALAR_NAMES
 def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor) -> None:
     """Keeps what the plan says: inputs as they are, the result without its history."""
     saved = [a if keep else None for a, keep in zip(args, plan)]
-    if plan[-1]:
-        if out._storage is None:
-            out._storage = Storage(out._array)
-        saved.append(SavedOutput(out, 0))
-    else:
-        saved.append(None)
+    saved.append(SavedOutput(out, 0) if plan[-1] else None)
     if modes.on & SAVED_HOOKS and local.saved_hooks:
         saved = [pack(s) for s in saved]
     node.saved = saved
-    node.versions = [
+    node.versions = versions_of(saved)
+
+
+def versions_of(saved: Any) -> list[int]:
+    """How often the memory of each saved tensor has been written to."""
+    return [
         version_of(s) if isinstance(s, Tensor) else s.storage.version if s.__class__ is SavedOutput else 0 for s in saved
     ]
 
@@ -64,21 +63,44 @@ def unpack(node: Node) -> list[Any]:
 
 
 def fetch(node: Node, i: int) -> Any:
-    """One saved value."""
+    """One saved value as a tensor (or what it was)."""
     s = node.saved[i]
     kind = s.__class__
     if kind is SavedOutput:
-        storage = s.storage
-        if storage.version != node.versions[i]:  # type: ignore[index]
-            raise _modified(node, s.array, s.dtype, storage.version, node.versions[i])  # type: ignore[index]
+        check_version(node, i, s.storage)
         return s.tensor(node)
     if kind is Packed:
         return unpacked(node, s)
-    if isinstance(s, Tensor):
-        written = s._storage
-        if written is not None and written.version != node.versions[i]:  # type: ignore[index]
-            raise _modified(node, s._array, s.dtype, written.version, node.versions[i])  # type: ignore[index]
+    if isinstance(s, Tensor) and s._storage is not None:
+        check_version(node, i, s._storage)
     return s
+
+
+def fetch_array(node: Node, i: int) -> Any:
+    """The array of a saved value that is plain CPU memory; otherwise None."""
+    s = node.saved[i]
+    kind = s.__class__
+    if kind is SavedOutput:
+        if s.k > 1:
+            return None
+        storage = s if s.shared is None else s.shared
+        array = s.array
+    elif kind is Tensor:
+        if s._k > 1:
+            return None
+        storage, array = s._storage, s._array
+    else:
+        return None
+    if storage is not None:
+        check_version(node, i, storage)
+    return array
+
+
+def check_version(node: Node, i: int, storage: Storage) -> None:
+    """Raises if the memory of a saved tensor was written to after it was saved."""
+    then = 0 if node.versions is None else node.versions[i]
+    if storage.version != then:
+        raise _modified(node, storage.array, storage.version, then)
 
 
 def unpacked(node: Node, packed: Any) -> Tensor:
@@ -90,11 +112,11 @@ def unpacked(node: Node, packed: Any) -> Tensor:
     return t
 
 
-def _modified(node: Node, array: Any, d: dtype, now: int, then: int) -> RuntimeError:
-    kind = "torch." + ("cuda." if not isinstance(array, np.ndarray) else "") + SCALAR_NAMES.get(d.name, d.name) + "Tensor"
+def _modified(node: Node, array: Any, now: int, then: int) -> RuntimeError:
+    kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + SCALAR_NAMES.get(array.dtype.name, array.dtype.name)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"a [{kind} {list(array.shape)}] kept for {node.name()} is at version {now}; expected version {then} instead. "
+        f"a [{kind}Tensor {list(array.shape)}] kept for {node.name()} is at version {now}; expected version {then} instead. "
         "Clone it before writing, or find the forward line with torch.autograd.set_detect_anomaly(True)."
     )
 

@@ -14,9 +14,9 @@ from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
 from .inplace import check_writable
-from .rules import SCALAR_NAMES
 from .primitive import primitive
 from .registry import ops, public
+from .rules import SCALAR_NAMES
 from .update import grown, into_zeros, number_as, update, updates
 
 # -- checks ------------------------------------------------------------------------------------------------------

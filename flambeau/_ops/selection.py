@@ -10,18 +10,29 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import (
-    BOOL, COMPLEX, FLOATING, INTEGER, bool_, default, dtype, int32, int64, promote_types, scalar_dtype, uint8,
+    BOOL,
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    bool_,
+    default,
+    dtype,
+    int32,
+    int64,
+    promote_types,
+    scalar_dtype,
+    uint8,
 )  # fmt: skip
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import CUDA, META, modes
 from .._kernel.lang import kernel
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
-from .declare import pointwise
 from .casting import broadcast_error
-from .rules import SCALAR_NAMES
+from .declare import pointwise
 from .primitive import primitive
 from .registry import methods, ops, public
+from .rules import SCALAR_NAMES
 from .scatter import gather_op
 from .update import grown, into_zeros, number_as, update, updates
 
@@ -133,7 +144,7 @@ def masked_scatter_op(backend: Any, x: Any, mask: Any, source: Any) -> None:
             f"masked_scatter: Number of elements of source < number of ones in mask ({source.size} < {count})"
         )
     if count:
-        x[mask] = source.reshape(-1)[:count]
+        x[mask if backend is cpu else mask.nonzero()] = source.reshape(-1)[:count]
 
 
 @updates()
@@ -251,10 +262,10 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
-    found = nonzero_op(input)._array[:size]
-    made = np.full((size, input._array.ndim), fill_value, np.int64)
-    made[: len(found)] = found
-    return wrap(made, int64)
+    found = nonzero_op(input)
+    made = ops.new_full(found, (size, input._array.ndim), fill_value)
+    made._array[: len(found._array)] = found._array[:size]
+    return made  # type: ignore[no-any-return]
 
 
 # -- positions in the flattened tensor -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from .._core.sizes import wrap_dim
 from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
 from .._tensor import Tensor
 from .rules import not_implemented
+from .folding import run_plain, to_last
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
@@ -27,10 +29,12 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
     if x.size == 0:
         return out
     types = (BY_NUMPY[x.dtype].code,) * (len(arrays) + 1)
-    inner = x.shape[dim + 1 :]
-    if all(n == 1 for n in inner):
+    if dim == x.ndim - 1 and x.size * _WORK < PARALLEL:
+        cpu.kernel(rows, types, log=log)(*arrays, out)
+        return out
+    if math.prod(x.shape[dim + 1 :]) == 1:
         call = cpu.kernel(rows, types, log=log)
-        given, target = [np.moveaxis(a, dim, -1) for a in arrays], np.moveaxis(out, dim, -1)
+        given, target = [to_last(a, dim) for a in arrays], to_last(out, dim)
         if target.ndim > 2 and all(a.flags.c_contiguous for a in given):  # one loop over all rows
             given = [a.reshape(-1, a.shape[-1]) for a in given]
             target = target.reshape(-1, target.shape[-1])
@@ -136,7 +140,8 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     >>> torch.softmax(torch.tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return softmax_op(*_prepared("softmax", input, dim, dtype))
+    input, dim = _prepared("softmax", input, dim, dtype)
+    return run_plain(softmax_op, input.dtype, input, dim)
 
 
 @public("log_softmax", "special.log_softmax", out=True)
@@ -147,7 +152,8 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     >>> torch.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    return log_softmax_op(*_prepared("log_softmax", input, dim, dtype))
+    input, dim = _prepared("log_softmax", input, dim, dtype)
+    return run_plain(log_softmax_op, input.dtype, input, dim)
 
 
 def _implicit_dim(ndim: int) -> int:

@@ -15,7 +15,7 @@ from .._core.sizes import wrap_dim
 from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, unpack
 from .._tensor import Tensor
 from .cumulative import run_rows
-from .folding import reduced_shape
+from .folding import from_last, reduced_shape, run_plain_pair, to_last
 from .rules import not_implemented
 from .primitive import primitive
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
@@ -31,21 +31,23 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
         return _sort_elsewhere(backend.xp, x, dim, descending, length)
     n = x.shape[dim]
     length = n if length is None else length
-    moved = np.ascontiguousarray(np.moveaxis(x, dim, -1))
+    moved = np.ascontiguousarray(to_last(x, dim))
     rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
     values, places = np.empty((len(rows), length), x.dtype), np.empty((len(rows), length), np.int64)
     if rows.size:
         code = BY_NUMPY[x.dtype].code
         sort = _sort_short if is_short(code) and n < 1 << 31 else _sort_long
-        parts = threads.ranges(len(rows)) if rows.size * _SORT_WORK >= PARALLEL else [(0, len(rows))]
-        jobs = [
-            lambda a=a, b=b: sort(rows[a:b], values[a:b], places[a:b], code, descending) for a, b in parts
-        ]  # fmt: skip
-        threads.run(jobs) if len(jobs) > 1 else jobs[0]()
+        if rows.size * _SORT_WORK < PARALLEL:
+            sort(rows, values, places, code, descending)
+        else:
+            threads.run([
+                lambda a=a, b=b: sort(rows[a:b], values[a:b], places[a:b], code, descending)
+                for a, b in threads.ranges(len(rows))
+            ])  # fmt: skip
     shape = (*moved.shape[:-1], length)
     if dim == x.ndim - 1:
         return values.reshape(shape), places.reshape(shape)
-    return tuple(np.ascontiguousarray(np.moveaxis(a.reshape(shape), -1, dim)) for a in (values, places))  # type: ignore[return-value]
+    return tuple(np.ascontiguousarray(from_last(a.reshape(shape), dim)) for a in (values, places))  # type: ignore[return-value]
 
 
 def _chunks(rows: Any) -> Any:
@@ -121,7 +123,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
         raise RuntimeError("Sort does not support complex dtypes on CPU")
     if not input.dtype.code:
         raise not_implemented("sort", input.dtype)
-    return return_types.sort(*sort_op(input, wrap_dim(dim, input._array.ndim), bool(descending)))
+    return return_types.sort(
+        *run_plain_pair(sort_op, input.dtype, int64, input, wrap_dim(dim, input._array.ndim), bool(descending))
+    )
 
 
 @public()
@@ -187,7 +191,7 @@ def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: boo
     dim = wrap_dim(dim, len(shape))
     if not 0 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError("selected index k out of range")
-    return return_types.topk(*top_op(input, dim, k, largest))
+    return return_types.topk(*run_plain_pair(top_op, input.dtype, int64, input, dim, k, largest))
 
 
 def _comparable(x: Any) -> Any:
@@ -309,24 +313,11 @@ def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     if x.ndim == 0:
         return x.copy(), xp.zeros((), "int64")
     values, places = sort_array(backend, x, dim, False)
-    if backend is cpu:
-        shape = reduced_shape(x.shape, (dim,), False)
-        start, length = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        cpu.kernel(longest_run, (BY_NUMPY[x.dtype].code, "i64", "i64"))(np.moveaxis(values, dim, -1), start, length)
-        last = start + length - 1
-    else:
-        last = _last_of_longest_run(xp, values, dim)
-    found = xp.take_along_axis(places, xp.expand_dims(last, dim), dim).squeeze(dim)
+    shape = reduced_shape(x.shape, (dim,), False)
+    start, length = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
+    backend.kernel(longest_run, (BY_NUMPY[x.dtype].code, "i64", "i64"))(to_last(values, dim), start, length)
+    found = xp.take_along_axis(places, xp.expand_dims(start + length - 1, dim), dim).squeeze(dim)
     return _taken(xp, x, found, dim, keepdim)
-
-
-def _last_of_longest_run(xp: Any, values: Any, dim: int) -> Any:
-    values = xp.moveaxis(values, dim, -1)
-    place = xp.broadcast_to(xp.arange(values.shape[-1]), values.shape)
-    new = xp.ones(values.shape, bool)
-    new[..., 1:] = values[..., 1:] != values[..., :-1]
-    length = place - xp.maximum.accumulate(xp.where(new, place, 0), axis=-1)
-    return length.argmax(axis=-1)
 
 
 @public(out=True)

@@ -13,7 +13,7 @@ from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, 
 from .._core.sizes import wrap_dim, wrap_dims
 from .._kernel.softmax import log_sum_exp_rows
 from .._tensor import Tensor
-from .folding import moments_over, reduced_shape
+from .folding import moments_over, reduced_shape, run_plain, run_plain_pair
 from .rules import not_implemented
 from .primitive import primitive
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
@@ -32,12 +32,7 @@ def _moments(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float, 
         variance = xp.square(x - mean).sum(axis=dims, keepdims=keepdim) / (free or math.nan)
         mean = mean if keepdim else mean.squeeze(dims)
         return (xp.sqrt(variance) if root else variance).astype(x.dtype), mean.astype(x.dtype)
-    squares, mean, count = moments_over(x, dims, keepdim)
-    free = max(count - correction, 0.0)
-    with np.errstate(all="ignore"):
-        variance = squares / np.float64(free)
-        made = np.sqrt(variance) if root else variance
-        return np.asarray(made).astype(x.dtype), np.asarray(mean).astype(x.dtype)
+    return moments_over(x, dims, keepdim, correction, root)
 
 
 def _var_grad(g: Tensor, x: Tensor, dims: Any, keepdim: bool, correction: float) -> Tensor:
@@ -125,9 +120,12 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
         )
     if d.category == COMPLEX:
         return _complex_variance(name, input, dims, keepdim, correction)
-    return {"var": var_op, "std": std_op, "var_mean": var_mean_op, "std_mean": std_mean_op}[name](
-        input, dims, keepdim, correction
-    )
+    if name.endswith("mean"):
+        return run_plain_pair(_OPS[name], d, d, input, dims, keepdim, correction)
+    return run_plain(_OPS[name], d, input, dims, keepdim, correction)
+
+
+_OPS = {"var": var_op, "std": std_op, "var_mean": var_mean_op, "std_mean": std_mean_op}
 
 
 def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correction: Any) -> Any:

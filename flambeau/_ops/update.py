@@ -15,8 +15,8 @@ from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump
 from . import registry
 from .basic import zeros
-from .inplace import assign, check_writable, keep_original, pointwise_in_place, rewrite_history
 from .casting import number_array
+from .inplace import assign, check_writable, keep_original, pointwise_in_place, rewrite_history
 from .pointwise_op import Pointwise
 from .primitive import Primitive
 from .registry import functions, methods, ops

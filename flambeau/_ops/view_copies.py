@@ -10,7 +10,7 @@ from .._tensor import Tensor
 from .basic import clone
 from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
 from .primitive import primitive
-from .registry import ops, public
+from .registry import expose, ops, public
 
 
 def _copy_form(view: str, tuple_result: bool = False) -> None:
@@ -31,7 +31,7 @@ def _alias(input: Tensor) -> Tensor:
     return input
 
 
-ops.alias = _alias
+expose("alias", _alias, None, None)
 for _name in (
     "alias", "detach", "diagonal", "expand", "permute", "select", "slice", "squeeze", "t", "transpose", "unfold",
     "unsqueeze", "view", "view_as_real", "view_as_complex", "as_strided",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 from .._autograd.node import Node
 from .._core.state import GRAD, local
@@ -32,7 +31,7 @@ class View(Primitive):
         if not x._k & GRAD or out.dtype.category < 2:
             return
         node = Node(self, (x._edge or (x, 0),), args[1:])
-        node.info = ((x._array.shape, x.dtype, x._k),)
+        node.info = ((x._array.shape, x.dtype, x._k),)  # type: ignore[assignment]
         out._edge = (node, 0)
         out._k |= GRAD
         if traced:
@@ -60,14 +59,10 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
     t._storage = storage
     t._view = (x, op, static, None)
     if local.grad:
-        views = storage.views
-        if len(views) & 63 == 63:
-            storage.add_view(t)
-        else:
-            views.append(ref(t))
+        storage.add_view(t)
         if x._k:  # what `record` does
             node = Node(op, (x._edge or (x, 0),), static)
-            node.info = ((x._array.shape, x.dtype, 1),)
+            node.info = ((x._array.shape, x.dtype, 1),)  # type: ignore[assignment]
             t._edge = (node, 0)
             t._k = 1
     return t
@@ -80,7 +75,6 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     if storage is None:
         storage = x._storage = Storage(x._array)
     recorded = local.grad
-    views = storage.views
     out = []
     for number, array in enumerate(arrays):
         t = _new(Tensor)
@@ -89,10 +83,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
         t._storage = storage
         t._view = (x, op, static, number)
         if recorded:
-            if len(views) & 63 == 63:
-                storage.add_view(t)
-            else:
-                views.append(ref(t))
+            storage.add_view(t)
         out.append(t)
     made = tuple(out)
     if recorded and x._k:

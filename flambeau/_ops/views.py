@@ -418,7 +418,7 @@ def unsqueeze_op(backend: Any, x: Any, dim: int) -> Any:
     return x.reshape(shape[:dim] + (1,) + shape[dim:])
 
 
-def unsqueeze(input: Tensor, dim: int) -> Tensor:
+def unsqueeze(input: Tensor, dim: Any = None, *, axis: int | None = None) -> Tensor:
     """A view with one dimension of extent 1 more.
 
     >>> import flambeau as torch
@@ -427,6 +427,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     x = input._array
     shape = x.shape
+    if dim is None:
+        dim = axis
     if dim.__class__ is not int or not 0 <= dim <= len(shape):
         dim = wrap_dim(dim, len(shape) + 1)
     if (input._k | modes.on) <= 1:
@@ -457,7 +459,7 @@ def squeeze(input: Tensor, *dim: Any, **named: Any) -> Tensor:
     x = input._array
     shape = x.shape
     if named:
-        dim = by_name("squeeze", dim, named, "dim")
+        dim = by_name("squeeze", dim, named, "axis", "dim")
     if not dim:
         op, dims = squeeze_all_op, tuple([d for d, n in enumerate(shape) if n == 1])
     elif len(dim) == 1 and not isinstance(dim[0], (tuple, list)):
@@ -607,7 +609,7 @@ for _function in (
     expose(_name, _function, None)  # methods go straight to the function
     if _name not in _METHODS_ONLY:
         functions[_name] = overridable(_function)
-ops.in_format = in_format
+expose("in_format", in_format, None, None)
 methods["T"] = property(_t_property)
 methods["mT"] = property(_mt_property)
 methods["H"] = property(_h_property)

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._autograd import engine
 from .._autograd import functions as _functions
 from .._autograd.functions import Function, FunctionCtx
@@ -15,7 +17,7 @@ from .._core.state import GRAD
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
-from .._tensor import Tensor, detached
+from .._tensor import Tensor, detached, wrap
 
 
 def _view_as_self(t: Tensor) -> Tensor:
@@ -43,6 +45,8 @@ def _start(t: Tensor, g: Any, create_graph: bool) -> Tensor:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if t.dtype.is_complex:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got " + repr(t.dtype))
+        if t._k == GRAD:
+            return wrap(np.ones(t._array.shape, t.dtype.numpy), t.dtype)
         return _ops.ones_like(detached(t))
     if not isinstance(g, Tensor):
         raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)

@@ -7,7 +7,11 @@ from typing import Any
 
 from .._backend.placement import cuda_problem
 from .._constructors import typed_classes
+from .._core.config import AcceleratorError, OutOfMemoryError
 from .._core.devices import device as _device_class
+
+CudaError = AcceleratorError
+has_half = True
 
 
 def _cupy() -> Any:
@@ -134,6 +138,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
+def get_arch_list() -> list[str]:
+    """The GPU architectures that kernels are made for: the one that is there."""
+    return ["sm_%d%d" % get_device_capability()] if is_available() else []
+
+
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Whether one GPU reads the memory of another directly."""
     return bool(_cupy().cuda.runtime.deviceCanAccessPeer(_index(device), _index(peer_device)))
@@ -152,13 +161,13 @@ def synchronize(device: Any = None) -> None:
 class Stream:
     """A queue of work on a GPU; work in different streams may overlap."""
 
-    def __init__(self, device: Any = None, priority: int = 0, **named: Any):
+    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any):
         if not is_available():
             raise RuntimeError("torch.cuda.Stream requires CUDA support")
         cupy = _cupy()
         self.device = _device_class("cuda", _index(device))
         with cupy.cuda.Device(self.device.index):
-            self._stream = named.get("_stream") or cupy.cuda.Stream(non_blocking=True, priority=priority)
+            self._stream = kwargs.get("_stream") or cupy.cuda.Stream(non_blocking=True, priority=priority)
 
     def synchronize(self) -> None:
         self._stream.synchronize()
@@ -192,7 +201,7 @@ class Stream:
 class Event:
     """A mark in a stream: to wait for, or to measure the time between two."""
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         if not is_available():
             raise RuntimeError("torch.cuda.Event requires CUDA support")
         self._event = _cupy().cuda.Event(block=blocking, disable_timing=not enable_timing)
@@ -214,11 +223,35 @@ class Event:
         return float(_cupy().cuda.get_elapsed_time(self._event, end_event._event))
 
 
-def stream(stream: Stream | None) -> Any:
-    """Gives work to a stream for the time of a `with` block."""
-    from contextlib import nullcontext
+class StreamContext:
+    """Gives work to a stream for the time of a `with` block; None changes nothing."""
 
-    return nullcontext() if stream is None else stream
+    def __init__(self, stream: Stream | None):
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(*error)
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """Gives work to a stream for the time of a `with` block."""
+    return StreamContext(stream)
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Gives all further work to a stream."""
+    if stream is not None:
+        stream._stream.use()
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether work is being recorded instead of done."""
+    return False
 
 
 def current_stream(device: Any = None) -> Stream:
@@ -327,10 +360,7 @@ def manual_seed_all(seed: int) -> None:
 
 def _seed(seed: int) -> None:
     if is_available():
-        from .._dispatch import backend_of
-        from .._core.state import CUDA
-
-        backend_of(CUDA).seed(int(seed))
+        _random().manual_seed(int(seed))
 
 
 def seed() -> None:
@@ -342,4 +372,40 @@ def seed() -> None:
 
 seed_all = seed
 
+
+def initial_seed() -> int:
+    """The seed of the current GPU's random numbers."""
+    return int(_random().initial_seed())
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """Where the stream of a GPU's random numbers is."""
+    return _random().get_state()
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Continues the stream where `get_rng_state` was called."""
+    _random().set_state(new_state)
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of all GPUs."""
+    return [get_rng_state(i) for i in range(device_count())]
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Sets the states of all GPUs."""
+    for i, state in enumerate(new_states):
+        set_rng_state(state, i)
+
+
+def _random() -> Any:
+    _cupy()
+    from .._core.state import CUDA
+    from .._ops.generator import default_of
+
+    return default_of(CUDA)
+
+
+default_generators: tuple[Any, ...] = ()
 globals().update(typed_classes("cuda"))

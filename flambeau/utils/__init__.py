@@ -1,1 +1,2 @@
 """Tools around tensors."""
+from . import dlpack as dlpack

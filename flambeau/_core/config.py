@@ -1,0 +1,145 @@
+"""Switches that programs set and read: determinism, precision of products, repeated warnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class _Config:
+    __slots__ = ("deterministic", "interop_threads", "matmul_precision", "warn_always", "warn_only")
+
+    def __init__(self) -> None:
+        self.deterministic = self.warn_only = self.warn_always = False
+        self.matmul_precision = "highest"
+        self.interop_threads = 1
+
+
+config = _Config()
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Asks for operations that give the same result every time. On the CPU all of ours do.
+
+    >>> import flambeau as torch
+    >>> torch.use_deterministic_algorithms(True); torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+    """
+    config.deterministic, config.warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether deterministic operations were asked for."""
+    return config.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether operations that are not deterministic only warn."""
+    return config.deterministic and config.warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """The same switch as a level: 0 "default", 1 "warn", 2 "error"."""
+    levels: dict[Any, int] = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if debug_mode not in levels:
+        raise RuntimeError(f"invalid value of debug_mode, expected `default`, `warn`, `error`, 0, 1 or 2, but got {debug_mode}")
+    level = levels[debug_mode]
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """The level set by `set_deterministic_debug_mode`."""
+    return (1 if config.warn_only else 2) if config.deterministic else 0
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How exactly float32 matrices are multiplied: "highest", "high" or "medium". The CPU always uses the highest."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"{precision!r} is not one of 'highest', 'high', 'medium'")
+    config.matmul_precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """The precision set by `set_float32_matmul_precision`."""
+    return config.matmul_precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether tiny numbers could be made zero: no, kernels keep them, and False says so."""
+    return False
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Whether warnings are repeated where they otherwise come once."""
+    config.warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """The switch set by `set_warn_always`."""
+    return config.warn_always
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Threads between operations; operations run one after another here, so that it is only remembered."""
+    if n <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    config.interop_threads = int(n)
+
+
+def get_num_interop_threads() -> int:
+    """The number set by `set_num_interop_threads`."""
+    return config.interop_threads
+
+
+def sym_int(a: Any) -> int:
+    """A size as an integer, cut off towards zero."""
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    """A size as a float."""
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """Not a."""
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger of two sizes; a float if one is."""
+    kind = float if isinstance(a, float) or isinstance(b, float) else type(a)
+    return kind(max(a, b))
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller of two sizes; a float if one is."""
+    kind = float if isinstance(a, float) or isinstance(b, float) else type(a)
+    return kind(min(a, b))
+
+
+def sym_sum(args: Any) -> Any:
+    """The sum of sizes."""
+    return sum(args)
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """t if b else f."""
+    return t if b else f
+
+
+def sym_sqrt(a: Any) -> float:
+    """The square root of a size."""
+    return float(a) ** 0.5
+
+
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left for a tensor."""
+
+
+class AcceleratorError(RuntimeError):
+    """A device reported an error."""
+
+

@@ -1,0 +1,23 @@
+"""Exchange of memory with other libraries through DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._protocol import DLDeviceType
+from .._protocol import from_dlpack as from_dlpack
+from .._tensor import Tensor
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule over the tensor's memory, to be consumed once.
+
+    >>> import flambeau as torch
+    >>> from flambeau.utils.dlpack import from_dlpack, to_dlpack
+    >>> from_dlpack(to_dlpack(torch.tensor([1, 2])))
+    tensor([1, 2])
+    """
+    return tensor.__dlpack__()  # type: ignore[attr-defined]
+
+
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]

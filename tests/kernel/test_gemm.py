@@ -1,0 +1,149 @@
+"""Generated matrix products against NumPy: every element type, layout, edge of a tile and bound of a block."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from flambeau._backend import blas, threads
+from flambeau._kernel import gemm, gemm_bf16
+
+TYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1"]
+SHAPES = [(1, 1, 1), (2, 3, 4), (14, 16, 32), (15, 17, 33), (70, 300, 37), (33, 31, 97), (5, 0, 3)]
+TOLERANCE = {np.dtype("f4"): 1e-4, np.dtype("f8"): 1e-12, np.dtype("f2"): 2e-3, np.dtype(ml_dtypes.bfloat16): 1.6e-2}
+
+
+def lay(array, layout):
+    """The same values in another memory layout."""
+    if layout == "transposed":
+        return np.asfortranarray(array)
+    if layout == "strided":
+        wide = np.zeros((2 * array.shape[0], 3 * array.shape[1]), array.dtype)
+        wide[::2, ::3] = array
+        return wide[::2, ::3]
+    if layout == "reversed":
+        return array[::-1, ::-1].copy()[::-1, ::-1]
+    return array
+
+
+def values(rng, shape, dtype):
+    made = rng.standard_normal(shape)
+    return (made * 20).astype(dtype) if np.dtype(dtype).kind in "iu" else made.astype(dtype)
+
+
+def check(made, expected, dtype):
+    assert made.dtype == np.dtype(dtype) and made.shape == expected.shape
+    if np.dtype(dtype).kind in "iu":
+        np.testing.assert_array_equal(made, expected)
+    else:
+        limit = TOLERANCE[np.dtype(dtype)]
+        np.testing.assert_allclose(made.astype("f8"), expected, rtol=limit, atol=limit)
+
+
+def reference(x, y):
+    if x.dtype.kind in "iu":
+        return np.matmul(x, y)
+    return np.matmul(x.astype("f8"), y.astype("f8"))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("left", ["plain", "transposed", "strided", "reversed"])
+@pytest.mark.parametrize("right", ["plain", "transposed", "strided"])
+def test_every_type_and_layout(dtype, left, right):
+    rng = np.random.default_rng(0)
+    for m, k, n in SHAPES:
+        x, y = lay(values(rng, (m, k), dtype), left), lay(values(rng, (k, n), dtype), right)
+        check(blas.product(x, y), reference(x, y), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ml_dtypes.bfloat16], ids=str)
+def test_blocks_of_depth_rows_and_columns(dtype):
+    rng = np.random.default_rng(1)
+    for m, k, n in [(3, 3 * gemm.DEPTH + 5, 7), (700, 40, 9), (9, 40, 1500)]:
+        x, y = values(rng, (m, k), dtype), values(rng, (k, n), dtype)
+        np.testing.assert_allclose(blas.product(x, y).astype("f8"), reference(x, y), rtol=2e-2, atol=0.3)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "u1"], ids=str)
+def test_added(dtype):
+    rng = np.random.default_rng(2)
+    for m, k, n in [(2, 3, 4), (15, 17, 33), (20, 600, 64)]:
+        x, y, c = values(rng, (m, k), dtype), values(rng, (k, n), dtype), values(rng, n, dtype)
+        wide = np.dtype("f8") if x.dtype.kind not in "iu" else x.dtype
+        expected = (3 * reference(x, y) + 2 * c.astype(wide)).astype(wide)
+        made = blas.add_product(c, x, y, 2, 3)
+        limit = 0 if x.dtype.kind in "iu" else TOLERANCE[x.dtype] * 4
+        np.testing.assert_allclose(made.astype("f8"), expected.astype("f8"), rtol=limit, atol=limit * 4)
+
+
+def test_beta_of_zero_leaves_nan_unread():
+    for dtype in ("f4", "f8", "f2", ml_dtypes.bfloat16):
+        x = np.eye(5).astype(dtype)
+        made = blas.add_product(np.full((5, 5), np.nan).astype(dtype), x, x, 0, 2)
+        np.testing.assert_array_equal(made.astype("f8"), 2 * np.eye(5))
+
+
+def test_nothing_is_written_outside_the_result():
+    rng = np.random.default_rng(3)
+    for dtype in ("f4", "i2"):
+        frame = np.full((40, 80), 7, dtype)
+        x, y = values(rng, (17, 9), dtype), values(rng, (9, 35), dtype)
+        function, size = gemm.gemm({"f4": "f32", "i2": "i16"}[dtype], gemm.height(17), False)
+        function(x, y, np.empty(size, np.uint8), frame[3:20, 5:40])
+        check(frame[3:20, 5:40], reference(x, y), dtype)
+        frame[3:20, 5:40] = 7
+        assert (frame == 7).all()
+
+
+PAIRS = {"tiles": ["tiles", "dots"], "dots": ["dots"], None: []}[gemm_bf16.instructions()]
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_pairs_write_nothing_outside_the_result(kind):
+    rng = np.random.default_rng(4)
+    x, y = values(rng, (37, 50), ml_dtypes.bfloat16), values(rng, (50, 45), ml_dtypes.bfloat16)
+    frame = np.full((60, 70), 3, np.uint16)
+    for part in (frame[5:42, 4:49], frame.T[5:42, 4:49]):  # row-major and column-major
+        gemm_bf16.gemm(kind, False)(x.view("u2"), y.view("u2"), np.empty(gemm_bf16.scratch(50), np.uint8), part)
+        check(part.view(ml_dtypes.bfloat16), reference(x, y), ml_dtypes.bfloat16)
+        part[...] = 3
+        assert (frame == 3).all()
+
+
+@pytest.mark.parametrize("kind", [*PAIRS, None])
+@pytest.mark.parametrize("right", ["plain", "transposed", "strided"])
+def test_bfloat16_is_rounded_once(monkeypatch, kind, right):
+    monkeypatch.setattr(gemm_bf16, "instructions", lambda: kind)
+    rng = np.random.default_rng(5)
+    for m, k, n in [(20, 700, 33), (1, 3, 1), (45, 32, 16), (300, 1100, 40), (40, 1100, 600)]:
+        x, y = values(rng, (m, k), ml_dtypes.bfloat16), lay(values(rng, (k, n), ml_dtypes.bfloat16), right)
+        for left in (x, np.asfortranarray(x)):
+            made, exact = blas.product(left, y).astype("f8"), reference(x, y)
+            assert (made == exact.astype(ml_dtypes.bfloat16).astype("f8")).mean() > 0.99
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_any_number_of_threads(count):
+    rng = np.random.default_rng(6)
+    before = threads.get_num_threads()
+    threads.set_num_threads(count)
+    try:
+        for shape, other in [((300, 200), (200, 500)), ((5, 3, 60, 90), (3, 90, 200)), ((1, 300, 300), (40, 300, 50))]:
+            x, y = rng.standard_normal(shape), rng.standard_normal(other)
+            np.testing.assert_allclose(blas.product(x, y), np.matmul(x, y), atol=1e-10)
+            c = rng.standard_normal(other[-1])
+            np.testing.assert_allclose(blas.add_product(c, x, y, 1, 1), np.matmul(x, y) + c, atol=1e-10)
+    finally:
+        threads.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("width", "registers"), [(16, 16), (16, 32), (32, 16)])
+def test_narrower_vectors(monkeypatch, width, registers):
+    """The tiles of other CPUs: LLVM makes do with what there is."""
+    monkeypatch.setattr(gemm, "vectors", lambda: (width, registers))
+    rng = np.random.default_rng(7)
+    for code, dtype in (("f32", "f4"), ("f64", "f8")):
+        for m, k, n in [(15, 17, 33), (30, 70, 20)]:
+            function, size = gemm.gemm.__wrapped__(code, gemm.height(m), False)
+            x, y = values(rng, (m, k), dtype), values(rng, (k, n), dtype)
+            for left in (x, np.asfortranarray(x)):
+                check(function(left, y, np.empty(size, np.uint8)), reference(x, y), dtype)

@@ -1,0 +1,229 @@
+"""New tensors: inferred dtypes, values, options, errors for bad data and sizes."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (3, torch.int64), (True, torch.bool), (2.5, torch.float32), (1j, torch.complex64), ([], torch.float32),
+        ([1, 2], torch.int64), ([1, 2.5], torch.float32), ([True, 2], torch.int64), ([1, 2.5, 1j], torch.complex64),
+        ([[1], [2]], torch.int64), (range(3), torch.int64), ((1, 2), torch.int64), (np.float32(1), torch.float32),
+        (np.float64(1), torch.float64), ([np.float16(1)], torch.float16), (np.zeros(2, np.int8), torch.int8),
+        ([np.int32(1)], torch.int32), (bytearray(b"ab"), torch.int64),
+    ],
+)  # fmt: skip
+def test_tensor_infers_the_dtype(data, dtype):
+    made = torch.tensor(data)
+    assert made.dtype is dtype
+    assert made.tolist() == np.asarray(list(data) if isinstance(data, (range, bytearray)) else data).tolist()
+
+
+def test_tensor_copies_and_as_tensor_shares():
+    array = np.zeros(3)
+    copied, shared = torch.tensor(array), torch.as_tensor(array)
+    array[0] = 1
+    assert copied.tolist() == [0, 0, 0] and shared.tolist() == [1, 0, 0]
+    assert torch.as_tensor(shared) is shared and torch.as_tensor([1], dtype=torch.float32).dtype is torch.float32
+    assert torch.asarray(array).data_ptr() == shared.data_ptr()
+    assert torch.asarray(array, copy=True).data_ptr() != shared.data_ptr()
+    with pytest.raises(ValueError, match="alias"):
+        torch.asarray(array, dtype=torch.float32, copy=False)
+
+
+def test_lists_of_tensors():
+    assert torch.tensor([torch.tensor(1.0), torch.tensor(2.0)]).tolist() == [1, 2]
+    assert torch.tensor([torch.tensor(1), 2.5]).tolist() == [1, 2.5]
+    with pytest.raises(ValueError, match="one element"):
+        torch.tensor([torch.tensor([1.0, 2.0])])
+
+
+def test_tensor_of_a_tensor_warns():
+    with pytest.warns(UserWarning, match="copy construct"):
+        assert torch.tensor(torch.tensor([1])).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "error"),
+    [
+        ([[1], [1, 2]], None, ValueError), ([1, [2]], None, TypeError), ([[1], 2], None, TypeError), ("a", None, TypeError),
+        (["a"], None, ValueError), (None, None, RuntimeError), ([None], None, RuntimeError), ({}, None, RuntimeError),
+        ({1}, None, RuntimeError), (2**63, None, ValueError), ([2**63], None, ValueError), ([300], torch.uint8, RuntimeError),
+        ([1e20], torch.int64, RuntimeError), ([1j], torch.float32, TypeError), (np.array(["a"]), None, TypeError),
+        (np.arange(3)[::-1], None, ValueError),
+    ],
+)  # fmt: skip
+def test_bad_data(data, dtype, error):
+    with pytest.raises(error):
+        torch.tensor(data, dtype=dtype)
+
+
+def test_numbers_that_wrap_or_overflow():
+    assert torch.tensor([-1], dtype=torch.uint8).tolist() == [255]
+    assert torch.tensor([1.9], dtype=torch.int64).tolist() == [1]
+    assert torch.tensor([1e300]).tolist() == [float("inf")]
+    assert torch.tensor(2**63, dtype=torch.uint64).item() == 2**63
+    assert torch.tensor([1e6], dtype=torch.float16).tolist() == [float("inf")]
+
+
+@pytest.mark.parametrize("make", [torch.zeros, torch.ones, torch.empty])
+def test_sizes(make):
+    assert make(2, 3).shape == make((2, 3)).shape == make([2, 3]).shape == make(size=(2, 3)).shape == (2, 3)
+    assert make(torch.Size([2, 3])).shape == (2, 3) and make(()).shape == () and make(0).shape == (0,)
+    assert make(np.int64(2)).shape == (2,) and make(2, dtype=torch.int8).dtype is torch.int8
+    for bad in ((-1,), (2, -3)):
+        with pytest.raises(RuntimeError, match="negative"):
+            make(*bad)
+    for bad in ((2.5,), ("a",), (), (True,)):
+        with pytest.raises(TypeError):
+            make(*bad)
+
+
+def test_too_much_memory_is_a_runtime_error():
+    for shape in ((2**62,), (2**40, 2**40), (2**47,)):
+        for make in (torch.empty, torch.zeros):
+            with pytest.raises(RuntimeError, match=r"alloc|overflow"):
+                make(*shape)
+
+
+def test_options():
+    x = torch.zeros(2, requires_grad=True)
+    assert x.requires_grad and x.is_leaf
+    assert torch.zeros(2, dtype=float).dtype is torch.float64
+    assert torch.empty(2, 3, 4, 5, memory_format=torch.channels_last).stride() == (60, 1, 15, 3)
+    out = torch.empty(0)
+    assert torch.ones(2, out=out) is out and out.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="floating point"):
+        torch.zeros(2, dtype=torch.int64, requires_grad=True)
+    with pytest.raises(TypeError, match="dtype"):
+        torch.zeros(2, dtype="float")
+    with pytest.raises(RuntimeError, match="does not match dtype of out"):
+        torch.zeros(2, out=out, dtype=torch.int64)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        torch.zeros(2, shape=3)
+
+
+def test_default_device_and_dtype():
+    with torch.device("meta"):
+        assert torch.zeros(2).is_meta and torch.arange(3).is_meta and torch.tensor([1.0]).is_meta
+    assert not torch.zeros(2).is_meta
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.zeros(2).dtype is torch.tensor(1.5).dtype is torch.full((1,), 0.5).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: torch.zeros(3, 10**6, device=d), lambda d: torch.full((2,), 3, device=d), lambda d: torch.arange(5, device=d),
+        lambda d: torch.linspace(0, 1, 7, device=d), lambda d: torch.eye(3, device=d), lambda d: torch.logspace(0, 1, 4, device=d),
+        lambda d: torch.empty_strided((2, 3), (1, 2), device=d), lambda d: torch.zeros_like(torch.zeros(2, 3).t(), device=d),
+        lambda d: torch.tril_indices(3, 3, device=d),
+    ],
+)  # fmt: skip
+def test_meta(make):
+    made, real = make("meta"), make("cpu")
+    assert made.is_meta and made.shape == real.shape and made.dtype is real.dtype and made.stride() == real.stride()
+
+
+def test_devices_that_are_not_there():
+    for name in ("xpu", "mps"):
+        with pytest.raises((AssertionError, RuntimeError, NotImplementedError)):
+            torch.zeros(2, device=name)
+
+
+def test_full():
+    assert torch.full((2,), True).dtype is torch.bool and torch.full((2,), 1).dtype is torch.int64
+    assert torch.full((2,), 1.5, dtype=torch.int64).tolist() == [1, 1]
+    assert torch.full((2,), torch.tensor(2.5)).tolist() == [2.5, 2.5]
+    assert torch.full_like(torch.zeros(2, dtype=torch.int64), 1.5).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.full((2,), 300, dtype=torch.uint8)
+    with pytest.raises(TypeError):
+        torch.full(2, 1)
+    with pytest.raises(TypeError):
+        torch.full((2,), "a")
+
+
+def test_like_keeps_the_order_of_memory():
+    x = torch.zeros(2, 3, 4).permute(2, 0, 1)
+    assert torch.zeros_like(x).stride() == torch.empty_like(x).stride() == x.stride() == (1, 12, 4)
+    assert torch.ones_like(x, memory_format=torch.contiguous_format).is_contiguous()
+    assert torch.zeros_like(torch.zeros(1, 3).expand(2, 3)).stride() == (3, 1)
+    assert torch.ones_like(x, dtype=torch.int32).dtype is torch.int32
+
+
+def test_new_forms():
+    x = torch.zeros(2, dtype=torch.int64)
+    assert x.new_zeros(2, 3).dtype is torch.int64 and x.new_ones((2,)).tolist() == [1, 1]
+    assert x.new_full((2,), 3.5).tolist() == [3, 3] and x.new_tensor([1.5]).tolist() == [1]
+    assert x.new_empty(3, dtype=torch.float32).dtype is torch.float32
+    assert x.new_empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+
+
+def test_arange():
+    assert torch.arange(5).tolist() == [0, 1, 2, 3, 4] and torch.arange(5).dtype is torch.int64
+    assert torch.arange(1, 4, 0.5).tolist() == [1, 1.5, 2, 2.5, 3, 3.5] and torch.arange(3.0).dtype is torch.float32
+    assert torch.arange(3, 0, -1).tolist() == [3, 2, 1] and torch.arange(0).shape == (0,)
+    assert torch.arange(1.5, 5, dtype=torch.int64).tolist() == [1, 2, 3, 4]
+    assert torch.arange(2**62, 2**62 + 2).tolist() == [2**62, 2**62 + 1]
+    assert torch.arange(start=1, end=3).tolist() == [1, 2] and torch.arange(torch.tensor(3)).tolist() == [0, 1, 2]
+    assert np.array_equal(torch.arange(0, 1e5, 0.1).numpy(), (np.arange(10**6) * 0.1).astype(np.float32))
+    for bad in ((0, 3, 0), (3, 0), (0, 3, -1), (float("inf"),), (float("nan"),)):
+        with pytest.raises(RuntimeError):
+            torch.arange(*bad)
+    with pytest.raises(NotImplementedError):
+        torch.arange(3, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_linspace_hits_both_ends(dtype):
+    for steps in (2, 3, 50, 1001):
+        x = torch.linspace(-0.3, 0.7, steps, dtype=dtype)
+        assert x[0] == torch.tensor(-0.3, dtype=dtype) and x[-1] == torch.tensor(0.7, dtype=dtype)
+        assert np.allclose(x.double().numpy(), np.linspace(-0.3, 0.7, steps), atol=4e-3 if dtype is torch.bfloat16 else 1e-6)
+    assert torch.linspace(3, 10, 1).tolist() == [3] and torch.linspace(3, 10, 0).shape == (0,)
+    assert torch.linspace(0, 10, 4, dtype=torch.int64).tolist() == [0, 3, 6, 10]
+    assert torch.linspace(0, 1j, 3).tolist() == [0, 0.5j, 1j]
+    assert torch.logspace(0, 3, 4, base=2).tolist() == [1, 2, 4, 8]
+    with pytest.raises(RuntimeError, match="non-negative"):
+        torch.linspace(0, 1, -1)
+    with pytest.raises(TypeError):
+        torch.linspace(0, 1)
+
+
+def test_frombuffer_shares_memory():
+    buffer = bytearray(b"\x01\x00\x02\x00")
+    x = torch.frombuffer(buffer, dtype=torch.int16)
+    assert x.tolist() == [1, 2]
+    x[0] = 7
+    assert buffer[0] == 7 and torch.frombuffer(buffer, dtype=torch.int16, offset=2).tolist() == [2]
+    for named in ({"count": 5}, {"offset": 4}, {"offset": 1}):
+        with pytest.raises(ValueError):
+            torch.frombuffer(buffer, dtype=torch.int16, **named)
+    with pytest.warns(UserWarning, match="not writable"):
+        torch.frombuffer(b"ab", dtype=torch.uint8)
+
+
+def test_complex_and_polar():
+    z = torch.complex(torch.tensor([1.0, 2.0]), torch.tensor(3.0))
+    assert z.tolist() == [1 + 3j, 2 + 3j] and z.dtype is torch.complex64
+    assert torch.allclose(torch.polar(torch.tensor([2.0]), torch.tensor([0.0])), torch.tensor([2 + 0j]))
+    with pytest.raises(RuntimeError, match="Expected object of scalar type"):
+        torch.complex(torch.tensor(1.0), torch.tensor(2.0, dtype=torch.float64))
+
+
+def test_tables():
+    assert torch.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and torch.eye(3, 0).shape == (3, 0)
+    assert torch.tril_indices(2, 3, 1).tolist() == [[0, 0, 1, 1, 1], [0, 1, 0, 1, 2]]
+    assert torch.triu_indices(3, 2, -1).tolist() == [[0, 0, 1, 1, 2], [0, 1, 0, 1, 1]]
+    assert torch.vander(torch.tensor([1, 2, 3])).tolist() == [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
+    assert torch.empty_permuted((2, 3, 4), (2, 0, 1)).stride() == (3, 1, 6)
+    assert torch.scalar_tensor(3).dtype is torch.float32
+    with pytest.raises(RuntimeError):
+        torch.eye(-1)

@@ -1,0 +1,321 @@
+"""x[key], x[key] = value and index_put against NumPy, with views, histories and errors."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hn
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+
+def tensor(values, **named):
+    return torch.from_numpy(np.array(values, **named))
+
+
+def numbers(*shape):
+    return torch.from_numpy(np.random.default_rng(0).standard_normal(shape))
+
+
+def equal(t, array):
+    assert t.detach().numpy().shape == np.shape(array)
+    np.testing.assert_array_equal(t.detach().numpy(), array)
+
+
+# -- keys that NumPy reads the same way ----------------------------------------------------------------------------
+
+
+@st.composite
+def array_and_key(draw):
+    """A (possibly permuted, strided) array and a basic key, or index arrays among full slices."""
+    array = draw(hn.arrays(np.float64, hn.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4), elements=st.floats(-9, 9)))
+    array = array.transpose(draw(st.permutations(range(array.ndim))))
+    if draw(st.booleans()):
+        array = array[tuple(slice(draw(st.integers(0, 1)), None, draw(st.integers(1, 2))) for _ in array.shape)]
+    assume(array.size)
+    if draw(st.booleans()):
+        key = draw(hn.basic_indices(array.shape, allow_newaxis=True, allow_ellipsis=True))
+        parts = key if isinstance(key, tuple) else (key,)
+        assume(all(not isinstance(p, slice) or p.step is None or p.step > 0 for p in parts))
+        return array, key
+    common = draw(hn.array_shapes(min_dims=1, max_dims=2, max_side=3))
+    key = []
+    for n in array.shape:
+        kind = draw(st.sampled_from("siI"))
+        if kind == "s":
+            key.append(slice(None))
+        else:
+            shape = tuple(draw(st.sampled_from((k, 1))) for k in common) if kind == "i" else common
+            key.append(draw(hn.arrays(np.int64, shape, elements=st.integers(-n, n - 1))))
+    assume(any(isinstance(p, np.ndarray) for p in key))
+    return array, tuple(key)
+
+
+def as_key(key):
+    parts = key if isinstance(key, tuple) else (key,)
+    made = tuple(torch.from_numpy(p) if isinstance(p, np.ndarray) else p for p in parts)
+    return made if isinstance(key, tuple) else made[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(array_and_key())
+def test_reads_as_numpy(case):
+    array, key = case
+    x = torch.from_numpy(array)
+    found = x[as_key(key)]
+    equal(found, array[key])
+    if any(isinstance(p, np.ndarray) for p in (key if isinstance(key, tuple) else (key,))):
+        assert not np.shares_memory(found.numpy(), array)
+    elif found.numel():
+        assert np.shares_memory(found.numpy(), array)
+
+
+@settings(max_examples=200, deadline=None)
+@given(array_and_key(), st.booleans())
+def test_writes_as_numpy(case, one_number):
+    array, key = case
+    expected = np.array(array)
+    value = 7.5 if one_number else np.arange(expected[key].size, dtype=float).reshape(expected[key].shape)
+    expected[key] = value
+    x = torch.from_numpy(np.array(array))
+    x[as_key(key)] = value if one_number else torch.from_numpy(value)
+    equal(x, expected)
+    base = torch.from_numpy(np.array(array)).requires_grad_()
+    tracked = base * 1
+    tracked[as_key(key)] = value if one_number else torch.from_numpy(value)
+    equal(tracked, expected)
+    tracked.sum().backward()
+    kept = np.ones(array.shape)
+    kept[key] = 0
+    equal(base.grad, kept)
+
+
+@settings(max_examples=100, deadline=None)
+@given(array_and_key())
+def test_gradient_counts_reads(case):
+    array, key = case
+    x = torch.from_numpy(np.array(array)).requires_grad_()
+    x[as_key(key)].sum().backward()
+    expected = np.zeros(array.shape)
+    np.add.at(expected, key, 1.0)
+    equal(x.grad, expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(array_and_key())
+def test_index_put_accumulates(case):
+    array, key = case
+    parts = key if isinstance(key, tuple) else (key,)
+    assume(parts and all(isinstance(p, np.ndarray) for p in parts))
+    values = np.arange(array[key].size, dtype=float).reshape(array[key].shape)
+    expected = np.array(array)
+    np.add.at(expected, key, values)
+    made = torch.from_numpy(array).index_put(as_key(parts), torch.from_numpy(values), accumulate=True)
+    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+# -- PyTorch's own rules -------------------------------------------------------------------------------------------
+
+
+def test_shapes_that_differ_from_numpy():
+    x = numbers(2, 3, 4)
+    rows = tensor([0, 1])
+    assert x[0, :, rows].shape == (3, 2)  # a number is no index array
+    assert x[rows, :, 0].shape == (2, 3)
+    assert x[:, rows, None, rows].shape == (2, 2, 1)
+    assert x[True].shape == (1, 2, 3, 4)
+    assert x[False].shape == (0, 2, 3, 4)
+    assert x[True, rows].shape == (2, 3, 4)
+    assert x[tensor(True)].shape == (1, 2, 3, 4)
+    assert x[tensor(1)].shape == (3, 4)
+    assert x[tensor(1)]._view is not None
+    assert x[..., ...].shape == (2, 3, 4)
+    assert x[()].shape == x.shape
+    assert x[[]].shape == (0, 3, 4)
+    assert x[range(2)].shape == (2, 3, 4)
+    assert x[np.array([0, 1])].shape == (2, 3, 4)
+    assert x[np.int64(1)].shape == (3, 4)
+    assert x[tensor(0) : tensor(1)].shape == (1, 3, 4)
+    with pytest.warns(UserWarning):
+        assert x[[[0, 1], [0, 1]]].shape == (2, 4)
+    with pytest.warns(UserWarning):
+        assert x[tensor([1, 0], dtype=np.uint8)].shape == (1, 3, 4)
+
+
+def test_masks():
+    x = numbers(4, 5)
+    mask = x > 0
+    equal(x[mask], x.numpy()[mask.numpy()])
+    rows = tensor([True, False, True, True])
+    equal(x[rows], x.numpy()[rows.numpy()])
+    equal(x[rows, 1:], x.numpy()[rows.numpy(), 1:])
+    equal(x[:, tensor([True, False, False, False, True])], x.numpy()[:, [0, 4]])
+    with pytest.raises(IndexError, match=r"shape of the mask \[3\] at index 0 does not match"):
+        x[tensor([True, False, True])]
+    with pytest.raises(IndexError):
+        x[tensor([True, False, True])] = 1.0
+    x[mask] = 0.0
+    assert not bool((x > 0).any())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, np.complex128, np.float16, np.int8])
+def test_large_selections(dtype):
+    """Sizes at which the work is split over threads."""
+    generator = np.random.default_rng(1)
+    array = (generator.standard_normal((600, 500)) * 3).astype(dtype)
+    x = torch.from_numpy(array)
+    rows = generator.integers(-600, 600, 700)
+    equal(x[torch.from_numpy(rows)], array[rows])
+    equal(x.t()[torch.from_numpy(rows[:400] % 500)], array.T[rows[:400] % 500])
+    equal(x[:, torch.from_numpy(rows % 500)], array[:, rows % 500])
+    equal(x[torch.from_numpy(rows), torch.from_numpy(rows % 500)], array[rows, rows % 500])
+    grid = generator.integers(0, 600, (50, 20))
+    equal(x[torch.from_numpy(grid)], array[grid])
+    mask = generator.random(array.shape) < 0.3
+    equal(x[torch.from_numpy(mask)], array[mask])
+
+
+def test_views_write_through():
+    x = numbers(4, 5)
+    base = x.numpy()
+    x[1:3, ::2][0, 1] = 42.0
+    assert base[1, 2] == 42.0
+    view = x[2]
+    view[tensor([0, 1])] = 5.0
+    assert base[2, 0] == base[2, 1] == 5.0
+    version = x._version
+    x[0] = 1.0
+    assert x._version > version
+
+
+def test_write_history_reaches_the_value():
+    x = numbers(3, 4).requires_grad_()
+    value = numbers(4).requires_grad_()
+    y = x * 1
+    y[1:] = value
+    y[tensor([0]), tensor([0])] = value[0]
+    (y * y).sum().backward()
+    expected = 4 * value.detach().numpy()
+    expected[0] += 2 * value.detach().numpy()[0]
+    np.testing.assert_allclose(value.grad.numpy(), expected)
+    kept = 2 * x.detach().numpy()
+    kept[1:] = 0
+    kept[0, 0] = 0
+    np.testing.assert_allclose(x.grad.numpy(), kept)
+
+
+@pytest.mark.parametrize(
+    "key", [(0,), (slice(None), [0, 0, 2]), ([1, 0], slice(None), [0, 3]), (None, [0, 1], [2, 2])], ids=str
+)
+def test_derivatives(key):
+    x = numbers(2, 3, 4).requires_grad_()
+    assert gradcheck(lambda x: x[key] * x[key], (x,))
+    assert gradgradcheck(lambda x: x[key] * x[key], (x,))
+    if any(isinstance(part, list) and len(set(part)) < len(part) for part in key) and len(key) == 2:
+        return  # which of two values written to one element wins has no derivative
+
+    def written(x, v):
+        y = x * x
+        y[key] = v * v
+        return y
+
+    value = numbers(1).requires_grad_()
+    assert gradcheck(written, (x, value))
+    assert gradgradcheck(written, (x, value))
+
+
+def test_index_put_derivatives():
+    for accumulate in (False, True):
+        index = (tensor([0, 0, 2]), tensor([1, 1 if accumulate else 0, 0]))
+        values = numbers(1).requires_grad_()
+        x = numbers(3, 2).requires_grad_()
+        call = lambda x, v: x.index_put(index, v * v, accumulate=accumulate)
+        assert gradcheck(call, (x, values))
+        assert gradgradcheck(call, (x, values))
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "key, error, text",
+    [
+        (5, IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        ((0, -4), IndexError, "index -4 is out of bounds for dimension 1 with size 3"),
+        ([5], IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        ((slice(None), [1, -9]), IndexError, "index -9 is out of bounds for dimension 1 with size 3"),
+        ((0, 0, 0), IndexError, "too many indices for tensor of dimension 2"),
+        (slice(None, None, -1), ValueError, "step must be greater than zero"),
+        (1.5, IndexError, "valid indices"),
+        ({}, IndexError, "valid indices"),
+        (([0, 1], [0, 1, 2]), IndexError, "could not be broadcast"),
+        (1 << 70, ValueError, "Overflow"),
+    ],
+)
+def test_bad_keys(key, error, text):
+    x = numbers(2, 3)
+    with pytest.raises(error, match=text):
+        x[key]
+    before = x.numpy().copy()
+    with pytest.raises(error, match=text):
+        x[key] = 1.0
+    equal(x, before)  # nothing was written
+
+
+def test_large_bad_index_writes_nothing():
+    x = torch.from_numpy(np.zeros((1000, 300)))
+    rows = np.zeros(1000, np.int64)
+    rows[-1] = 1000
+    with pytest.raises(IndexError, match="index 1000 is out of bounds for dimension 0 with size 1000"):
+        x[torch.from_numpy(rows)]
+    for accumulate in (False, True):
+        with pytest.raises(IndexError):
+            x.index_put_((torch.from_numpy(rows),), tensor(1.0), accumulate=accumulate)
+    assert not x.numpy().any()
+
+
+def test_other_errors():
+    x = numbers(2, 3)
+    with pytest.raises(IndexError, match="0-dim tensor"):
+        tensor(1.0)[0]
+    with pytest.raises(IndexError, match="long, int, byte or bool"):
+        x[tensor([1.0])]
+    with pytest.raises(IndexError, match="long, int, byte or bool"):
+        x[tensor([1], dtype=np.int16)]
+    with pytest.raises(TypeError):
+        x["a"]
+    with pytest.raises(TypeError, match="can't assign a list"):
+        x[0] = [1.0, 2.0, 3.0]
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[[0, 1]] = tensor([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        x[[0, 1]] = tensor([1, 2, 3])
+    with pytest.raises(RuntimeError, match="without overflow"):
+        tensor([1, 2])[0] = float("nan")
+    with pytest.raises(RuntimeError, match="single memory location"):
+        y = numbers(6)
+        y[1:] = y[:-1]
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        numbers(3).requires_grad_()[0] = 1.0
+    with pytest.raises(TypeError, match="must be Tensor"):
+        x.index_put((tensor([0]),), 1.0)
+
+
+def test_empty_dimensions():
+    x = torch.from_numpy(np.zeros((0, 3)))
+    assert x[tensor([], dtype=np.int64)].shape == (0, 3)
+    with pytest.raises(IndexError, match="size 0"):
+        x[tensor([0])]
+    assert torch.from_numpy(np.zeros((3, 0)))[tensor([0, 0])].shape == (2, 0)
+    assert numbers(2, 3)[torch.from_numpy(np.zeros((2, 0), np.int64))].shape == (2, 0, 3)
+
+
+def test_assigning_other_dtypes():
+    x = tensor([1, 2, 3])
+    x[0] = 7.9
+    x[1:] = tensor([2.5, 3.5])  # a view takes any dtype
+    equal(x, [7, 2, 3])
+    y = tensor([1.0, 2.0])
+    y[0] = np.float32(4)
+    equal(y, [4.0, 2.0])

@@ -1,0 +1,201 @@
+"""Products: ranks, broadcasting, derivatives of both orders, errors, and the forms built on them."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau.autograd import gradcheck, gradgradcheck
+
+rng = np.random.default_rng(0)
+
+
+def normal(*shape, complex=False, grad=False):
+    made = rng.standard_normal(shape)
+    if complex:
+        made = made + 1j * rng.standard_normal(shape)
+    return torch.from_numpy(np.asarray(made)).requires_grad_(grad)
+
+
+def close(made, expected, tolerance=1e-10):
+    np.testing.assert_allclose(made.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+RANKS = [
+    ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5)),
+    ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (3, 4, 5)), ((0, 4), (4, 2)),
+    ((3, 0), (0, 2)), ((2, 3, 0), (0, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), RANKS)
+def test_matmul_of_all_ranks(left, right):
+    a, b = normal(*left, grad=True), normal(*right, grad=True)
+    close(a @ b, np.matmul(a.detach().numpy(), b.detach().numpy()))
+    if 0 not in left + right:
+        assert gradcheck(torch.matmul, (a, b)) and gradgradcheck(torch.matmul, (a, b))
+    else:
+        (a @ b).sum().backward()
+        assert a.grad.shape == a.shape and b.grad.shape == b.shape
+
+
+def test_complex_gradients():
+    a, b, c = normal(2, 3, complex=True, grad=True), normal(3, 4, complex=True, grad=True), normal(4, complex=True, grad=True)
+    assert gradcheck(torch.matmul, (a, b))
+    assert gradcheck(lambda x, w, v: F.linear(x, w.t(), v), (a, b, c))
+    assert gradcheck(lambda v, x, y: torch.addmm(v, x, y, alpha=2 + 1j, beta=3j), (c, a, b))
+    assert gradcheck(lambda x, y: torch.vdot(x.reshape(-1)[:3], y.reshape(-1)[:3]), (a, b))
+
+
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr", "addbmm", "baddbmm"])
+def test_added_products(name):
+    shapes = {
+        "addmm": [(3, 5), (3, 4), (4, 5)], "addmv": [(3,), (3, 4), (4,)], "addr": [(3, 4), (3,), (4,)],
+        "addbmm": [(3, 5), (2, 3, 4), (2, 4, 5)], "baddbmm": [(2, 3, 5), (2, 3, 4), (2, 4, 5)],
+    }[name]  # fmt: skip
+    c, a, b = (normal(*s, grad=True) for s in shapes)
+    function = getattr(torch, name)
+    x, y, z = (t.detach().numpy() for t in (a, b, c))
+    product = np.outer(x, y) if name == "addr" else np.matmul(x, y)
+    if name == "addbmm":
+        product = product.sum(0)
+    close(function(c, a, b, beta=0.5, alpha=2.0), 0.5 * z + 2 * product)
+    assert gradcheck(lambda c, a, b: function(c, a, b, beta=0.5, alpha=2.0), (c, a, b))
+    assert gradgradcheck(lambda c, a, b: function(c, a, b, beta=0.5, alpha=2.0), (c, a, b))
+    hidden = torch.full(shapes[0], float("nan"), dtype=torch.float64)
+    close(function(hidden, a.detach(), b.detach(), beta=0), product)
+    written = c.detach().clone()
+    assert getattr(written, name + "_")(a.detach(), b.detach()) is written
+    close(written, z + product)
+    target = torch.empty(0, dtype=torch.float64)
+    assert function(c.detach(), a.detach(), b.detach(), out=target) is target
+    close(target, z + product)
+
+
+def test_linear_and_bilinear():
+    x, w, b = normal(2, 5, 3, grad=True), normal(4, 3, grad=True), normal(4, grad=True)
+    close(F.linear(x, w, b), x.detach().numpy() @ w.detach().numpy().T + b.detach().numpy())
+    assert gradcheck(F.linear, (x, w, b)) and gradgradcheck(F.linear, (x, w, b))
+    left, right, weight = normal(2, 3, grad=True), normal(2, 4, grad=True), normal(5, 3, 4, grad=True)
+    expected = np.einsum("bi,oij,bj->bo", *(t.detach().numpy() for t in (left, weight, right)))
+    close(F.bilinear(left, right, weight), expected)
+    assert gradcheck(F.bilinear, (left, right, weight)) and gradgradcheck(F.bilinear, (left, right, weight))
+
+
+def test_the_gradient_of_a_weight_is_row_major():
+    x, w = torch.ones(8, 3), torch.ones(4, 3).requires_grad_()
+    F.linear(x, w).sum().backward()
+    assert w.grad.is_contiguous() and w.grad.tolist() == [[8.0] * 3] * 4
+
+
+EQUATIONS = [
+    ("ij,jk", (2, 3), (3, 4)), ("ij,jk->ki", (2, 3), (3, 4)), ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("ii->i", (3, 3)),
+    ("ii", (3, 3)), ("i,j->ij", (2,), (3,)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("...ij,...jk->...ik", (5, 2, 3), (3, 4)),
+    ("bi,oij,bj->bo", (2, 3), (4, 3, 5), (2, 5)), ("...->...", (2, 3)), ("ij,ij->ij", (2, 3), (2, 3)),
+    ("iij,jk->ik", (3, 3, 2), (2, 4)), ("ab,cd->dcba", (2, 3), (4, 5)), ("i...->...", (2, 3, 4)),
+    ("ij,jk,kl,lm->im", (2, 9), (9, 3), (3, 7), (7, 4)), (" i j , j k -> i k ", (2, 3), (3, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EQUATIONS, ids=lambda c: c[0])
+def test_einsum(case):
+    equation, *shapes = case
+    operands = [normal(*s, grad=True) for s in shapes]
+    close(torch.einsum(equation, *operands), np.einsum(equation, *(t.detach().numpy() for t in operands)))
+    assert gradcheck(lambda *ts: torch.einsum(equation, *ts), tuple(operands))
+
+
+def test_einsum_broadcasts_an_extent_of_one():
+    a, b = normal(2, 3), normal(1, 4)
+    close(torch.einsum("ij,jk->ik", a, b), a.numpy().sum(1)[:, None] * b.numpy())
+    close(torch.einsum("...i,...i->...", normal(1, 3) * 0 + 1, torch.ones(5, 3, dtype=torch.float64)), np.full(5, 3.0))
+
+
+def test_einsum_with_lists_of_numbers():
+    a, b = normal(2, 3, 4), normal(4, 5)
+    close(torch.einsum(a, [..., 1], b, [1, 2], [..., 2]), a.numpy() @ b.numpy())
+
+
+def test_einsum_refuses():
+    z = torch.zeros
+    for equation, operands in [
+        ("ij,jk", [z(2, 3)]), ("ij", [z(2, 3), z(3)]), ("ij", [z(2)]), ("i.j", [z(2, 3)]), ("i#", [z(2, 3)]),
+        ("ij->iji", [z(2, 3)]), ("ij->k", [z(2, 3)]), ("ij,jk", [z(2, 3), z(4, 5)]), ("ii", [z(2, 3)]),
+        ("i...j...", [z(2, 3)]), ("ij->i->j", [z(2, 3)]),
+    ]:  # fmt: skip
+        with pytest.raises(RuntimeError):
+            torch.einsum(equation, *operands)
+    with pytest.raises(ValueError):
+        torch.einsum("i")
+
+
+def test_tensordot_kron_inner_outer_and_chains():
+    a, b = normal(2, 3, 4), normal(4, 3, 5)
+    close(torch.tensordot(a, b, ([1, 2], [1, 0])), np.tensordot(a.numpy(), b.numpy(), ([1, 2], [1, 0])))
+    close(torch.tensordot(a, b, 1), np.tensordot(a.numpy(), b.numpy(), 1))
+    close(torch.kron(a, normal(2, 2) * 0 + 1), np.kron(a.numpy(), np.ones((2, 2))))
+    close(torch.inner(a, normal(5, 4) * 0 + 1), np.inner(a.numpy(), np.ones((5, 4))))
+    chain = [normal(n, m) for n, m in itertools.pairwise((2, 30, 3, 20, 4))]
+    expected = np.linalg.multi_dot([t.numpy() for t in chain])
+    close(torch.linalg.multi_dot(chain), expected)
+    close(torch.chain_matmul(*chain), expected)
+    close(torch.linalg.multi_dot([chain[0][0], *chain[1:3], chain[3][:, 0]]), expected[0, 0])
+    x, y = normal(3, 4, complex=True), normal(4, complex=True)
+    close(torch.linalg.vecdot(x, y), (x.numpy().conj() * y.numpy()).sum(-1))
+
+
+def test_integers_wrap_and_halves_are_rounded_once():
+    a = torch.tensor([[100, 100]], dtype=torch.int8)
+    assert (a @ a.t()).tolist() == [[(20000 + 128) % 256 - 128]]
+    for d in (torch.float16, torch.bfloat16):
+        x, y = normal(7, 90).to(d), normal(90, 9).to(d)
+        assert ((x @ y) == (x.double() @ y.double()).to(d)).double().mean() > 0.97
+        assert (x @ y).dtype is d
+    assert (torch.ones(2, 3, dtype=torch.int64) @ torch.ones(3, dtype=torch.int64)).tolist() == [3, 3]
+
+
+def test_infinities_do_not_warn():
+    a = torch.tensor([[float("inf"), 1.0], [0.0, 1.0]])
+    assert torch.isnan(a @ torch.tensor([[0.0, 1.0], [1.0, 1.0]]))[0, 0]
+    assert torch.isnan(a @ torch.tensor([0.0, 1.0]))[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda z: z(3, 4) @ z(5, 6), r"mat1 and mat2 shapes cannot be multiplied \(3x4 and 5x6\)"),
+        (lambda z: z(2, 3, 4) @ z(5, 6), r"mat1 and mat2 shapes cannot be multiplied \(6x4 and 5x6\)"),
+        (lambda z: z(2, 3) @ z(3, 4).double(), "expected m1 and m2 to have the same dtype, but got: float != double"),
+        (lambda z: torch.mm(z(2), z(2, 3)), "self must be a matrix"),
+        (lambda z: torch.bmm(z(2, 2, 2), z(3, 2, 2)), "Expected size for first two dimensions of batch2"),
+        (lambda z: z(2, 3, 4) @ z(3, 4, 5), "must match the size of tensor b"),
+        (lambda z: z(()) @ z(3), "need to be at least 1D"),
+        (lambda z: torch.dot(z(2), z(3)), "inconsistent tensor size"),
+        (lambda z: torch.mv(z(2, 2), z(3)), "size mismatch"),
+        (lambda z: z(2, 2).bool() @ z(2, 2).bool(), "not implemented for 'Bool'"),
+        (lambda z: torch.addmm(z(2, 3), z(2, 4), z(4, 5)), "expanded size"),
+        (lambda z: torch.addmm(z(3).double(), z(2, 4), z(4, 3)), "must have the same dtype"),
+        (lambda z: torch.addmm(z(3), z(2, 4), z(4, 3), alpha=1j), "cannot be converted"),
+        (lambda z: F.linear(z(2, 3), z(4, 5)), r"\(2x3 and 5x4\)"),
+        (lambda z: F.linear(z(2, 3), z(4, 3), z(5)), "expanded size"),
+        (lambda z: torch.linalg.multi_dot([z(2, 3)]), "at least 2 tensors"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call(lambda *shape: torch.zeros(shape[0] if shape == ((),) else shape))
+
+
+def test_wrong_types():
+    with pytest.raises(TypeError):
+        torch.matmul(torch.zeros(2, 2), 3)
+    with pytest.raises(TypeError):
+        torch.zeros(2, 2) @ 3
+
+
+def test_meta_tensors_have_the_right_shape():
+    a = torch.empty(1 << 20, 300, device="meta")
+    assert (a @ torch.empty(300, 7, device="meta")).shape == (1 << 20, 7)
+    assert F.linear(a, torch.empty(9, 300, device="meta")).shape == (1 << 20, 9)
