@@ -1,21 +1,45 @@
 """flambeau: PyTorch's system in Python. `import flambeau as torch` runs PyTorch code."""
 
+# ruff: noqa: F401 (names are here to be found)
+
 from math import e, inf, nan, pi
 
-from . import _ops as _ops
 from . import _constructors, _copying, _methods, _overrides, _properties, _protocol, _storage
+from . import _ops as _ops
 from ._autograd.modes import (
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
 )  # fmt: skip
 from ._backend.threads import get_num_threads, set_num_threads
 from ._constructors import set_default_tensor_type, typename
 from ._core import dtypes as _dtypes
 from ._core import layouts as _layouts
 from ._core.config import (
-    AcceleratorError, OutOfMemoryError, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
-    get_float32_matmul_precision, get_num_interop_threads, is_deterministic_algorithms_warn_only_enabled,
-    is_warn_always_enabled, set_deterministic_debug_mode, set_float32_matmul_precision, set_flush_denormal,
-    set_num_interop_threads, set_warn_always, sym_float, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt, sym_sum,
+    AcceleratorError,
+    OutOfMemoryError,
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_warn_always,
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sqrt,
+    sym_sum,
     use_deterministic_algorithms,
 )  # fmt: skip
 from ._core.devices import device, get_default_device, set_default_device

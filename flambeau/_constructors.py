@@ -14,9 +14,9 @@ from ._core.sizes import Size
 from ._core.state import GRAD, modes
 from ._ops.basic import empty_array
 from ._ops.conversion import type_argument, type_name
-from ._ops.rules import SCALAR_NAMES
 from ._ops.primitive import primitive
 from ._ops.registry import ops, public
+from ._ops.rules import SCALAR_NAMES
 from ._storage import TypedStorage, UntypedStorage, tensor_of_storage
 from ._tensor import Tensor, detached, storage_of, wrap
 

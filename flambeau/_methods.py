@@ -54,7 +54,7 @@ _REFLECTED = {
 }  # fmt: skip
 # their functions only add options to the record, which operators do not have
 _DIRECT = frozenset(("add", "sub", "rsub", "div"))
-_UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "bitwise_not", "__pos__": "positive"}
+_UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "invert", "__pos__": "positive"}
 
 
 def attach() -> None:

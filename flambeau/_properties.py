@@ -6,7 +6,8 @@ import warnings
 from typing import Any
 
 from ._autograd.node import gradient_function
-from ._core.devices import CPU, META as META_DEVICE, device
+from ._core.devices import CPU, device
+from ._core.devices import META as META_DEVICE
 from ._core.dtypes import FLOATING
 from ._core.layouts import strided
 from ._core.sizes import Size, wrap_dim
@@ -15,15 +16,16 @@ from ._ops.registry import ops
 from ._storage import read_data, write_data
 from ._tensor import Tensor, meta_of, version_of
 
+_new_tuple = tuple.__new__  # a shape needs no check
 
 def _shape(self: Tensor) -> Size:
-    return Size(self._array.shape)
+    return _new_tuple(Size, self._array.shape)
 
 
 def size(self: Tensor, dim: int | None = None) -> Any:
     """The shape, or the extent of one dimension."""
     if dim is None:
-        return Size(self._array.shape)
+        return _new_tuple(Size, self._array.shape)
     shape = self._array.shape
     if not shape:
         wrap_dim(dim, 0)
@@ -66,6 +68,8 @@ def _requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise RuntimeError("requires_grad must be a bool")
     if self._edge is not None and not value:
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -83,6 +87,8 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Starts (or ends) the recording of operations on this tensor."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(f"requires_grad_(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
     _set_requires_grad(self, requires_grad)
     return self
 

@@ -228,7 +228,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     else:
         if not hasattr(ext_tensor, "__dlpack__"):
             if type(ext_tensor).__name__ != "PyCapsule":
-                raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
+                raise RuntimeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
             ext_tensor = _Capsule(ext_tensor)
         kind = int(ext_tensor.__dlpack_device__()[0])
         if kind == DLDeviceType.kDLCUDA:

@@ -13,10 +13,10 @@ from ._core.dtypes import ALL, BY_NAME, default, dtype, uint8
 from ._core.sizes import contiguous_strides, size_argument
 from ._core.state import CUDA, GRAD, META, OVERRIDE
 from ._ops.basic import empty_array
-from ._ops.inplace import check_writable
 from ._ops.casting import cast_array
-from ._ops.rules import SCALAR_NAMES
+from ._ops.inplace import check_writable
 from ._ops.registry import ops, public
+from ._ops.rules import SCALAR_NAMES
 from ._ops.striding import address, byte_bounds, storage_bounds, strided
 from ._tensor import Storage, Tensor, meta_of, storage_of, version_of, wrap
 
@@ -153,6 +153,8 @@ class UntypedStorage:
 
     def resize_(self, size: int) -> UntypedStorage:
         """Gives the storage another size; the tensor that it was taken from follows."""
+        if size < 0:
+            raise RuntimeError(f"a storage cannot have the size {size}")
         old = self._raw()
         array = empty_array((size,), uint8, CUDA if self.is_cuda else 0)
         kept = min(size, old.size)
@@ -424,7 +426,7 @@ def write_data(t: Tensor, value: Tensor) -> None:
 @public("Tensor.is_shared")
 def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared between processes."""
-    return bool(self._k & CUDA) or self._meta is not None and hasattr(self._meta, "shared")
+    return bool(self._k & CUDA) or (self._meta is not None and hasattr(self._meta, "shared"))
 
 
 @public("Tensor.share_memory_")

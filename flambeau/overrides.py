@@ -9,8 +9,17 @@ from typing import Any
 from ._core.state import local
 from ._ops.registry import functions, methods
 from ._overrides import (
-    BaseTorchFunctionMode, DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, accessors, as_class,
-    disabled_torch_function, dispatch, name_of, overloaded, unwrapped,
+    BaseTorchFunctionMode,
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    TorchFunctionMode,
+    accessors,
+    as_class,
+    disabled_torch_function,
+    dispatch,
+    name_of,
+    overloaded,
+    unwrapped,
 )  # fmt: skip
 from ._tensor import Tensor
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._backend.placement import cuda_problem
-from ._ops.generator import Generator, default_generator
+from ._core.state import CUDA
+from ._ops.generator import Generator, default_generator, default_of
 from ._tensor import Tensor
 
 
@@ -20,11 +21,14 @@ def manual_seed(seed: int) -> Generator:
     """
     seed = int(seed)
     default_generator.manual_seed(seed)
-    if cuda_problem.cache_info().currsize and cuda_problem() is None:
-        from . import cuda
-
-        cuda.manual_seed_all(seed)
+    if _has_gpu():
+        default_of(CUDA).manual_seed(seed)
     return default_generator
+
+
+def _has_gpu() -> bool:
+    """Whether a GPU was looked for, and found."""
+    return cuda_problem.cache_info().currsize > 0 and cuda_problem() is None
 
 
 def seed() -> int:
@@ -55,11 +59,13 @@ def fork_rng(
     if not enabled:
         yield
         return
-    state = get_rng_state()
+    state, on_gpu = get_rng_state(), default_of(CUDA).get_state() if _has_gpu() else None
     try:
         yield
     finally:
         set_rng_state(state)
+        if on_gpu is not None:
+            default_of(CUDA).set_state(on_gpu)
 
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

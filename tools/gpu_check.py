@@ -171,7 +171,8 @@ def pointwise_cases(op: Pointwise) -> Iterator[tuple[str, Any, dict[str, Any]]]:
             yield f"{op.name}[strided]", run_odd, {n: t.detach() if n in fixed else t for n, t in odd.items()}
 
 
-def sample_case(expression: str, inputs: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+def sample_case(expression: str, floats: str) -> tuple[str, Any, dict[str, Any]]:
+    inputs = operands(torch, floats)
     used = compile(expression, "sample", "exec").co_names
     given = {n: t for n, t in inputs.items() if n in used}
 
@@ -182,7 +183,7 @@ def sample_case(expression: str, inputs: dict[str, Any]) -> tuple[str, Any, dict
             return scope["out"]
         return eval(expression, scope)
 
-    return expression, run, given
+    return f"{expression} [{floats}]", run, given
 
 
 def refusals() -> list[Result]:
@@ -295,7 +296,7 @@ def work(part: tuple[int, int, str]) -> tuple[list[Result], dict[str, set[str]]]
         if only and only not in (task if isinstance(task, str) else task.name):
             continue
         if isinstance(task, str):
-            results.append(both(*sample_case(task, operands(torch))))
+            results += [both(*sample_case(task, floats)) for floats in ("float32", "bfloat16")]
         else:
             results += [both(*case) for case in pointwise_cases(task)]
     if not first and not only:

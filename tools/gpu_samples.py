@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 
-def operands(torch: Any, seed: int = 0) -> dict[str, Any]:
+def operands(torch: Any, floats: str = "float32") -> dict[str, Any]:
     """The tensors that expressions may use, on the CPU; those of floating dtype require gradients."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
 
-    def real(*shape: int, dtype: Any = torch.float32, low: float = -2.0, high: float = 2.0) -> Any:
+    def real(*shape: int, dtype: Any = getattr(torch, floats), low: float = -2.0, high: float = 2.0) -> Any:
         return torch.from_numpy(random.uniform(low, high, shape)).to(dtype).requires_grad_()
 
     def whole(*shape: int, low: int = 0, high: int = 9, dtype: Any = torch.int64) -> Any:
@@ -106,7 +106,7 @@ SAMPLES: dict[str, list[str]] = {
         "torch.index_select(x, 0, i)", "torch.index_select(x, 1, j)", "torch.index_select(h, 0, i)", "torch.gather(x, 1, l)", "torch.gather(x, 0, g)", "torch.gather(h, 1, l)",
         "torch.take(x, i)", "torch.take_along_dim(x, l, 1)", "torch.masked_select(x, mask)", "torch.masked_fill(x, mask, 2.0)", "torch.masked_fill(h, mask, 2.0)",
         "torch.masked_scatter(x, mask, y)", "torch.where(mask, x, y)", "torch.where(mask, x, 1.0)", "torch.where(mask)", "torch.where(mask, h, h * 2)",
-        "torch.nonzero(mask)", "mask.nonzero(as_tuple=True)", "torch.argwhere(mask)", "torch.scatter(x, 1, l, y)", "torch.scatter(x, 0, g, 2.0)",
+        "torch.nonzero(mask)", "mask.nonzero(as_tuple=True)", "torch.argwhere(mask)", "torch.scatter(x, 1, l.argsort(1), y)", "torch.scatter(x, 0, g, 2.0)",
         "torch.scatter_add(x, 0, g, y)", "torch.scatter_add(h, 0, g, h)", "torch.scatter_reduce(x, 0, g, y, 'sum')", "torch.scatter_reduce(x, 0, g, y, 'prod')",
         "torch.scatter_reduce(x, 0, g, y, 'amax')", "torch.scatter_reduce(x, 0, g, y, 'mean')", "torch.scatter_add(k, 0, g, l)",
         "torch.index_add(x, 0, i, torch.cat([x, x[:2]]))", "torch.index_copy(x, 0, i[:1], y[:1])", "torch.index_fill(x, 0, i, 3.0)",
@@ -120,7 +120,7 @@ SAMPLES: dict[str, list[str]] = {
     ],
     "sorting": [
         "torch.sort(x, 1)", "torch.sort(x, 0, descending=True)", "torch.sort(h, 1)", "torch.sort(k, stable=True)", "torch.argsort(x, 1)", "torch.msort(x)",
-        "torch.topk(x, 2)", "torch.topk(x, 2, 0, largest=False)", "torch.topk(h, 2)", "torch.kthvalue(x, 2, 1)", "torch.unique(k)", "torch.unique(k, return_inverse=True, return_counts=True)",
+        "torch.topk(x, 2)", "torch.sort(mask, 1)", "torch.sort(bytes8, 0)", "torch.topk(x, 2, 0, largest=False)", "torch.topk(h, 2)", "torch.kthvalue(x, 2, 1)", "torch.unique(k)", "torch.unique(k, return_inverse=True, return_counts=True)",
         "torch.unique(twice, dim=0)", "torch.unique_consecutive(t)", "torch.searchsorted(order, order + 0.1)", "torch.searchsorted(v.sort()[0].detach(), w, right=True)", "torch.bucketize(x, v.sort()[0].detach())",
         "torch.bincount(t)", "torch.bincount(t, weights=torch.ones(6, device=dev))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)",
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -23,6 +24,7 @@ _CODES = {
         ("i2", "i16"), ("i1", "i8"), ("u1", "u8"),
     )
 }  # fmt: skip
+_PLAIN = frozenset(("f32", "f64", "i64", "i32"))  # computed in their own type
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
@@ -58,7 +60,7 @@ def product(x: Any, y: Any) -> Any:
     if x.ndim == 2 == y.ndim:
         m, k = x.shape
         n = y.shape[1]
-        if m * n * k < _PARALLEL and m > 1 and n > 1 and code != "bf16" and code != "f16":
+        if m * n * k < _PARALLEL and m > 1 and n > 1 and code in _PLAIN:
             function, size = _kernel(code, m, False)
             return function(x, y, _scratch.take(size))
     if d in _VECTORS_BY_BLAS and (x.ndim == 1 or y.ndim == 1 or x.shape[-2] == 1 or y.shape[-1] == 1):
@@ -72,12 +74,23 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     d = x.dtype
     code = _CODES.get(d)
     if code is not None:
+        if x.ndim == 2 == y.ndim and code in _PLAIN and x.size * y.shape[1] < _PARALLEL:
+            m, n = x.shape[0], y.shape[1]
+            function, size = _kernel(code, m, True)
+            return function(x, y, _expanded(c, m, n), alpha, beta, _scratch.take(size))
         return _with_vectors(code, x, y, c, beta, alpha)
     with np.errstate(all="ignore"):
         made = np.asarray(np.matmul(x if alpha == 1 else x * d.type(alpha), y))
         if beta != 0:
             made += c if beta == 1 else c * d.type(beta)
         return made
+
+
+def _expanded(c: Any, m: int, n: int) -> Any:
+    """`c` as an (m, n) array; for a row this way is much shorter than NumPy's `broadcast_to`."""
+    if c.ndim == 1 and c.flags.c_contiguous and c.shape[0] == n:
+        return np.ndarray((m, n), c.dtype, c, 0, (0, c.itemsize))
+    return c if c.shape == (m, n) else np.broadcast_to(c, (m, n))
 
 
 def _with_vectors(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
@@ -125,19 +138,34 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     if len(jobs) == 1:
         jobs[0]()
     else:
-        threads.run(jobs)
+        _run(jobs)
     return out.astype(d) if half and not pairs else out
 
 
+def _run(jobs: list[Callable[[], Any]]) -> None:
+    """Each thread takes the next job as it comes free, so that a thread that starts late does less."""
+    waiting = deque(jobs)
+
+    def work() -> None:
+        while True:
+            try:
+                job = waiting.popleft()
+            except IndexError:
+                return
+            job()
+
+    threads.run([work] * min(threads.get_num_threads(), len(jobs)))
+
+
 def _split(operands: list[Any], work: int) -> list[list[Any]]:
-    """Cuts a product along its batch, or its rows and columns, into a part for each thread."""
+    """Cuts a product along its batch into several parts for each thread, or along its rows and columns into one."""
     x, y, out, *rest = operands
-    count = min(threads.get_num_threads(), max(1, work // (_PARALLEL // 2)))
+    most = max(1, work // (_PARALLEL // 2))
+    count = min(threads.get_num_threads(), most)
     if out.ndim > 2 and out.shape[0] >= count:
         whole = [a.reshape((1,) * (out.ndim - a.ndim) + a.shape) for a in operands]
-        return [
-            [a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in _cuts(out.shape[0], count, 1)
-        ]
+        cuts = _cuts(out.shape[0], min(4 * count, most), 1) if count > 1 else [(0, out.shape[0])]
+        return [[a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in cuts]
     rows, columns = _grid(out.shape[-2], out.shape[-1], count)
     return [
         [x[..., a:b, :], y[..., c:d], *[r[..., a:b, c:d] for r in (out, *rest)]]

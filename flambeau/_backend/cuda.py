@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.render_cuda import render_kernel, render_pointwise
+from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 
 _THREADS = 256
 _BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loop
@@ -25,7 +25,8 @@ class Plan(NamedTuple):
     shape: tuple[int, ...]  # of the results
     order: tuple[int, ...] | None  # of the results' dimensions in memory; None for row-major
     back: tuple[int, ...] | None  # the permutation that undoes it
-    rank: int
+    rank: int  # 0 if all operands are contiguous or of one element
+    single: frozenset[int]  # the operands of one element, if so
     index: str
     blocks: int
     geometry: tuple[int, ...]  # the kernel's last arguments
@@ -69,8 +70,13 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
     return kept, steps
 
 
-def plan(inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence[tuple[Any, Any]] = ()) -> Plan:
-    """The plan for operands given by (shape, strides); results have element sizes `sizes` or are given in `outs`."""
+def plan(
+    inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence[tuple[Any, Any]] = (), dense: bool = True
+) -> Plan:
+    """The plan for operands given by (shape, strides) whose elements, and those of the results, have `sizes` bytes.
+
+    The results are new ones unless given in `outs`. `dense` allows for the kernel of contiguous operands.
+    """
     full = np.broadcast_shapes(*[shape for shape, _ in inputs])
     order = back = None
     if outs:
@@ -83,7 +89,7 @@ def plan(inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence
         if order is not None:
             back = tuple(sorted(range(len(full)), key=order.__getitem__))
         made = []
-        for size in sizes:
+        for size in sizes[len(inputs) :]:
             strides, step = [0] * len(full), size
             for d in reversed(order if order is not None else range(len(full))):
                 strides[d] = step
@@ -95,10 +101,15 @@ def plan(inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence
     strides = [*(_broadcast(*operand, full) for operand in inputs), *made]
     extents, steps = merged([full[d] for d in walk], [[s[d] for d in walk] for s in strides])
     count = math.prod(full)
-    index = "i64" if len(extents) == 1 or count >= 1 << 31 else "u32"
-    geometry = (count, *extents[1:], *(s for operand in steps for s in operand))
+    rank, single, index = len(extents), frozenset[int](), "i64"
+    geometry: tuple[int, ...] = (count, *extents[1:], *(s for operand in steps for s in operand))
+    if dense and rank == 1 and all(s[0] in (0, size) for s, size in zip(steps, sizes)):
+        rank, geometry = 0, (count,)
+        single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
+    elif rank > 1 and count < 1 << 31:
+        index = "u32"
     blocks = min((count + _THREADS - 1) // _THREADS, _BLOCKS)
-    return Plan(full, order, back, len(extents), index, blocks, geometry)
+    return Plan(full, order, back, rank, single, index, blocks, geometry)
 
 
 class Pointwise:
@@ -108,7 +119,7 @@ class Pointwise:
         self.backend, self.name, self.body = backend, name, body
         self.inputs, self.outputs, self.compute = inputs, outputs, compute
         self.results = [_NUMPY[t] for t in outputs]
-        self.sizes = [d.itemsize for d in self.results]
+        self.sizes = [_NUMPY[t].itemsize for t in (*inputs, *outputs)]
         self.plans: dict[Any, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -126,8 +137,9 @@ class Pointwise:
         made = outs or [self._empty(p, d) for d in self.results]
         if p.blocks:
             if numbers:
-                arrays = self._by_value(arrays, numbers)
-            kernel((p.blocks,), (_THREADS,), (*arrays, *made, *p.geometry))
+                kernel((p.blocks,), (_THREADS,), (*self._by_value(arrays, numbers, made), *p.geometry))
+            else:
+                kernel((p.blocks,), (_THREADS,), (*arrays, *made, *p.geometry))
         if out is not None:
             return out
         return made[0] if len(made) == 1 else tuple(made)
@@ -135,9 +147,13 @@ class Pointwise:
     def _prepare(self, key: Any) -> Any:
         count = len(self.inputs)
         numbers = frozenset(k for k, operand in enumerate(key[:count]) if operand is None)
-        p = plan([o for o in key[:count] if o is not None], self.sizes, key[count:])
-        name = f"{self.name}_{p.rank}"
-        text = render_pointwise(name, self.body, self.inputs, self.outputs, self.compute, p.rank, numbers, p.index)
+        memory = [k for k in range(len(self.sizes)) if k not in numbers]
+        p = plan([key[k] for k in memory if k < count], [self.sizes[k] for k in memory], key[count:])
+        name, what = f"{self.name}_{p.rank}", (self.body, self.inputs, self.outputs, self.compute)
+        if p.rank:
+            text = render_pointwise(name, *what, p.rank, numbers, p.index)
+        else:
+            text = render_dense(name, *what, numbers, frozenset(memory[position] for position in p.single))
         if len(self.plans) >= _PLANS:
             self.plans.clear()
         found = self.plans[key] = (p, self.backend.compiled(name, text), numbers)
@@ -148,14 +164,13 @@ class Pointwise:
             return self.backend.xp.empty(p.shape, d)
         return self.backend.xp.empty([p.shape[i] for i in p.order], d).transpose(p.back)
 
-    def _by_value(self, arrays: Sequence[Any], numbers: frozenset[int]) -> list[Any]:
-        given: list[Any] = []
-        for k, a in enumerate(arrays):
-            if k not in numbers:
-                given.append(a)
-                continue
-            a = a.astype(_NUMPY[self.compute[k]])[()]
-            given += [a.real, a.imag] if a.dtype.kind == "c" else [a]
+    def _by_value(self, arrays: Sequence[Any], numbers: frozenset[int], made: Any) -> list[Any]:
+        """The kernel's arguments: arrays, results, then numbers in the types that the body computes in."""
+        given = [a for k, a in enumerate(arrays) if k not in numbers]
+        given += made
+        for k in sorted(numbers):
+            value = arrays[k][()] if self.inputs[k] == self.compute[k] else arrays[k].astype(_NUMPY[self.compute[k]])[()]
+            given += [value.real, value.imag] if value.dtype.kind == "c" else [value]
         return given
 
 
@@ -185,7 +200,7 @@ class Kernel:
             ]
         given = [*arrays, *outs]
         loops = [(a.shape[: a.ndim - len(dims)], a.strides[: a.ndim - len(dims)]) for a, dims in zip(given, operands)]
-        p = plan(loops[:count], (), loops[count:])
+        p = plan(loops[:count], (), loops[count:], dense=False)
         cores = [sizes[d] for d in kernel.dims]
         steps = [s for a, dims in zip(given, operands) for s in a.strides[a.ndim - len(dims) :]]
         function = self.functions.get(p.rank)

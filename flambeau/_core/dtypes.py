@@ -149,6 +149,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     >>> torch.promote_types(torch.int32, torch.float16)
     torch.float16
     """
+    if not isinstance(type1, dtype) or not isinstance(type2, dtype):
+        raise TypeError(f"promote_types(): expected two dtypes, got {type1!r} and {type2!r}")
     if type1 is type2:
         return type1
     found = _promotions.get((type1, type2))
@@ -164,6 +166,8 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     >>> torch.can_cast(torch.float32, torch.int32)
     False
     """
+    if not isinstance(from_, dtype) or not isinstance(to, dtype):
+        raise TypeError(f"can_cast(): expected two dtypes, got {from_!r} and {to!r}")
     return from_.category <= to.category
 
 

@@ -17,6 +17,13 @@ class Size(tuple):  # type: ignore[type-arg]
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        made = tuple.__new__(cls, sizes)
+        for i, n in enumerate(made):
+            if n.__class__ is not int and not hasattr(n, "__index__"):
+                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {i} is '{type(n).__name__}')")
+        return made
+
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
 

@@ -17,11 +17,8 @@ from .value import SIZE, Value
 _SCALAR = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64"}
 _MEMORY = {"f16": "half", "bf16": "i16", "i8": "i8", "u8": "i8", "i16": "i16"} | _SCALAR
 COMPUTE = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"} | {t: t for t in _SCALAR}
-DEPTH = 256  # of a packed block: a panel of the right operand stays in the first cache
-_BLOCK_BYTES = 192 << 10  # of the left operand: stays in the second cache
-_STRIP_BYTES = 1 << 20  # of the right operand
+_STRIP_BYTES = 1 << 20  # of a packed strip of the right operand
 _UNROLL = 4
-PREFETCH = True
 
 
 @functools.cache
@@ -46,6 +43,11 @@ def tile() -> int:
     return 14 if vectors()[1] == 32 else 6
 
 
+def depth() -> int:
+    """The depth of packed blocks: a panel of the right operand stays near the first cache."""
+    return max(256, 8 * vectors()[0])
+
+
 def height(rows: int) -> int:
     """Rows of the tile that cuts `rows` into equal panels."""
     panels = -(-rows // tile())
@@ -62,10 +64,12 @@ class _Plan:
         self.lanes = lanes(self.compute)
         self.columns = 2 * self.lanes
         self.padded = -(-rows // self.lanes) * self.lanes  # a packed row of the left operand
-        self.block = max(1, _BLOCK_BYTES // (DEPTH * self.padded * self.size)) * rows
-        self.strip = max(1, _STRIP_BYTES // (DEPTH * self.columns * self.size)) * self.columns
-        self.left_bytes = self.block // rows * self.padded * DEPTH * self.size
-        self.right_bytes = self.strip * DEPTH * self.size
+        self.depth = depth()
+        panels = (vectors()[0] * 6 << 10) // (self.depth * self.padded * self.size)  # they stay in the second cache
+        self.block = max(1, panels) * rows
+        self.strip = max(1, _STRIP_BYTES // (self.depth * self.columns * self.size)) * self.columns
+        self.left_bytes = max(1, panels) * self.padded * self.depth * self.size
+        self.right_bytes = self.strip * self.depth * self.size
 
     @property
     def scratch(self) -> int:
@@ -258,12 +262,6 @@ def _tile(plan: _Plan) -> _Vectors:
         r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
         r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
     depth, zero = r.i64("%depth"), r.constant("i64", 0)
-    if PREFETCH:
-        r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        for i in range(plan.rows):
-            for v in range(2):
-                to = r.at("%c", _minimum(r.constant("i64", i), r.i64("%rows") - 1) * r.i64("%c_row"), v * n * size)
-                r.emit(f"call void @llvm.prefetch.p0(ptr {to}, i32 1, i32 3, i32 1)")
 
     def step(p: Value) -> None:
         right = [r.load_vector(r.at("%b", p * (plan.columns * size), v * n * size)) for v in range(2)]
@@ -432,8 +430,8 @@ def _main(plan: _Plan, added: bool) -> _Vectors:
             compare = "fcmp une" if r.float else "icmp ne"
             zero_text = "0.0" if r.float else "0"
             wanted = Value(r, r.raw(f"{compare} {scalar} {beta}, {zero_text}"), "b1")
-        with r.loop(zero, n, plan.strip) as jc, r.loop(zero, _maximum(k, 1), DEPTH) as pc:
-            depth, columns = _minimum(k - pc, DEPTH), _minimum(n - jc, plan.strip)
+        with r.loop(zero, n, plan.strip) as jc, r.loop(zero, _maximum(k, 1), plan.depth) as pc:
+            depth, columns = _minimum(k - pc, plan.depth), _minimum(n - jc, plan.strip)
             first = pc == 0
             with r.loop(zero, columns, plan.columns) as j:
                 used = _minimum(columns - j, plan.columns)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .lang import independent, inline, kernel
+from .lang import independent, kernel
 from .symbols import Complex
 from .value import COMPUTE, PART, is_float
 
-BLOCK = 2048  # elements folded in short accumulators
-GROUP = 512 * BLOCK  # elements folded before the long accumulator is joined with the total
+BLOCK = 512  # elements folded in short accumulators
+GROUP = 1024 * BLOCK  # elements folded before the long accumulator is joined with the total
 COLUMNS = 1024  # columns that a column kernel carries along a row
 ROWS = 64  # rows folded in short accumulators
 
@@ -242,31 +242,34 @@ def extremum_columns(m, x, value, place, sign):
 # -- moments -----------------------------------------------------------------------------------------------------
 
 
-@inline
-def _row_sum(m, x, shift, kind, power):
-    """The sum of (x - shift) ** power over a row, in f64."""
-    total = m.value(0, "f64")
-    for start in range(0, x.n, BLOCK):
-        stop = m.minimum(start + BLOCK, x.n)
-        part = m.value(0, kind)
-        for i in range(start, stop):
-            d = m.cast(x[i], kind) - shift
-            part = m.loose_add(part, d * d if power == 2 else d)
-        total = total + m.cast(part, "f64")
-    return total
-
-
 @kernel("(n),()->(),()")
 def moments_rows(m, x, free, squares, mean, root):
     """The sum of squared deviations from the mean over the degrees of freedom (or its root), and the mean."""
     kind = COMPUTE.get(x.type, x.type)
     count = m.cast(x.n, "f64")
-    rough = m.cast(_row_sum(m, x, m.value(0, kind), kind, 1) / count, kind)
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        part = m.value(0, kind)
+        for i in range(start, stop):
+            part = m.loose_add(part, x[i])
+        total = total + m.cast(part, "f64")
+    rough = m.cast(total / count, kind)
     # the rounding of the mean is taken out again with the sum of the deviations
-    rest = _row_sum(m, x, rough, kind, 1)
-    total = _row_sum(m, x, rough, kind, 2)
-    mean[()] = m.cast(rough, "f64") + rest / count
-    variance = (total - rest * rest / count) / free[()]
+    first = m.value(0, "f64")
+    second = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        one = m.value(0, kind)
+        two = m.value(0, kind)
+        for i in range(start, stop):
+            d = x[i] - rough
+            one = m.loose_add(one, d)
+            two = m.loose_add(two, d * d)
+        first = first + m.cast(one, "f64")
+        second = second + m.cast(two, "f64")
+    mean[()] = m.cast(rough, "f64") + first / count
+    variance = (second - first * first / count) / free[()]
     squares[()] = m.real_sqrt(variance) if root else variance
 
 

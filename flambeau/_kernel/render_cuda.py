@@ -14,7 +14,7 @@ from typing import Any
 
 from .loops import load, store
 from .symbols import Complex, symbols
-from .value import BITS, COMPUTE, PART, Number, Value, is_float, is_signed
+from .value import BITS, COMPUTE, PART, SIZE, Number, Value, is_float, is_signed
 
 _TYPE = {
     "b1": "bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long", "u8": "unsigned char",
@@ -35,6 +35,9 @@ _BITCAST = {
     ("u32", "f32"): "__uint_as_float", ("f64", "i64"): "__double_as_longlong", ("i64", "f64"): "__longlong_as_double",
     ("f64", "u64"): "__double_as_longlong", ("u64", "f64"): "__longlong_as_double",
 }  # fmt: skip
+_KERNEL = 'extern "C" __global__'
+_LONG = 400  # lines of a body that is not worth unrolling
+_PACK = 16  # bytes that a thread reads or writes at once
 _HALF = """__device__ inline float half_to_float(unsigned short h) {
   float f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -49,10 +52,10 @@ __device__ inline unsigned short float_to_half(float f) {
 
 
 class Cuda:
-    """One kernel in the making; the counterpart of `render_llvm.Llvm`."""
+    """One function in the making; the counterpart of `render_llvm.Llvm`."""
 
-    def __init__(self, name: str, parameters: list[str]):
-        self.name, self.parameters = name, parameters
+    def __init__(self, name: str, parameters: list[str], kind: str = _KERNEL):
+        self.name, self.parameters, self.kind = name, parameters, kind
         self.lines: list[str] = []
         self.variables: dict[str, list[str]] = {}  # C type -> names
         self.arrays: list[str] = []
@@ -90,7 +93,7 @@ class Cuda:
 
     def text(self) -> str:
         declared = [f"  {type} {', '.join(names)};" for type, names in self.variables.items()]
-        head = f'extern "C" __global__ void {self.name}({", ".join(self.parameters)}) {{'
+        head = f"{self.kind} void {self.name}({', '.join(self.parameters)}) {{"
         return "\n".join([*sorted(self.helpers), head, *self.arrays, *declared, *self.lines, "}", ""])
 
     # -- values --------------------------------------------------------------------------------
@@ -290,24 +293,43 @@ def _geometry(operands: int, rank: int) -> list[str]:
     return ["long long n"] + ["long long " + name for name in names]
 
 
-@contextmanager
-def _elements(r: Cuda, operands: Sequence[int], rank: int, index: str) -> Iterator[dict[int, Value]]:
-    """The loop of one thread over its elements; gives the operands' offsets there."""
-    plain = {"u32": "unsigned int", "i64": "long long"}[index]
-    i = r.fresh(plain, "i")
-    r.emit(f"for ({i} = blockIdx.x * ({plain})blockDim.x + threadIdx.x; {i} < n; {i} += ({plain})gridDim.x * blockDim.x) {{")
-    rest, places = Value(r, i, index), {}
+def _elements(operands: int, rank: int, index: str) -> str:
+    """The head of one thread's loop over its elements, with the operands' offsets o0, o1, … there."""
+    plain = _TYPE[index]
+    lines = [f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < n; i += ({plain})gridDim.x * blockDim.x) {{"]
+    if rank > 1:
+        lines.append(f"  {plain} rest = i;")
     for d in range(rank - 1, 0, -1):
-        whole = r.value(f"{rest.name} / ({plain})n{d}", index)
-        places[d] = r.value(f"{rest.name} - {whole.name} * ({plain})n{d}", index)
-        rest = whole
-    places[0] = rest
-    offsets = {}
-    for k in operands:
-        terms = [f"(long long){places[d].name} * s{k}_{d}" for d in range(rank)]
-        offsets[k] = r.value(" + ".join(terms), "i64")
-    yield offsets
-    r.emit("}")
+        lines.append(f"  {plain} i{d} = rest % ({plain})n{d}; rest /= ({plain})n{d};")
+    lines.append(f"  {plain} i0 = {'rest' if rank > 1 else 'i'};")
+    for k in range(operands):
+        lines.append(f"  long long o{k} = {' + '.join(f'(long long)i{d} * s{k}_{d}' for d in range(rank))};")
+    return "\n".join(lines)
+
+
+def _element(
+    body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str], numbers: frozenset[int]
+) -> tuple[str, list[str]]:
+    """The function that computes one element, and its parameters for numbers."""
+    types, given, values = [*inputs, *outputs], [], []
+    for k in range(len(types)):
+        if k not in numbers:
+            given.append(f"char* x{k}")
+            continue
+        part = PART.get(compute[k])
+        values += [f"{_TYPE[compute[k]]} x{k}"] if part is None else [f"{_TYPE[part]} x{k}_re", f"{_TYPE[part]} x{k}_im"]
+    r = Cuda("element", [*given, *values], "__device__ __forceinline__")
+
+    def operand(k: int) -> Any:
+        if k not in numbers:
+            return symbols.cast(load(r, f"x{k}", inputs[k]), compute[k])
+        part = PART.get(compute[k])
+        return Value(r, f"x{k}", compute[k]) if part is None else Complex(Value(r, f"x{k}_re", part), Value(r, f"x{k}_im", part))
+
+    results = body(symbols, *[operand(k) for k in range(len(inputs))])
+    for k, value in enumerate(results if isinstance(results, tuple) else (results,), len(inputs)):
+        store(r, f"x{k}", types[k], value)
+    return r.text(), values
 
 
 def render_pointwise(
@@ -322,33 +344,72 @@ def render_pointwise(
 ) -> str:
     """CUDA text of a pointwise kernel over `rank` merged dimensions.
 
-    Inputs in `numbers` are passed by value in their compute type; the others, and the results, are pointers with
-    strides. `index` is the type that counts elements.
+    Inputs in `numbers` are passed by value in their compute type, after the pointers of the others and of the
+    results. `index` is the type that counts elements.
+    """
+    memory = [k for k in range(len(inputs) + len(outputs)) if k not in numbers]
+    element, values = _element(body, inputs, outputs, compute, numbers)
+    pointers = [f"char* x{k}" for k in memory]
+    places = ", ".join([*(f"x{k} + o{position}" for position, k in enumerate(memory)), *(v.split()[-1] for v in values)])
+    parameters = ", ".join([*pointers, *values, *_geometry(len(memory), rank)])
+    return f"""{element}
+{_KERNEL} void {name}({parameters}) {{
+{_elements(len(memory), rank, index)}
+  element({places});
+  }}
+}}
+"""
+
+
+def render_dense(
+    name: str,
+    body: Callable[..., Any],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    compute: Sequence[str],
+    numbers: frozenset[int] = frozenset(),
+    single: frozenset[int] = frozenset(),
+) -> str:
+    """CUDA text of a pointwise kernel over contiguous operands, of which those in `single` have one element.
+
+    Threads take as many elements at once as make `_PACK` bytes of the widest operand, if addresses allow it.
     """
     types = [*inputs, *outputs]
     memory = [k for k in range(len(types)) if k not in numbers]
-    parameters = []
-    for k in range(len(types)):
-        if k in memory:
-            parameters.append(f"char* x{k}")
-        elif compute[k] in PART:
-            parameters += [f"{_TYPE[PART[compute[k]]]} x{k}_re", f"{_TYPE[PART[compute[k]]]} x{k}_im"]
-        else:
-            parameters.append(f"{_TYPE[compute[k]]} x{k}")
-    names = {k: position for position, k in enumerate(memory)}
-    r = Cuda(name, [*parameters, *_geometry(len(memory), rank)])
+    moving = [k for k in memory if k not in single]
+    element, values = _element(body, inputs, outputs, compute, numbers)
+    count = 1 if element.count("\n") > _LONG else _PACK // max(SIZE[types[k]] for k in moving)
+    passed = [v.split()[-1] for v in values]
+    parameters = ", ".join([*(f"char* x{k}" for k in memory), *values, "long long n"])
+    lines = [f"  {_pack(SIZE[types[k]])} one{k} = *({_pack(SIZE[types[k]])}*)x{k};" for k in sorted(single)]
 
-    def operand(k: int, offsets: dict[int, Value]) -> Any:
-        if k in names:
-            return symbols.cast(load(r, r.address(f"x{k}", offsets[names[k]]), inputs[k]), compute[k])
-        part = PART.get(compute[k])
-        return Value(r, f"x{k}", compute[k]) if part is None else Complex(Value(r, f"x{k}_re", part), Value(r, f"x{k}_im", part))
+    def call(place: Callable[[int], str]) -> str:
+        return f"element({', '.join([*(f'(char*)&one{k}' if k in single else place(k) for k in memory), *passed])});"
 
-    with _elements(r, range(len(memory)), rank, index) as offsets:
-        results = body(symbols, *[operand(k, offsets) for k in range(len(inputs))])
-        for k, value in enumerate(results if isinstance(results, tuple) else (results,), len(inputs)):
-            store(r, r.address(f"x{k}", offsets[names[k]]), types[k], value)
-    return r.text()
+    if count > 1:
+        together = " | ".join(f"(unsigned long long)x{k}" for k in moving)
+        lines += [f"  long long packs = (({together}) & {_PACK - 1}) == 0 ? n / {count} : 0;"]
+        lines += ["  for (long long i = first; i < packs; i += step) {"]
+        lines += [f"  Pack<{SIZE[types[k]] * count}> a{k};" for k in moving]
+        lines += [f"  a{k} = ((Pack<{SIZE[types[k]] * count}>*)x{k})[i];" for k in moving if k < len(inputs)]
+        lines += ["  #pragma unroll", f"  for (int j = 0; j < {count}; ++j) " + call(lambda k: f"a{k}.bytes + j * {SIZE[types[k]]}")]
+        lines += [f"  ((Pack<{SIZE[types[k]] * count}>*)x{k})[i] = a{k};" for k in moving if k >= len(inputs)]
+        lines += ["  }", f"  for (long long i = packs * {count} + first; i < n; i += step) "]
+    else:
+        lines += ["  for (long long i = first; i < n; i += step) "]
+    lines[-1] += call(lambda k: f"x{k} + i * {SIZE[types[k]]}")
+    body_text = "\n".join(lines)
+    return f"""{element}
+template <int size> struct alignas(size) Pack {{ char bytes[size]; }};
+{_KERNEL} void {name}({parameters}) {{
+  long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x, step = gridDim.x * (long long)blockDim.x;
+{body_text}
+}}
+"""
+
+
+def _pack(size: int) -> str:
+    return f"Pack<{size}>"
 
 
 def render_kernel(name: str, kernel: Any, types: Sequence[str], options: dict[str, Any], rank: int = 1) -> str:
@@ -359,14 +420,20 @@ def render_kernel(name: str, kernel: Any, types: Sequence[str], options: dict[st
     cores = [f"long long d_{d}" for d in kernel.dims]
     steps = [f"long long t{k}_{i}" for k, dims in enumerate(operands) for i in range(len(dims))]
     pointers = [f"char* x{k}" for k in range(len(operands))]
-    r = Cuda(name, [*pointers, *_geometry(len(operands), rank), *cores, *steps])
-    with _elements(r, range(len(operands)), rank, "i64") as offsets:
-        arrays = []
-        for k, dims in enumerate(operands):
-            sizes = [Value(r, f"d_{d}", "i64") for d in dims]
-            strides = [Value(r, f"t{k}_{i}", "i64") for i in range(len(dims))]
-            arrays.append(Array(r, r.address(f"x{k}", offsets[k]), types[k], sizes, strides))  # type: ignore[arg-type]
-        names = list(inspect.signature(kernel.function).parameters)
-        given = dict(zip(names, [KernelScope(r), *arrays]))  # type: ignore[arg-type]
-        Walker(r, kernel.function, {**given, **options}).run()  # type: ignore[arg-type]
-    return r.text()
+    r = Cuda("element", [*pointers, *cores, *steps], "__device__")
+    arrays = []
+    for k, dims in enumerate(operands):
+        sizes = [Value(r, f"d_{d}", "i64") for d in dims]
+        strides = [Value(r, f"t{k}_{i}", "i64") for i in range(len(dims))]
+        arrays.append(Array(r, f"x{k}", types[k], sizes, strides))  # type: ignore[arg-type]
+    names = list(inspect.signature(kernel.function).parameters)
+    given = dict(zip(names, [KernelScope(r), *arrays]))  # type: ignore[arg-type]
+    Walker(r, kernel.function, {**given, **options}).run()  # type: ignore[arg-type]
+    places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *(p.split()[-1] for p in [*cores, *steps])])
+    return f"""{r.text()}
+{_KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
+{_elements(len(operands), rank, "i64")}
+  element({places});
+  }}
+}}
+"""

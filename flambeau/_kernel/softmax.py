@@ -5,6 +5,7 @@ from __future__ import annotations
 from .lang import independent, inline, kernel
 from .value import COMPUTE
 
+BLOCK = 512  # elements of a row that are summed in their own precision
 COLUMNS = 256  # columns carried along together by the kernels over an outer dimension
 
 
@@ -16,16 +17,50 @@ def _row_maximum(m, x, kind):
     return high
 
 
+@inline
+def _row_total(m, x, shift, kind):
+    """The sum of exp(x - shift) over a row: blocks in the element's own precision, joined in double."""
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        part = m.value(0, kind)
+        for i in range(start, stop):
+            part = m.loose_add(part, m.exp(x[i] - shift))
+        total = total + m.cast(part, "f64")
+    return m.cast(total, kind)
+
+
 @kernel("(n)->()")
 def log_sum_exp_rows(m, x, out):
     """log(sum(exp(x))) of every row."""
     kind = COMPUTE.get(x.type, x.type)
     high = _row_maximum(m, x, kind)
     shift = m.where(m.real_abs(high) == float("inf"), 0.0, high)
-    total = m.value(0, kind)
-    for i in range(0, x.n):
-        total = m.loose_add(total, m.exp(x[i] - shift))
-    out[()] = m.log(total) + shift
+    out[()] = m.log(_row_total(m, x, shift, kind)) + shift
+
+
+@kernel("(n,c)->(c)")
+def log_sum_exp_columns(m, x, out):
+    """The same down the columns."""
+    kind = COMPUTE.get(x.type, x.type)
+    rows, columns = x.shape[0], x.shape[1]
+    high = m.local(kind, COLUMNS)
+    total = m.local("f64", COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            high[j] = m.value(float("-inf"), kind)
+            total[j] = m.value(0, "f64")
+        for i in range(0, rows):
+            for j in independent(0, width):
+                high[j] = m.maximum(high[j], x[i, left + j])
+        for j in independent(0, width):
+            high[j] = m.where(m.real_abs(high[j]) == float("inf"), 0.0, high[j])
+        for i in range(0, rows):
+            for j in independent(0, width):
+                total[j] = total[j] + m.cast(m.exp(x[i, left + j] - high[j]), "f64")
+        for j in independent(0, width):
+            out[left + j] = m.log(m.cast(total[j], kind)) + high[j]
 
 
 @kernel("(n)->(n)")
@@ -33,27 +68,27 @@ def softmax_rows(m, x, out, log):
     """softmax, or its logarithm, of every row."""
     kind = COMPUTE.get(x.type, x.type)
     high = _row_maximum(m, x, kind)
-    total = m.value(0, kind)
     if log:
-        for i in range(0, x.n):
-            total = m.loose_add(total, m.exp(x[i] - high))
         rounded = m.local(out.type, 1)  # PyTorch keeps this sum in the precision of the result
-        rounded[0] = total
+        rounded[0] = _row_total(m, x, high, kind)
         shift = m.log(rounded[0])
         for i in independent(0, x.n):
             out[i] = (x[i] - high) - shift
     elif out.type == kind:
-        for i in independent(0, x.n):
-            e = m.exp(x[i] - high)
-            out[i] = e
-            total = m.loose_add(total, e)
-        scale = 1.0 / total
+        total = m.value(0, "f64")
+        for start in range(0, x.n, BLOCK):
+            stop = m.minimum(start + BLOCK, x.n)
+            part = m.value(0, kind)
+            for i in independent(start, stop):
+                e = m.exp(x[i] - high)
+                out[i] = e
+                part = m.loose_add(part, e)
+            total = total + m.cast(part, "f64")
+        scale = m.cast(1.0 / total, kind)
         for i in independent(0, x.n):
             out[i] = out[i] * scale
     else:  # no room for the exponentials in the result
-        for i in range(0, x.n):
-            total = m.loose_add(total, m.exp(x[i] - high))
-        scale = 1.0 / total
+        scale = 1.0 / _row_total(m, x, high, kind)
         for i in independent(0, x.n):
             out[i] = m.exp(x[i] - high) * scale
 
@@ -64,24 +99,25 @@ def softmax_columns(m, x, out, log):
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
     high = m.local(kind, COLUMNS)
-    total = m.local(kind, COLUMNS)
+    scale = m.local(kind, COLUMNS)
+    total = m.local("f64", COLUMNS)
     for left in range(0, columns, COLUMNS):
         width = m.minimum(columns - left, COLUMNS)
         for j in independent(0, width):
             high[j] = m.value(float("-inf"), kind)
-            total[j] = m.value(0, kind)
+            total[j] = m.value(0, "f64")
         for i in range(0, rows):
             for j in independent(0, width):
                 high[j] = m.maximum(high[j], x[i, left + j])
         for i in range(0, rows):
             for j in independent(0, width):
-                total[j] = total[j] + m.exp(x[i, left + j] - high[j])
+                total[j] = total[j] + m.cast(m.exp(x[i, left + j] - high[j]), "f64")
         for j in independent(0, width):
-            total[j] = m.log(total[j]) if log else 1.0 / total[j]
+            scale[j] = m.log(m.cast(total[j], kind)) if log else m.cast(1.0 / total[j], kind)
         for i in range(0, rows):
             for j in independent(0, width):
                 d = x[i, left + j] - high[j]
-                out[i, left + j] = d - total[j] if log else m.exp(d) * total[j]
+                out[i, left + j] = d - scale[j] if log else m.exp(d) * scale[j]
 
 
 @kernel("(n),(n)->(n)")
@@ -106,16 +142,19 @@ def softmax_backward_columns(m, g, y, out, log):
     """The same down the columns."""
     kind = COMPUTE.get(g.type, g.type)
     rows, columns = g.shape[0], g.shape[1]
-    total = m.local(kind, COLUMNS)
+    scale = m.local(kind, COLUMNS)
+    total = m.local("f64", COLUMNS)
     for left in range(0, columns, COLUMNS):
         width = m.minimum(columns - left, COLUMNS)
         for j in independent(0, width):
-            total[j] = m.value(0, kind)
+            total[j] = m.value(0, "f64")
         for i in range(0, rows):
             for j in independent(0, width):
                 a, b = g[i, left + j], y[i, left + j]
-                total[j] = total[j] + (a if log else a * b)
+                total[j] = total[j] + m.cast(a if log else a * b, "f64")
+        for j in independent(0, width):
+            scale[j] = m.cast(total[j], kind)
         for i in range(0, rows):
             for j in independent(0, width):
                 a, b = g[i, left + j], y[i, left + j]
-                out[i, left + j] = a - m.exp(b) * total[j] if log else b * (a - total[j])
+                out[i, left + j] = a - m.exp(b) * scale[j] if log else b * (a - scale[j])

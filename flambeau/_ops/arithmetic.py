@@ -172,6 +172,8 @@ def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:
     """The record for a rounding mode, after its checks."""
     if rounding_mode is None:
         return div_op
+    if not isinstance(rounding_mode, str):
+        raise TypeError(f"div(): argument 'rounding_mode' must be str, not {type(rounding_mode).__name__}")
     op = _ROUNDED.get(rounding_mode)
     if op is None:
         raise RuntimeError(

@@ -15,7 +15,7 @@ from .._tensor import Tensor, bump, wrap
 from .inplace import check_writable, rewrite_history
 from .casting import cast_array
 from .primitive import primitive
-from .registry import ops
+from .registry import memory_problem, ops
 
 
 @primitive(grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype")
@@ -38,7 +38,10 @@ def empty_array(shape: Any, d: dtype, k: int) -> Any:
         from .._backend.meta import empty_meta
 
         return empty_meta(shape, d)
-    return backend_of(k).empty(tuple(shape), d.numpy)
+    try:
+        return backend_of(k).empty(tuple(shape), d.numpy)
+    except (MemoryError, ValueError) as error:
+        raise memory_problem(error) or error
 
 
 def zeros(shape: Any, d: dtype, k: int = 0) -> Tensor:

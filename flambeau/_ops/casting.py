@@ -58,6 +58,8 @@ def number_array(value: Any, d: dtype) -> Any:
         return np.array(value, d.numpy)
     except OverflowError:
         if d.category == INTEGER:
+            if not -(1 << 63) <= value < 1 << 64:
+                raise OverflowError("int too big to convert") from None
             bits = 8 * d.itemsize
             value = int(value) & ((1 << bits) - 1)
             return np.array(value - (1 << bits) if d.is_signed and value >> (bits - 1) else value, d.numpy)

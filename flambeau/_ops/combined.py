@@ -180,7 +180,7 @@ def _nextafter_half(backend: Any, x: Any, y: Any) -> Any:
     up = bits + xp.where((y > x) == (x > 0), 1, -1).astype("int16")
     tiny = xp.where(y > 0, 1, -0x7FFF).astype("int16")
     moved = xp.where(x == 0, tiny, up).view(x.dtype)
-    return xp.where(x == y, y, xp.where((x != x) | (y != y), x + y, moved))
+    return xp.where(x == y, y, xp.where((x != x) | (y != y), x + y, moved)).astype(x.dtype, copy=False)
 
 
 @public(out=True, inplace=True)

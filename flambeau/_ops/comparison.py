@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, default
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, default
 from .._kernel.value import BITS, is_float
 from .._tensor import Tensor
 from .declare import pointwise
@@ -66,6 +66,15 @@ bitwise_and_op = pointwise("bitwise_and", lambda m, x, y: x & y, integral)
 bitwise_or_op = pointwise("bitwise_or", lambda m, x, y: x | y, integral)
 bitwise_xor_op = pointwise("bitwise_xor", lambda m, x, y: x ^ y, integral)
 bitwise_not_op = pointwise("bitwise_not", lambda m, x: ~x, integral)
+
+
+def invert(input: Tensor) -> Tensor:
+    if input.dtype.category > INTEGER:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not_op.call(input)  # type: ignore[no-any-return]
+
+
+ops.invert = invert  # type: ignore[attr-defined]
 
 
 def _outside(m: Any, x: Any, y: Any) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core import return_types
-from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, int64
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
 from .._core.sizes import wrap_dim
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
@@ -63,10 +64,14 @@ def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
 def _scan_elsewhere(xp: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
     if x.ndim == 0:
         return x.astype(d.numpy)
+    wide = d.wide.numpy
+    x = x.astype(wide, copy=False)
     if fold == "logsumexp":
         high = xp.nan_to_num(x.real.max(axis=dim, keepdims=True), neginf=0.0)
-        return xp.log(xp.cumsum(xp.exp(x - high), axis=dim)) + high
-    return (xp.cumsum if fold == "sum" else xp.cumprod)(x, axis=dim, dtype=d.numpy)
+        made = xp.log(xp.cumsum(xp.exp(x - high), axis=dim)) + high
+    else:
+        made = (xp.cumsum if fold == "sum" else xp.cumprod)(x, axis=dim, dtype=wide)
+    return made.astype(d.numpy, copy=False)
 
 
 def _same_shape(x: Any, dim: int, d: dtype) -> Any:
@@ -236,11 +241,14 @@ def cummin(input: Tensor, dim: int) -> Any:
 # -- logarithmic sums --------------------------------------------------------------------------------------------
 
 
+_LOWEST = {d: float(ml_dtypes.finfo(d.numpy).min) for d in (float16, bfloat16, float32, float64)}
+
+
 def _log_sum_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     """exp(x) * (sum from here of g * exp(-out)), in logarithms; the signs of real gradients apart."""
     if x.dtype.category == COMPLEX:
         return ops.conj(ops.exp(_flipped(ops.logcumsumexp, ops.log(ops.conj(g)) - out, dim) + x))
-    low = -math.inf
+    low = _LOWEST[x.dtype]  # finite, so that derivatives of what is not there are zero
     positive = ops.where(g > 0, ops.log(g), low)
     negative = ops.where(g < 0, ops.log(-g), low)
     up = ops.exp(_flipped(ops.logcumsumexp, positive - out, dim) + x)

@@ -14,8 +14,8 @@ from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .generator import default_of, draw
-from .rules import SCALAR_NAMES
 from .registry import ops, public
+from .rules import SCALAR_NAMES
 
 _ALPHA = 1.7580993408473766  # minus the value that SELU approaches, times its scale
 

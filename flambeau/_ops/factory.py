@@ -45,6 +45,8 @@ def device_bits(device: Any) -> tuple[int, int | None]:
 def check_layout(layout: Any, pin_memory: Any) -> None:
     """Only dense tensors are made here, and pinned memory exists only beside a GPU."""
     if layout is not None and layout is not strided:
+        if type(layout) is not type(strided):
+            raise TypeError(f"argument 'layout' must be torch.layout, not {type(layout).__name__}")
         raise RuntimeError(f"this function makes dense tensors only, not layout={layout}")
     if pin_memory and cuda_problem() is not None:
         raise RuntimeError(
@@ -70,6 +72,8 @@ def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | Non
     if any(n.__class__ is bool for n in args):
         raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not bool")
     for n in shape:
+        if n >= 1 << 63:
+            raise TypeError(f"{name}(): argument 'size' holds {n}, which does not fit into 64 bits")
         if n < 0:
             raise RuntimeError(f"{name}: Dimension size must be non-negative. Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape

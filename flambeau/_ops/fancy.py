@@ -37,13 +37,15 @@ def without_masks(x_shape: Any, arrays: Any, dims: Any) -> tuple[list[Any], list
     """Integer indices in place of masks, one for each dimension that a mask covers."""
     plain: list[Any] = []
     places: list[int] = []
-    for number, (array, dim) in enumerate(zip(arrays, dims)):
+    for array, dim in zip(arrays, dims):
         if array.dtype != bool and array.dtype != np.uint8:
             plain.append(array)
             places.append(dim)
             continue
         if tuple(x_shape[dim : dim + array.ndim]) != array.shape:
-            wrong = next(i for i in range(array.ndim) if array.shape[i : i + 1] != tuple(x_shape[dim + i : dim + i + 1]))
+            wrong = next(
+                i for i in range(array.ndim) if array.shape[i : i + 1] != tuple(x_shape[dim + i : dim + i + 1])
+            )
             raise IndexError(
                 f"The shape of the mask {list(array.shape)} at index {wrong} does not match the shape of the indexed "
                 f"tensor {list(x_shape)} at index {dim + wrong}"

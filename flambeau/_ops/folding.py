@@ -20,10 +20,12 @@ from .._kernel.reduce import (
 from .._kernel.value import PART
 from .._tensor import Tensor, wrap
 
+_PIECE = 1 << 15  # elements of a long row that are read twice while in the cache
+_TILE = 256
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 _CUPY = {"sum": "sum", "nansum": "nansum", "prod": "prod", "max": "amax", "min": "amin", "any": "any", "all": "all", "count": "count_nonzero"}
-_asarray = np.asarray
+_asarray, _empty = np.asarray, np.empty
 
 
 @functools.cache
@@ -46,6 +48,37 @@ def from_last(x: Any, axis: int) -> Any:
     order = list(range(x.ndim - 1))
     order.insert(axis, x.ndim - 1)
     return x.transpose(order)
+
+
+def gathered(x: Any, dim: int) -> Any:
+    """The array with a dimension moved to the end, in row-major memory; large ones are copied tile by tile."""
+    if dim == x.ndim - 1 or x.size < PARALLEL or not x.flags.c_contiguous:
+        return np.ascontiguousarray(to_last(x, dim))
+    shape = (*x.shape[:dim], *x.shape[dim + 1 :], x.shape[dim])
+    return _transposed(x.reshape(math.prod(x.shape[:dim]), x.shape[dim], -1)).reshape(shape)
+
+
+def scattered(x: Any, dim: int) -> Any:
+    """Undoes `gathered`: the last dimension moved to a place, in row-major memory."""
+    if dim == x.ndim - 1 or x.size < PARALLEL:
+        return np.ascontiguousarray(from_last(x, dim))
+    shape = (*x.shape[:dim], x.shape[-1], *x.shape[dim:-1])
+    return _transposed(x.reshape(math.prod(x.shape[:dim]), -1, x.shape[-1])).reshape(shape)
+
+
+def _transposed(x: Any) -> Any:
+    """Matrices transposed, in tiles that fit into the cache."""
+    count, rows, columns = x.shape
+    out = _empty((count, columns, rows), x.dtype)
+
+    def copy(left: int, right: int) -> None:
+        for j in range(left, right, _TILE):
+            for i in range(0, rows, _TILE):
+                cut = slice(i, i + _TILE), slice(j, min(j + _TILE, right))
+                out[:, cut[1], cut[0]] = x[:, cut[0], cut[1]].transpose(0, 2, 1)
+
+    threads.run([lambda a=a, b=b: copy(a, b) for a, b in threads.ranges(columns, _TILE)])
+    return out
 
 
 def reduced_shape(shape: Any, dims: Any, keepdim: bool) -> tuple[int, ...]:
@@ -97,7 +130,6 @@ def fold_array(
 
 
 _plans: dict[Any, Any] = {}
-_empty = np.empty
 
 
 def _plan(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
@@ -348,32 +380,40 @@ def moments_over(
     free = max(count - correction, 0.0)
     kind = BY_NUMPY[x.dtype].code
     y, flags, kept, order = layout(x, dims)
-    if sum(flags) != 1:  # one dimension to go is what the kernels take
-        kept = [d for d in range(x.ndim) if d not in dims]
-        order = list(range(len(kept)))
-        y = x.transpose(*kept, *dims).reshape(*[x.shape[d] for d in kept], count)
-        flags = [False] * len(kept) + [True]
-    if y.ndim == 1 and y.size >= PARALLEL:
+    place = len(flags) - 1 - flags[::-1].index(True) if True in flags else -1
+    if place < 0:
+        made = moments(y[..., None], y.ndim, free, root, kind)
+    elif y.ndim == 1 and y.size >= PARALLEL:
         made = _moments_in_pieces(y, free, root)
+    elif sum(flags) == 1:
+        made = moments(y, place, free, root, kind)
     else:
-        made = moments(y, flags.index(True), free, root, kind)
+        axes = tuple(i - (i > place) for i, flag in enumerate(flags) if flag and i != place)
+        made = _joined_moments(*moments(y, place), y.shape[place], axes, free, root, x.dtype)
     return unlay(made[0], x.shape, kept, order, shape), unlay(made[1], x.shape, kept, order, shape)
 
 
+def _joined_moments(
+    squares: Any, means: Any, count: int, axes: Any, free: float, root: bool, kind: Any
+) -> tuple[Any, Any]:
+    """Moments of groups of `count` elements each, joined over `axes` by the deviations of their means."""
+    with np.errstate(all="ignore"):
+        mean = means.mean(axis=axes, keepdims=True)
+        total = squares.sum(axis=axes) + count * ((means - mean) ** 2).sum(axis=axes)
+        variance = total / np.float64(free)
+        made = np.sqrt(variance) if root else variance
+        return _asarray(made).astype(kind), mean.squeeze(axes).astype(kind)
+
+
 def _moments_in_pieces(y: Any, free: float, root: bool) -> tuple[Any, Any]:
-    """One long row: the pieces of the threads are joined by the deviations of their means."""
-    parts = threads.ranges(y.size)
-    results: list[Any] = [None] * len(parts)
-
-    def job(number: int, start: int, stop: int) -> Any:
-        def run() -> None:
-            results[number] = moments(y[start:stop], 0)
-
-        return run
-
-    threads.run([job(i, *part) for i, part in enumerate(parts)])
-    counts = np.array([stop - start for start, stop in parts], np.float64)
-    squares, means = np.array([r[0] for r in results]), np.array([r[1] for r in results])
+    """One long row, in pieces that stay in the cache."""
+    whole = y.size // _PIECE * _PIECE
+    squares, means = moments(y[:whole].reshape(-1, _PIECE), 1)
+    counts = np.full(len(means), float(_PIECE))
+    if whole < y.size:
+        last = moments(y[whole:], 0)
+        squares, means = np.append(squares, last[0]), np.append(means, last[1])
+        counts = np.append(counts, float(y.size - whole))
     with np.errstate(all="ignore"):
         mean = (counts * means).sum() / y.size
         variance = (squares.sum() + (counts * (means - mean) ** 2).sum()) / np.float64(free)

@@ -54,11 +54,16 @@ def _checked(array: Any) -> Any:
     return array
 
 
+_DEEPEST = 128  # how deep lists may be nested
+
+
 def first_leaf(data: Any) -> Any:
     """The first number (or whatever stands there) of nested sequences."""
-    while isinstance(data, (list, tuple)) and data:
+    for _ in range(_DEEPEST):
+        if not (isinstance(data, (list, tuple)) and data):
+            return data
         data = data[0]
-    return data
+    raise ValueError(f"too many dimensions '{type(data).__name__}'")
 
 
 def _without_tensors(data: Any) -> Any:
@@ -101,7 +106,10 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
             "single numpy.ndarray with numpy.array() before converting to a tensor.",
             stacklevel=5,
         )
-    return _converted(data, d, leaf)
+    try:
+        return _converted(data, d, leaf)
+    except RecursionError:  # a list that holds itself
+        raise ValueError(f"too many dimensions '{kind.__name__}'") from None
 
 
 def _converted(data: Any, d: dtype | None, leaf: Any) -> tuple[Any, dtype]:
@@ -156,7 +164,7 @@ def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
         return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     for value in _leaves(data):
         if isinstance(value, str):
-            return ValueError("too many dimensions 'str'")
+            return ValueError("too many dimensions 'str'") if value is leaf else TypeError("new(): invalid data type 'str'")
         if not isinstance(value, (int, float, complex, np.generic, Tensor)):
             return RuntimeError(f"Could not infer dtype of {type(value).__name__}")
     return RuntimeError(f"Could not infer dtype of {type(data).__name__}")
@@ -375,7 +383,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     tensor([0, 0], dtype=torch.int16)
     """
     d = as_dtype(dtype, "frombuffer")
-    assert d is not None
+    if d is None:
+        raise TypeError("frombuffer(): argument 'dtype' must be torch.dtype, not NoneType")
     try:
         view = memoryview(buffer)
     except TypeError:

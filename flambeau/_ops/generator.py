@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import functools
 import os
 from collections.abc import Callable
 from typing import Any

@@ -208,14 +208,22 @@ def update_at(backend: Any, x: Any, key: Any, values: Any, how: str) -> None:
     if how == "set":
         x[key] = values
         return
-    at = {"add": xp.add, "multiply": xp.multiply, "maximum": xp.maximum, "minimum": xp.minimum}[how]
-    try:
-        at.at(x, key, values)
-    except (AttributeError, NotImplementedError, TypeError):  # not in this backend: on the host
+    if xp is np:
+        getattr(np, how).at(x, key, values)
+    elif how == "multiply":  # a GPU has no such operation on memory: done on the host
         host = backend.asnumpy(x)
         positions = tuple(k if isinstance(k, slice) else backend.asnumpy(k) for k in key)
-        getattr(np, at.__name__).at(host, positions, backend.asnumpy(values))
+        np.multiply.at(host, positions, backend.asnumpy(values))
         x[...] = backend.from_numpy(host)
+    elif x.dtype.kind == "c":
+        getattr(xp, how).at(x.real, key, values.real)
+        getattr(xp, how).at(x.imag, key, values.imag)
+    elif x.dtype.itemsize >= 4:
+        getattr(xp, how).at(x, key, values)
+    else:
+        wide = x.astype("int32" if x.dtype.kind in "biu" else "float32")
+        getattr(xp, how).at(wide, key, values.astype(wide.dtype))
+        x[...] = wide.astype(x.dtype)
 
 
 # -- along one dimension: an index for every element ---------------------------------------------------------------
@@ -334,7 +342,9 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
         source, made = source.reshape(size, -1), made.reshape(index.size, -1)
     code = _BITS[x.dtype.itemsize][0]
     rows = dim < x.ndim - 1
-    call = cpu.kernel(gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1"), from_end=from_end)
+    call = cpu.kernel(
+        gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1"), from_end=from_end
+    )
     if rows:
         source, made = np.moveaxis(source, dim, -2), np.moveaxis(made, dim, -2)
     lead = source.shape[: -2 if rows else -1]

@@ -71,7 +71,9 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
     if isinstance(key, tuple):
         return key
     if isinstance(key, list) and len(key) < 32:
-        if any(part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) for part in key):
+        if any(
+            part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) for part in key
+        ):
             warnings.warn(
                 "Indexing with a list that holds more than numbers is read as a tuple here, which is deprecated: "
                 "write x[tuple(key)] or x[torch.tensor(key)].",
@@ -120,12 +122,16 @@ def _bool_index(value: bool, k: int) -> Tensor:
 
 def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int, ...]]:
     """A key as a basic key for NumPy and, for the view which that gives, index tensors with their dimensions."""
-    parts = [_sequence_index(p) if isinstance(p, (list, tuple, range, str)) or _is_array(p) else p for p in _as_tuple(key)]
+    parts = [
+        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or _is_array(p) else p for p in _as_tuple(key)
+    ]
     shape = x._array.shape
     used = sum(map(_consumed, parts))
     if used > len(shape):
         if not shape and used == 1 and not any(isinstance(p, (slice, Tensor)) for p in parts):
-            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
+            )
         if not shape and any(isinstance(p, slice) for p in parts):
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
@@ -155,7 +161,9 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             if d.category not in (BOOL, INTEGER) or (ndim and d not in (bool_, uint8, int32, int64)):
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             if d is uint8:
-                warnings.warn("indexing with dtype torch.uint8 is deprecated, use torch.bool instead.", UserWarning, stacklevel=4)
+                warnings.warn(
+                    "indexing with dtype torch.uint8 is deprecated, use torch.bool instead.", UserWarning, stacklevel=4
+                )
             if d in (bool_, uint8):
                 if ndim == 0:
                     basic.append(None)
@@ -290,7 +298,12 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     arrays: list[Any] = []
     found, dim, array = 0, 0, x._array
     for i, part in enumerate(key):
-        if part.__class__ is Tensor and not part._k and (part.dtype is int64 or part.dtype is bool_) and part._array.ndim:
+        if (
+            part.__class__ is Tensor
+            and not part._k
+            and (part.dtype is int64 or part.dtype is bool_)
+            and part._array.ndim
+        ):
             found, dim = found + 1, i
             arrays.append(part._array)
         elif part.__class__ is slice and part.start is None and part.stop is None and part.step is None:
@@ -353,7 +366,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if not self._k | modes.on and _set_plain(self, key, value):
         return
     if not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
-        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{SCALAR_NAMES.get(self.dtype.name, self.dtype.name)}Tensor")
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a torch.{SCALAR_NAMES.get(self.dtype.name, self.dtype.name)}Tensor"
+        )
     _set_general(self, key, value)
 
 
@@ -365,13 +380,13 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
             return False
         given = value._array
     elif kind is float or kind is int or kind is bool:
-        given = number_as(value, x.dtype) if x.dtype.category <= INTEGER else value
+        given = _given(value, x.dtype) if x.dtype.category <= INTEGER else value
     else:
         return False
     basic = _is_basic(key)
     if not basic and not (key.__class__ is Tensor and not key._k and key._array.ndim and key.dtype in (int64, bool_)):
         return False
-    check_writable(x)
+    check_writable(x, expanded=basic)
     try:
         if basic:
             x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)] = given
@@ -383,6 +398,12 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
         return False
     bump(x)
     return True
+
+
+def _given(value: Any, d: Any) -> Any:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
+    return number_as(value, d)
 
 
 def _is_basic(key: Any) -> bool:
@@ -406,7 +427,7 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
         return
     basic, tensors, dims = parse(x, key)
     if not isinstance(value, Tensor):
-        value = wrap(number_as(value, x.dtype), x.dtype)
+        value = wrap(_given(value, x.dtype), x.dtype)
         number = True
     else:
         number = False
@@ -417,7 +438,12 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
         else:
             ops.copy_(part, _stripped(value, part._array.ndim))
         return
-    if number and len(tensors) == 1 and tensors[0]._array.shape == part._array.shape and tensors[0].dtype in (bool_, uint8):
+    if (
+        number
+        and len(tensors) == 1
+        and tensors[0]._array.shape == part._array.shape
+        and tensors[0].dtype in (bool_, uint8)
+    ):
         ops.masked_fill_(part, tensors[0], value)
         return
     put(part, tensors, dims, value, False)
@@ -504,10 +530,6 @@ def _unsafe_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: b
     return records_for(len(given) - 4)[1](*given)
 
 
-
-
-
-
 @public("_unsafe_masked_index", method=False)
 def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Any, fill: Any) -> Tensor:
     """`_unsafe_index`, with `fill` where the mask does not hold; the indices there may be anything."""
@@ -528,5 +550,9 @@ def _kept(input: Tensor, mask: Tensor, indices: Any) -> list[Any]:
     return [None if i is None else ops.clamp(i, -sizes[d], sizes[d] - 1) for d, i in enumerate(indices)]
 
 
-methods["__getitem__"], methods["__setitem__"] = getitem, setitem
+def delitem(self: Tensor, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+methods["__getitem__"], methods["__setitem__"], methods["__delitem__"] = getitem, setitem, delitem
 functions["index_put_"] = ops.index_put_  # type: ignore[attr-defined]

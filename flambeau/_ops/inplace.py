@@ -7,9 +7,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from .._autograd.hooks import follow
 from .._autograd.node import Node
+from .._backend.cpu import PARALLEL
 from .._core.dtypes import can_cast
 from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, local, modes
 from .._tensor import Tensor, alias, bump, storage_of, wrap
@@ -17,7 +19,7 @@ from . import registry
 from .casting import broadcast_error, cast_array, operand_arrays
 from .pointwise_call import for_number, slow
 from .pointwise_op import Pointwise
-from .registry import ops
+from .registry import ops, records
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -35,8 +37,11 @@ def overlaps_itself(array: Any) -> bool:
     return False
 
 
-def check_writable(t: Tensor, others: Any = ()) -> None:
-    """Raises unless an in-place operation may write to `t` (PyTorch's rules for leaves, views and overlap)."""
+def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
+    """Raises unless an in-place operation may write to `t` (PyTorch's rules for leaves, views and overlap).
+
+    `expanded` allows elements that share memory: fills and single elements may be written there.
+    """
     if t._k & GRAD and local.grad:
         if t._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -54,7 +59,7 @@ def check_writable(t: Tensor, others: Any = ()) -> None:
             "normal tensor before doing inplace update."
         )
     array = t._array
-    if 0 in array.strides and overlaps_itself(array):
+    if not expanded and 0 in array.strides and overlaps_itself(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
@@ -79,15 +84,17 @@ def _check_partial_overlap(written: Any, read: Any) -> None:
         written.shape == read.shape and written.strides == read.strides
         and written.__array_interface__["data"][0] == read.__array_interface__["data"][0]
     )  # fmt: skip
-    if not same and np.shares_memory(written, read, max_work=10000) if _bounded(written, read) else False:
+    if not same and written.size and read.size and _dense_overlap(written, read):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
         )
 
 
-def _bounded(a: Any, b: Any) -> bool:
-    return bool(np.may_share_memory(a, b)) and a.flags.forc == b.flags.forc and a.size > 0 and b.size > 0
+def _dense_overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays without gaps share memory; of others PyTorch does not ask, and NumPy copies where need be."""
+    (first, last), (start, stop) = byte_bounds(a), byte_bounds(b)
+    return last - first == a.nbytes and stop - start == b.nbytes and first < stop and start < last
 
 
 def _is_leaf_view(t: Tensor) -> bool:
@@ -109,7 +116,7 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
         base = t
         chain = []
         while base._view is not None:
-            chain.append(base._view[1:])
+            chain.append(base._view[1:4])
             base = base._view[0]
         chain.reverse()
         node = edge[0]
@@ -134,7 +141,7 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
 
 def _renew(view: Tensor) -> None:
     """Gives a view the history that its base has now."""
-    parent, op, static, number = view._view
+    parent, op, static, number, _ = view._view
     if not parent._k & GRAD:
         return
     out = wrap(view._array, view.dtype, view._k & ~GRAD)
@@ -181,8 +188,40 @@ class CopySlices:
 # -- in-place forms ----------------------------------------------------------------------------------------------
 
 
+def _write_plain(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> bool:
+    """The common case of an in-place operation, done at once: plain operands of one dtype and shape, no history."""
+    d = t.dtype
+    entry = op.fast.get(d)
+    if entry is None or entry[1] is not d or len(args) + 1 != len(op.names):
+        return False
+    array, k = t._array, t._k | modes.on
+    shape, arrays = array.shape, [array]
+    numbers_fit = d.is_floating_point and d.itemsize > 2
+    for a in args:
+        if isinstance(a, Tensor):
+            other = a._array
+            if a.dtype is not d or other.shape != shape or a._storage is not None and a._storage is t._storage:
+                return False
+            k |= a._k
+            arrays.append(other)
+        elif numbers_fit and (a.__class__ is float or a.__class__ is int):
+            arrays.append(a)
+        else:
+            return False
+    if k > 1 or k and local.grad or array.size >= PARALLEL or 0 in array.strides:
+        return False
+    try:
+        entry[0](*arrays, array)
+    except (ValueError, OverflowError):  # read-only memory, a huge number
+        return False
+    bump(t)
+    return True
+
+
 def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     """t = op(t, *args), written into t's memory."""
+    if _write_plain(op, t, args):
+        return t
     others = (t, *args)
     if op.wide_number is not None:
         op = for_number(op, others)
@@ -191,7 +230,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         if isinstance(a, Tensor):
             k |= a._k
     if k & (OVERRIDE | FUNCTION_MODE):
-        taken = registry.overridden(getattr(ops, op.name + "_", op.call), others, {})
+        taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
     if k & (BATCHED | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | 0xFF)):
@@ -229,7 +268,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
             f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}"
         )
     if results[0] is t.dtype and t.dtype is compute:
-        if backend.name == "cpu" and t._array.size >= 1 << 17:
+        if backend.name == "cpu" and t._array.size >= PARALLEL:
             backend.parallel(call, arrays, t._array)
         else:
             call(*arrays, out=t._array)
@@ -351,11 +390,19 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
                     f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, "
                     "but one of the arguments requires grad."
                 )
+    if isinstance(target, Tensor) and isinstance(records.get(function.__name__), Pointwise):
+        for a in args:
+            if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
+                _check_partial_overlap(target._array, a._array)
     result = function(*args, **named)
     if isinstance(result, (tuple, list)):
         if not isinstance(target, (tuple, list)) or len(target) != len(result):
             raise TypeError(f"{function.__name__}(): argument 'out' must be a tuple of {len(result)} Tensors")
         for t, r in zip(target, result):
+            if isinstance(t, Tensor) and t.dtype is not r.dtype:
+                raise RuntimeError(
+                    f"{function.__name__}: Expected out tensor to have dtype {r.dtype.name}, but got {t.dtype.name} instead"
+                )
             write_out(t, r, function.__name__)
         return type(result)(target) if type(result) in (tuple, list) else type(result)(*target)
     return write_out(target, result, function.__name__)

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.node import Node
 from .._backend import blas
 from .._core.dtypes import (
     COMPLEX, FLOATING, bfloat16, complex64, complex128, dtype, float16, float32, float64, from_numpy_dtype, int8,
     int16, int32, int64, uint8,
 )  # fmt: skip
 from .._core.sizes import broadcast_shapes, wrap_dim
-from .._core.state import local, modes
-from .._tensor import Tensor
+from .._core.state import GRAD, local, modes
+from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error
 from .primitive import primitive
@@ -22,7 +23,6 @@ from .registry import expose, functions, ops, public
 from .rules import SCALAR_NAMES, not_implemented
 from .views import permute_op
 
-_new = object.__new__
 _C_NAMES = {
     "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
     "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -103,6 +103,20 @@ def adjoint(t: Tensor) -> Tensor:
     return ops.conj(turned) if t.dtype.category == COMPLEX else turned
 
 
+def times_adjoint(g: Tensor, y: Tensor) -> Tensor:
+    """g @ yᴴ of matrices or equal batches of them: the gradient of a left operand."""
+    if not local.grad and (g._k | y._k | modes.on) <= 1 and g.dtype.category != COMPLEX:
+        return wrap(blas.product(g._array, y._array.swapaxes(-1, -2)), g.dtype)
+    return (mm_op if g._array.ndim == 2 else bmm_op)(g, adjoint(y))
+
+
+def adjoint_times(x: Tensor, g: Tensor) -> Tensor:
+    """xᴴ @ g: the gradient of a right operand."""
+    if not local.grad and (g._k | x._k | modes.on) <= 1 and g.dtype.category != COMPLEX:
+        return wrap(blas.product(x._array.swapaxes(-1, -2), g._array), g.dtype)
+    return (mm_op if g._array.ndim == 2 else bmm_op)(adjoint(x), g)
+
+
 def conjugate(t: Tensor) -> Tensor:
     return ops.conj(t) if t.dtype.category == COMPLEX else t
 
@@ -114,7 +128,7 @@ def _result_shape(x: Any, y: Any) -> tuple[Any, dtype]:
 
 @primitive(
     tensors=2, name="mm", meta=_result_shape,
-    grad={"x": lambda g, y: mm_op(g, adjoint(y)), "y": lambda g, x: mm_op(adjoint(x), g)},
+    grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
 )  # fmt: skip
 def mm_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -122,7 +136,7 @@ def mm_op(backend: Any, x: Any, y: Any) -> Any:
 
 @primitive(
     tensors=2, name="bmm", meta=_result_shape,
-    grad={"x": lambda g, y: bmm_op(g, adjoint(y)), "y": lambda g, x: bmm_op(adjoint(x), g)},
+    grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
 )  # fmt: skip
 def bmm_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -182,6 +196,9 @@ def matmul_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
 
 
+_BY_RANKS = {(2, 2): mm_op, (2, 1): mv_op, (1, 1): dot_op}
+
+
 # -- public functions --------------------------------------------------------------------------------------------
 
 
@@ -201,13 +218,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
             return result
         check_tensors("matmul", input=input, other=other)
         raise
-    if out is None and k <= 1 and d is other.dtype and x.ndim == 2 == y.ndim and x.shape[1] == y.shape[0]:
-        if d in MULTIPLIED:
-            t = _new(Tensor)
-            t._array, t.dtype, t._k = blas.product(x, y), d, 0
-            t._edge = t._meta = t._storage = t._view = None
-            if k and local.grad:
-                mm_op.record((input, other), t)
+    if out is None and k <= 1 and d is other.dtype and d in MULTIPLIED:
+        op = _BY_RANKS.get((x.ndim, y.ndim))
+        if op is not None and x.shape[-1] == y.shape[0]:  # plain
+            t = wrap(blas.product(x, y), d)
+            if k and local.grad and d.category >= FLOATING:
+                record(op, t, input, other)
             return t
     if modes.overrides:
         result = registry.overridden(matmul, (input, other), {} if out is None else {"out": out})
@@ -216,6 +232,20 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is not None:
         return registry.into_out(out, _matmul, (input, other), {})
     return _matmul(input, other)
+
+
+def record(op: Any, t: Tensor, a: Tensor, b: Tensor, *added: Any) -> None:
+    """What `op.record` does, for a product of plain tensors: each operand is kept if the other needs a gradient."""
+    left, right = a._k & GRAD, b._k & GRAD
+    inputs = (a, b, *added)
+    edges = tuple((i._edge or (i, 0)) if i is not None and i._k & GRAD else None for i in inputs)
+    node = Node(op, edges, [a if right else None, b if left else None, *[None] * len(added), None])
+    first, second = a._storage, b._storage
+    if first is not None or second is not None:
+        versions = (0 if first is None else first.version, 0 if second is None else second.version)
+        node.versions = (*versions, *[0] * len(added), 0)
+    node.info = tuple((i._array.shape, i.dtype, i._k) if i is not None else None for i in inputs)
+    t._k, t._edge = GRAD, (node, 0)
 
 
 def _matmul(input: Tensor, other: Tensor) -> Tensor:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from .._backend import blas
+from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
+from .._core.state import local, modes
 from .._tensor import Tensor, alias, wrap
 from . import registry
 from .inplace import assign, check_writable, keep_original
 from .matmul import (
-    MULTIPLIED, adjoint, check_batches, check_multiplied, check_tensors, check_vectors, conjugate, plain_name, product,
-    type_name,
+    MULTIPLIED, adjoint, adjoint_times, check_batches, check_multiplied, check_tensors, check_vectors, conjugate, plain_name, product,
+    record, times_adjoint, type_name,
 )  # fmt: skip
 from .primitive import primitive
 from .registry import functions, methods, ops, public
@@ -45,8 +47,8 @@ _BY_INPUT = lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape)
     tensors=3, name="addmm", meta=_shape,
     grad={
         "c": _BY_INPUT,
-        "x": lambda g, y, alpha: _scaled(ops.mm(g, adjoint(y)), alpha),
-        "y": lambda g, x, alpha: _scaled(ops.mm(adjoint(x), g), alpha),
+        "x": lambda g, y, alpha: _scaled(times_adjoint(g, y), alpha),
+        "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
     },
 )  # fmt: skip
 def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
@@ -57,8 +59,8 @@ def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any
     tensors=3, name="baddbmm", meta=_shape,
     grad={
         "c": _BY_INPUT,
-        "x": lambda g, y, alpha: _scaled(ops.bmm(g, adjoint(y)), alpha),
-        "y": lambda g, x, alpha: _scaled(ops.bmm(adjoint(x), g), alpha),
+        "x": lambda g, y, alpha: _scaled(times_adjoint(g, y), alpha),
+        "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
     },
 )  # fmt: skip
 def baddbmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
@@ -105,12 +107,17 @@ def _transposed(t: Tensor) -> Tensor:
     return permute_op(t, (1, 0))
 
 
+def _by_weight(g: Tensor, x: Tensor) -> Tensor:
+    """gᵀ @ conj(x), in the layout of the weight."""
+    return adjoint_times(conjugate(g), conjugate(x))
+
+
 @primitive(
     tensors=3, name="linear", backward_name="AddmmBackward0",
     meta=lambda x, weight, bias: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
     grad={
         "x": lambda g, weight: ops.matmul(g, conjugate(weight)),
-        "weight": lambda g, x: ops.mm(_transposed(_rows(g)), conjugate(_rows(x))),
+        "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
         "bias": lambda g, bias_shape: ops.sum_to(g, bias_shape),
     },
 )  # fmt: skip
@@ -364,6 +371,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         return ops.add(linear_op(input, weight, None), bias)
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
+    elif x.ndim == 2:
+        k = input._k | weight._k | modes.on
+        if bias is not None:
+            k |= bias._k
+        if k <= 1:  # plain
+            t = wrap(linear_op.forward(cpu, x, w, None if bias is None else bias._array), d)
+            if k and local.grad and d.category >= FLOATING:
+                record(linear_op, t, input, weight, bias)
+            return t
     return linear_op(input, weight, bias)
 
 

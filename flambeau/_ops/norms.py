@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, promote_types
+from .._backend.cpu import cpu
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
 from .._core.sizes import wrap_dim, wrap_dims
-from .._tensor import Tensor
+from .._core.state import CUDA
+from .._tensor import Tensor, wrap
 from .folding import fold_array, reduced_shape, run_plain
-from .rules import SCALAR_NAMES
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
 from .registry import ops, public
+from .rules import SCALAR_NAMES, not_implemented
 
 
 def _power_norm(backend: Any, x: Any, p: float, dims: Any, keepdim: bool, d: dtype) -> Any:
-    """(sum |x| ** p) ** (1 / p) for a general p, in double precision."""
-    xp = backend.xp
-    with np.errstate(all="ignore"):
-        size = xp.abs(x if x.dtype.kind == "c" else x.astype(xp.float64))
-        total = xp.asarray((size.astype(xp.float64) ** p).sum(axis=dims, keepdims=keepdim))
-        return xp.asarray(total ** (1.0 / p)).astype(d.numpy)
+    """(sum |x| ** p) ** (1 / p) for a general p."""
+    own = BY_NUMPY[x.dtype]
+    if own.wide is not own:
+        x, own = x.astype(own.wide.numpy), own.wide
+    k = 0 if backend is cpu else CUDA
+    powers = ops.pow(ops.abs(wrap(x, own, k)), p)
+    total = wrap(fold_array(backend, powers._array, dims, keepdim, "sum", powers.dtype), powers.dtype, k)
+    return ops.pow(total, 1.0 / p)._array.astype(d.numpy)
 
 
 _FOLDS = {2.0: ("squares", "root"), 1.0: ("absolute", None), 0.0: ("count", None)}
@@ -88,6 +90,10 @@ def vector_norm(
     if dtype is not None:
         _check_norm_dtype(d, dtype)
         x = x if dtype is d else ops.to_dtype(x, dtype)
+    elif not d.code:
+        if d.category != COMPLEX:
+            raise not_implemented("linalg_vector_norm", d)
+        return ops.to_dtype(vector_norm(ops.to_dtype(x, complex64), ord, dim, keepdim), d.to_real())
     p = float(ord)
     shape = x._array.shape
     dims = wrap_dims(dim, len(shape))
@@ -174,10 +180,11 @@ def _renorm_grad(g: Tensor, x: Tensor, p: float, dim: int, limit: float) -> Tens
 def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     xp = backend.xp
     others = tuple(i for i in range(x.ndim) if i != dim)
-    size = norm_op.forward(backend, x, p, others, True)
+    wide = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
+    size = norm_op.forward(backend, wide, p, others, True)
     kind = size.dtype.type
     factor = xp.where(size > limit, kind(limit) / (size + kind(1e-7)), kind(1))
-    return (x * factor).astype(x.dtype)
+    return (wide * factor).astype(x.dtype)
 
 
 @public(out=True, inplace=True)

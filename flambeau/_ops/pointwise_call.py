@@ -9,7 +9,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput, sequence
 from .._backend.cpu import PARALLEL
-from .._core.dtypes import COMPLEX, FLOATING
+from .._core.dtypes import FLOATING, INTEGER
 from .._core.state import local, modes
 from .._dispatch import special
 from .._tensor import Tensor, wrap
@@ -43,7 +43,10 @@ def unary(op: Any) -> Callable[..., Any]:
             if made.__class__ is not _ndarray:
                 made = _asarray(made)
         else:
-            made = op.large(function, [array], result)
+            try:
+                made = op.large(function, [array], result)
+            except (ValueError, MemoryError) as error:
+                raise registry.memory_problem(error) or error
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
         t._edge = t._meta = t._storage = t._view = None
@@ -80,7 +83,8 @@ def binary(op: Any) -> Callable[..., Any]:
         d = a.dtype
         entry = numbers.get((d, number.__class__))
         if entry is None:
-            if op.numbers == "none" or d.category < FLOATING or d.category == COMPLEX or d.code in ("f16", "bf16") or number.__class__ is complex or d not in fast:
+            fits = d.category == INTEGER and number.__class__ is int or d.category == FLOATING and d.itemsize > 2
+            if op.numbers == "none" or not fits or d not in fast:
                 return slow(op, (a, number))
             entry = numbers[d, number.__class__] = fast[d]
         k = a._k | modes.on
@@ -95,7 +99,7 @@ def binary(op: Any) -> Callable[..., Any]:
                     made = _asarray(made)
             else:
                 made = op.large(function, [array, number_array(number, d)], result)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, MemoryError):
             return slow(op, (a, number))
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
@@ -129,8 +133,8 @@ def binary(op: Any) -> Callable[..., Any]:
                     made = _asarray(made)
             else:
                 made = op.large(function, [x, y], result)
-        except ValueError as error:
-            raise broadcast_error((a, b)) from error
+        except (ValueError, MemoryError) as error:
+            raise registry.memory_problem(error) or broadcast_error((a, b)) from error
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
         t._edge = t._meta = t._storage = t._view = None
@@ -151,7 +155,7 @@ def binary(op: Any) -> Callable[..., Any]:
                     node.versions = None
                 else:
                     node.versions = (0 if first is None else first.version, 0 if second is None else second.version, 0)
-            size, rank = made.size, made.ndim  # broadcasting changes one or the other, unless there is nothing, unless there is nothing
+            size, rank = made.size, made.ndim  # broadcasting changes one or the other, unless there is nothing
             if size and x.size == size and y.size == size and x.ndim == rank and y.ndim == rank and result is d:
                 node.info = None
             else:

@@ -16,7 +16,7 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import as_tensor, broadcast_error, combine, operand_arrays
 from .pointwise_call import binary, general, unary
-from .registry import ops, parameter_names, records
+from .registry import memory_problem, ops, parameter_names, records
 from .rules import Rule, arithmetic
 from .saved import fetch, fetch_array, save, trace
 
@@ -180,8 +180,8 @@ class Pointwise:
         arrays = operand_arrays(backend, self, args, compute)
         try:
             made = self.run(backend, call, arrays, results)
-        except ValueError as error:
-            raise broadcast_error(args) from error
+        except (ValueError, MemoryError) as error:
+            raise memory_problem(error) or broadcast_error(args) from error
         device = k & CUDA
         if self.outputs == 1:
             return wrap(made, results[0], device)

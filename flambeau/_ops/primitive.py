@@ -21,7 +21,7 @@ from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of, special
 from .._tensor import Tensor, storage_of, wrap
 from .saved import fetch, pack, trace, versions_of
-from .registry import ops, parameter_names, records
+from .registry import memory_problem, ops, parameter_names, records
 
 _new = object.__new__
 _KEPT = CUDA | META | INFERENCE  # properties that a result inherits
@@ -96,7 +96,10 @@ class Primitive:
         backend = backend_of(k)
         if k & CUDA:  # a 0-d CPU tensor counts as a number
             given = [backend.from_numpy(a) if isinstance(a, np.ndarray) else a for a in given]
-        made = self.forward(backend, *given, *args[n:])
+        try:
+            made = self.forward(backend, *given, *args[n:])
+        except (MemoryError, ValueError) as error:
+            raise memory_problem(error) or error
         if self.view:
             parent = args[0]
             if isinstance(made, (tuple, list)):
@@ -110,7 +113,7 @@ class Primitive:
         t.dtype = parent.dtype if array.dtype == parent.dtype.numpy else from_numpy_dtype(array.dtype)
         t._edge = t._meta = None
         t._storage = storage_of(parent)
-        t._view = (parent, self, static, number)
+        t._view = view_link(t, parent, self, static, number)
         if local.grad:
             t._storage.add_view(t)
         return t
@@ -239,6 +242,27 @@ class Primitive:
         return node.info[position + offset][field]  # type: ignore[index]
 
 
+_LONGEST_CHAIN = 32
+as_strided_link: Any = None  # set by `striding`: how a view is taken from its base directly
+
+
+def view_link(t: Tensor, parent: Tensor, op: Any, static: Any, number: Any) -> tuple[Any, ...]:
+    """What a view remembers: (parent, op, arguments, which of several results, length of the chain of views).
+
+    A loop of views of views must not keep them all: a long chain becomes one step from the base.
+    """
+    above = parent._view
+    if above is None:
+        return (parent, op, static, number, 0)
+    if above[4] >= _LONGEST_CHAIN:
+        base = parent
+        while base._view is not None:
+            base = base._view[0]
+        if base.dtype is t.dtype and not t._k & CUDA:
+            return as_strided_link(t, base)  # type: ignore[no-any-return]
+    return (parent, op, static, number, above[4] + 1)
+
+
 def _has_tensor(a: Any) -> bool:
     return isinstance(a, Tensor) or (isinstance(a, (list, tuple)) and any(isinstance(b, Tensor) for b in a))
 
@@ -293,7 +317,10 @@ def view_call(op: Primitive) -> Callable[..., Any]:
         k = x._k | modes.on
         if k > 1:
             return special(op, (x, *static), k)
-        made = forward(cpu, x._array, *static)
+        try:
+            made = forward(cpu, x._array, *static)
+        except ValueError as error:
+            raise memory_problem(error) or error
         if made.__class__ is tuple or made.__class__ is list:
             out: Any = tuple(op.wrap_view(x, m, static, i) for i, m in enumerate(made))
         else:

@@ -23,8 +23,8 @@ from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
 from .generator import default_generator, draw, engine_of
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
-from .rules import SCALAR_NAMES
 from .registry import ops, public
+from .rules import SCALAR_NAMES
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
 
@@ -141,10 +141,7 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
     """Whether a new tensor is an ordinary one of the default device, its size given as numbers."""
     if local.inference or get_default_device() is not CPU or not size:
         return False
-    for n in size:
-        if n.__class__ is not int or n < 0:
-            return False
-    return True
+    return all([n.__class__ is int and n >= 0 for n in size])
 
 
 # -- new tensors -------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from .rules import not_implemented, real_floating_only
 
 
 def _quick_arange(*bounds: Any) -> Any:
-    if len(bounds) == 1 and bounds[0].__class__ is int and bounds[0] >= 0 and current.device is None and not local.inference:
+    if len(bounds) == 1 and bounds[0].__class__ is int and 0 <= bounds[0] < 1 << 62 and current.device is None and not local.inference:
         try:
             return wrap(np.arange(bounds[0]), int64)
         except (MemoryError, ValueError):
@@ -82,6 +82,8 @@ def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
     for v in (start, end):
         if isinstance(v, float) and not math.isfinite(v):
             raise RuntimeError(f"unsupported range: {start} -> {end}")
+        if isinstance(v, int) and not -(1 << 63) <= v < 1 << 63:
+            raise RuntimeError(f"arange: {v} cannot be converted to int64 without overflow")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (step > 0 and start > end) or (step < 0 and start < end):

@@ -72,6 +72,20 @@ def public(
     return decorate
 
 
+def frequent(function: bool = True) -> Any:
+    """Like `public`, for methods that are called often: they ask `modes.overrides` themselves, without a wrapper."""
+
+    def decorate(method: Any) -> Any:
+        name = method.__name__
+        expose(name, method, None)
+        if function:
+            public(name, method=False)(method)
+            setattr(ops, name, method)
+        return method
+
+    return decorate
+
+
 def _overridable(function: Any) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -83,6 +97,8 @@ def _overridable(function: Any) -> Any:
             return function(*args, **named)
         except (AttributeError, TypeError):
             return _for_foreign(call, args, named)
+        except (MemoryError, ValueError) as error:
+            raise memory_problem(error) or error
 
     return call
 
@@ -102,6 +118,8 @@ def _with_out(function: Any) -> Any:
             return function(*args, **named)
         except (AttributeError, TypeError):
             return _for_foreign(call, args, named)
+        except (MemoryError, ValueError) as error:
+            raise memory_problem(error) or error
 
     return call
 
@@ -118,10 +136,22 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if not _NUMPY_NAMES.keys().isdisjoint(named):  # PyTorch also takes the names that NumPy has for arguments
         return function(*args, **{_NUMPY_NAMES.get(name, name): value for name, value in named.items()})
     error = sys.exc_info()[1]
-    if isinstance(error, AttributeError) and args and not isinstance(args[0], Tensor) and error.obj is args[0]:
-        kind = type(args[0]).__name__
-        raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not {kind}") from None
-    raise  # noqa: PLE0704 (called while the error is handled)
+    if isinstance(error, AttributeError) and not isinstance(error.obj, Tensor):
+        kind = type(error.obj).__name__
+        if args and error.obj is args[0]:
+            raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not {kind}") from None
+        if any(error.obj is a for a in (*args, *named.values())):
+            raise TypeError(f"{function.__name__}(): an argument has the wrong type, {kind}") from None
+    raise  # the error that is being handled
+
+
+def memory_problem(error: Exception) -> RuntimeError | None:
+    """NumPy's refusal of an array that is too large, as PyTorch's kind of error; None for any other error."""
+    if isinstance(error, MemoryError):
+        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
+    if "array is too big" in str(error) or "Maximum allowed" in str(error):
+        return RuntimeError(f"Storage size calculation overflowed: {error}")
+    return None
 
 
 def flat(args: Any) -> Iterator[Any]:

@@ -26,7 +26,9 @@ def _extent(x: Any, dim: int) -> int:
     return x.shape[dim] if x.ndim else 1
 
 
-def check_index(backend: Any, x: Any, index: Any, dim: int, error: type[Exception] = RuntimeError, text: str = "") -> None:
+def check_index(
+    backend: Any, x: Any, index: Any, dim: int, error: type[Exception] = RuntimeError, text: str = ""
+) -> None:
     """Raises if an index along `dim` is out of range; indices do not count from the end here."""
     size = _extent(x, dim)
     bad = kernels.first_outside(backend, index, 0, size)
@@ -64,7 +66,9 @@ def _element_index(name: str, input: Tensor, dim: int, index: Tensor, src: Tenso
         source is not None and any(n > m for n, m in zip(size, source))
     ):
         also = "" if source is None else f" and to be no larger than src {list(source)}"
-        raise RuntimeError(f"Expected index {list(size)} to be no larger than self {list(shape)} apart from dimension {dim}{also}")
+        raise RuntimeError(
+            f"Expected index {list(size)} to be no larger than self {list(shape)} apart from dimension {dim}{also}"
+        )
     return dim
 
 
@@ -92,9 +96,7 @@ def gather_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
 
 
 @public()
-def gather(
-    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
-) -> Tensor:
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements picked along a dimension: out[i][j] = input[i][index[i][j]] for dim=1.
 
     >>> import flambeau as torch
@@ -114,7 +116,9 @@ def _put_zero(g: Tensor, index: Tensor, dim: int) -> Tensor:
 
 
 def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
-    return grown(gather_op(g, index, dim), shape) if shape or not index._array.ndim else ops.sum(gather_op(g, index, dim))
+    return (
+        grown(gather_op(g, index, dim), shape) if shape or not index._array.ndim else ops.sum(gather_op(g, index, dim))
+    )
 
 
 @update(
@@ -246,7 +250,9 @@ def _reduce_gradients(
     return [own if needs[0] else None, None, grown(given, src._array.shape) if needs[2] else None]
 
 
-def _product_gradients(g: Tensor, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool) -> tuple[Tensor, Tensor]:
+def _product_gradients(
+    g: Tensor, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool
+) -> tuple[Tensor, Tensor]:
     """g times the product of the other factors; with one zero among them only that one has a gradient."""
     x_zero, src_zero = ops.eq(x, 0), ops.eq(src, 0)
     product = scatter_reduce_op(
@@ -321,16 +327,22 @@ def index_reduce(
 
 def _same_dtype(name: str, input: Tensor, source: Tensor) -> None:
     if input.dtype is not source.dtype:
-        raise RuntimeError(f"{name}(): self ({_type(input)}) and source ({_type(source)}) must have the same scalar type")
+        raise RuntimeError(
+            f"{name}(): self ({_type(input)}) and source ({_type(source)}) must have the same scalar type"
+        )
 
 
-def _row_shapes(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, error: type[Exception] = RuntimeError) -> None:
+def _row_shapes(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, error: type[Exception] = RuntimeError
+) -> None:
     """Checks that `source` has a row for every index, and rows like those of the input."""
     count = index._array.size
     shape, given = input._array.shape, source._array.shape
     have = given[dim] if given else 1
     if count != have:
-        raise error(f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}")
+        raise error(
+            f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}"
+        )
     if len(shape) != len(given) and not (len(shape) <= 1 and len(given) <= 1):
         raise error(f"{name}(): source must have as many dimensions as self, got {list(given)} for {list(shape)}")
     if shape[:dim] != given[:dim] or shape[dim + 1 :] != given[dim + 1 :]:

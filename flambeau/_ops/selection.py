@@ -30,6 +30,7 @@ from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
 from .casting import broadcast_error
 from .declare import pointwise
+from .factory import number_of
 from .primitive import primitive
 from .registry import methods, ops, public
 from .rules import SCALAR_NAMES
@@ -83,7 +84,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
             raise RuntimeError(
                 f"where expected condition to be a boolean tensor, but got a tensor with dtype {_name(condition)}"
             )
-        warnings.warn("where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3
+        )
     return where_op(condition, input, other)
 
 
@@ -123,7 +126,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
             raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
         value = value if value.dtype is d else ops.to_dtype(value, d)
     else:
-        value = wrap(number_as(value, d), d)
+        value = wrap(number_as(number_of(value, "masked_fill", "value"), d), d)
     return masked_fill_op, (input, mask, value)
 
 
@@ -482,7 +485,9 @@ def searchsorted(
     if side == "left" and right:
         raise RuntimeError(f"{name}side and right can't be set to opposites, got side of left while right was True")
     if not isinstance(sorted_sequence, Tensor):
-        raise TypeError(f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}")
+        raise TypeError(
+            f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}"
+        )
     bounds, values = sorted_sequence, input
     shape = bounds._array.shape
     if not isinstance(values, Tensor):
@@ -561,7 +566,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): at least one of elements and test_elements must be a Tensor")
     a, b = (
-        x if isinstance(x, Tensor) else wrap(number_as(x, scalar_dtype(x)), scalar_dtype(x)) for x in (elements, test_elements)
+        x if isinstance(x, Tensor) else wrap(number_as(x, scalar_dtype(x)), scalar_dtype(x))
+        for x in (elements, test_elements)
     )
     d = promote_types(a.dtype, b.dtype)
     if d.category == COMPLEX:
@@ -570,7 +576,6 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         d = default.float if default.float.itemsize >= 4 else d
     a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))
     return isin_op(a, b, invert)  # type: ignore[no-any-return]
-
 
 
 methods["where"] = _where_method

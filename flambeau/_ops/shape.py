@@ -205,7 +205,7 @@ def _interleaved_positions(repeats: Tensor, output_size: int | None) -> Tensor:
     """0 as often as the first number says, then 1 as often as the second, …"""
     counts = repeats._array
     if repeats.dtype not in (int32, int64):
-        raise RuntimeError("repeats has to be Long or Int tensor")
+        raise NotImplementedError(f"repeat_interleave: repeats must be int32 or int64, got {repeats.dtype.name}")
     if counts.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if counts.size and counts.min() < 0:

@@ -15,10 +15,11 @@ from .._core.sizes import wrap_dim
 from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, unpack
 from .._tensor import Tensor
 from .cumulative import run_rows
-from .folding import from_last, reduced_shape, run_plain_pair, to_last
+from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
 from .rules import not_implemented
 from .primitive import primitive
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
+from .factory import number_of
 from .registry import ops, public
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
@@ -31,7 +32,7 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
         return _sort_elsewhere(backend.xp, x, dim, descending, length)
     n = x.shape[dim]
     length = n if length is None else length
-    moved = np.ascontiguousarray(to_last(x, dim))
+    moved = gathered(x, dim)
     rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
     values, places = np.empty((len(rows), length), x.dtype), np.empty((len(rows), length), np.int64)
     if rows.size:
@@ -47,7 +48,7 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     shape = (*moved.shape[:-1], length)
     if dim == x.ndim - 1:
         return values.reshape(shape), places.reshape(shape)
-    return tuple(np.ascontiguousarray(from_last(a.reshape(shape), dim)) for a in (values, places))  # type: ignore[return-value]
+    return scattered(values.reshape(shape), dim), scattered(places.reshape(shape), dim)
 
 
 def _chunks(rows: Any) -> Any:
@@ -86,10 +87,11 @@ def _sort_long(rows: Any, values: Any, places: Any, code: str, descending: bool)
 
 
 def _sort_elsewhere(xp: Any, x: Any, dim: int, descending: bool, length: int | None) -> Any:
+    keys = x.astype(xp.float32) if x.dtype == bfloat16.numpy else x
     if descending:  # reversed twice, so that equal elements keep their order
-        places = x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(x, dim), axis=dim, kind="stable"), dim)
+        places = x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(keys, dim), axis=dim, kind="stable"), dim)
     else:
-        places = xp.argsort(x, axis=dim, kind="stable")
+        places = xp.argsort(keys, axis=dim, kind="stable")
     if length is not None:
         places = places[(slice(None),) * dim + (slice(0, length),)]
     return xp.take_along_axis(x, places, dim), places
@@ -167,12 +169,13 @@ def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
         return x.copy(), xp.zeros((), "int64")
     if k > MOST or k == 0 or backend is not cpu:
         return sort_array(backend, x, dim, largest, k)
-    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
+    x = gathered(x, dim)
+    shape = (*x.shape[:-1], k)
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     code = BY_NUMPY[x.dtype].code
     if x.size:
-        run_rows(top, (code, code, "i64"), [x], [values, places], dim, smallest=not largest)
-    return values, places
+        run_rows(top, (code, code, "i64"), [x], [values, places], x.ndim - 1, smallest=not largest)
+    return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
 
 
 @public(out=True)
@@ -186,7 +189,7 @@ def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: boo
     require_tensor("topk", input)
     if input.dtype.category in (BOOL, COMPLEX):
         raise RuntimeError(f"topk does not support {input.dtype.name} dtypes on CPU")
-    k = int(k)
+    k = int(number_of(k, "topk", "k"))
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     if not 0 <= k <= (shape[dim] if shape else 1):
@@ -233,7 +236,7 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
     require_tensor("kthvalue", input)
     if input.dtype.category in (BOOL, COMPLEX):
         raise not_implemented("kthvalue_cpu", input.dtype)
-    k = int(k)
+    k = int(number_of(k, "kthvalue", "k"))
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     require_elements("kthvalue", shape, (dim,))

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend import threads
+from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
-from .._kernel.softmax import log_sum_exp_rows
+from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
-from .folding import moments_over, reduced_shape, run_plain, run_plain_pair
+from .folding import layout, moments_over, reduced_shape, run_plain, run_plain_pair, unlay
 from .rules import not_implemented
 from .primitive import primitive
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
@@ -203,6 +204,13 @@ def log_sum_exp_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -
     d = BY_NUMPY[x.dtype]
     if backend is not cpu or d.category == COMPLEX:
         return _log_sum_exp_elsewhere(xp, x, dims, keepdim)
+    y, flags, kept, order = layout(x, dims)
+    if flags == [True, False] and y.shape[1] >= 8:
+        out = xp.empty(y.shape[1], x.dtype)
+        call = cpu.kernel(log_sum_exp_columns, (d.code, d.code))
+        parts = threads.ranges(len(out), 64) if y.size >= PARALLEL // 8 else [(0, len(out))]
+        threads.run([lambda a=a, b=b: call(y[:, a:b], out[a:b]) for a, b in parts])
+        return unlay(out, x.shape, kept, order, shape)
     kept = [i for i in range(x.ndim) if i not in dims]
     y = x.transpose(*kept, *dims).reshape(*[x.shape[i] for i in kept], -1)
     out = xp.empty(y.shape[:-1], x.dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import META
 from .._tensor import Tensor, storage_of
+from . import primitive as primitive_records
 from .primitive import primitive
 from .registry import ops, public
 
@@ -317,3 +318,15 @@ def is_meta(t: Tensor) -> bool:
 
 def numel_of(shape: Any) -> int:
     return math.prod(shape)
+
+
+def _link_to_base(t: Tensor, base: Tensor) -> tuple[Any, ...]:
+    """A view described as one `as_strided` of its base."""
+    array, whole = t._array, base._array
+    size = array.itemsize
+    offset = (array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // size
+    steps = tuple(s // size for s in array.strides)
+    return (base, as_strided_op, (array.shape, steps, offset, tuple(s // size for s in whole.strides)), None, 0)
+
+
+primitive_records.as_strided_link = _link_to_base

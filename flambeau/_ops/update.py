@@ -8,8 +8,10 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from .._backend.cpu import cpu
-from .._core.dtypes import dtype, from_numpy_dtype
+from .._core.dtypes import INTEGER, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, local, modes
 from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump
@@ -84,7 +86,10 @@ def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
 def _run(op: Update, backend: Any, t: Tensor, rest: Any) -> None:
     given = [a._array if isinstance(a, Tensor) else a for a in rest]
     if backend is not cpu:
-        given = [backend.from_numpy(a._array) if isinstance(a, Tensor) and not a._k & CUDA else g for a, g in zip(rest, given)]
+        given = [
+            backend.from_numpy(a._array) if isinstance(a, Tensor) and not a._k & CUDA else g
+            for a, g in zip(rest, given)
+        ]
         op.write(backend, t._array, *given)
     elif t._array.flags.aligned:
         op.write(backend, t._array, *given)
@@ -128,6 +133,12 @@ def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = (
 
 def number_as(value: Any, d: dtype) -> Any:
     """A Python number as a 0-d array of a dtype; RuntimeError if it does not fit."""
+    if d.category == INTEGER and isinstance(value, (int, np.integer)):
+        bits = 8 * d.itemsize
+        if (
+            not -(1 << bits - d.is_signed) <= value < 1 << bits - d.is_signed
+        ):  # negative numbers wrap in unsigned dtypes
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     try:
         return number_array(value, d)
     except ValueError:  # NaN in an integer

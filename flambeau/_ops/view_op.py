@@ -8,7 +8,7 @@ from typing import Any
 from .._autograd.node import Node
 from .._core.state import GRAD, local
 from .._tensor import Storage, Tensor
-from .primitive import Primitive
+from .primitive import Primitive, view_link
 from .registry import parameter_names
 from .saved import trace
 
@@ -57,7 +57,7 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
     if storage is None:
         storage = x._storage = Storage(x._array)
     t._storage = storage
-    t._view = (x, op, static, None)
+    t._view = (x, op, static, None, 0) if x._view is None else view_link(t, x, op, static, None)
     if local.grad:
         storage.add_view(t)
         if x._k:  # what `record` does
@@ -81,7 +81,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
         t._array, t.dtype, t._k = array, d, 0
         t._edge = t._meta = None
         t._storage = storage
-        t._view = (x, op, static, number)
+        t._view = (x, op, static, number, 0) if x._view is None else view_link(t, x, op, static, number)
         if recorded:
             storage.add_view(t)
         out.append(t)

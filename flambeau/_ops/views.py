@@ -24,7 +24,7 @@ from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
 from .primitive import primitive
 from .registry import _overridable as overridable
-from .registry import expose, functions, methods, ops, public
+from .registry import expose, functions, memory_problem, methods, ops, public
 from .rules import SCALAR_NAMES
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 from .view_op import view_of, view_primitive
@@ -64,8 +64,8 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         except (ValueError, TypeError, OverflowError):
             made = x.reshape(infer_size(size_argument(shape, "shape"), x.size))
         full = made.shape
-        if full != size:
-            infer_size(size_argument(shape, "shape"), x.size)  # NumPy takes any negative number for -1
+        if full != size and min(size, default=0) < -1:  # NumPy takes any negative number for -1
+            infer_size(size_argument(shape, "shape"), x.size)
         base = made.base
         if base is x or (base is x.base and base is not None):
             return view_of(view_op, input, made, (full,))
@@ -118,7 +118,7 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         except (ValueError, TypeError, OverflowError):
             made = x.reshape(infer_size(size_argument(shape), x.size))
         full = made.shape
-        if full != size:
+        if full != size and min(size, default=0) < -1:
             infer_size(size_argument(shape), x.size)
         return view_of(view_op, input, made, (full,))
     full = infer_size(size_argument(shape), x.size)
@@ -180,7 +180,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     shape = input._array.shape
     ndim = len(shape)
     if end_dim == -1 and start_dim.__class__ is int and 0 <= start_dim < ndim - 1 and input._array.size:
-        return reshape(input, (*shape[:start_dim], -1))
+        return reshape(input, shape[:start_dim] + (math.prod(shape[start_dim:]),))
     start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -528,7 +528,10 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
         size = by_name("expand", size, named, "size")
     shape = size if size[0].__class__ is int else size_argument(size)
     if (input._k | modes.on) <= 1:
-        made = expanded(input._array, shape)
+        try:
+            made = expanded(input._array, shape)
+        except ValueError as error:
+            raise memory_problem(error) or error
         return view_of(expand_op, input, made, (made.shape,))
     return expand_op(input, shape)
 
@@ -569,7 +572,10 @@ def contiguous(input: Tensor, *, memory_format: memory_format = contiguous_forma
             return input
         if input._k or modes.on:
             return clone_op(input, "C")
-        return wrap(row_major(x), input.dtype)
+        try:
+            return wrap(row_major(x), input.dtype)
+        except (MemoryError, ValueError) as error:
+            raise memory_problem(error) or error
     check_format(memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from typing import Any
 
 from .._backend.placement import cuda_problem
 from .._constructors import typed_classes
-from .._core.config import AcceleratorError, OutOfMemoryError
+from .._core.config import AcceleratorError
+from .._core.config import OutOfMemoryError as OutOfMemoryError
 from .._core.devices import device as _device_class
+from .._core.state import CUDA
+from .._ops.generator import default_of
 
 CudaError = AcceleratorError
 has_half = True
@@ -140,7 +144,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def get_arch_list() -> list[str]:
     """The GPU architectures that kernels are made for: the one that is there."""
-    return ["sm_%d%d" % get_device_capability()] if is_available() else []
+    return ["sm_{}{}".format(*get_device_capability())] if is_available() else []
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
@@ -365,9 +369,7 @@ def _seed(seed: int) -> None:
 
 def seed() -> None:
     """Seeds the current GPU's random numbers with a number that is not known beforehand."""
-    import secrets
-
-    _seed(secrets.randbits(63))
+    _seed(int.from_bytes(os.urandom(7), "little"))
 
 
 seed_all = seed
@@ -401,9 +403,6 @@ def set_rng_state_all(new_states: Any) -> None:
 
 def _random() -> Any:
     _cupy()
-    from .._core.state import CUDA
-    from .._ops.generator import default_of
-
     return default_of(CUDA)
 
 

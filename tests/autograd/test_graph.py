@@ -360,3 +360,18 @@ def test_200000_training_steps_leak_nothing():
     assert grown < 4096, f"peak memory grew by {grown} KiB"
     assert len(gc.get_objects()) - objects < 100
     assert torch.allclose(w, torch.ones(4, 1), atol=1e-3)
+
+
+def test_a_loop_of_views_keeps_only_its_base():
+    base = torch.arange(6.0).reshape(2, 3)
+    x = base
+    for _ in range(1000):
+        x = x.t()
+    depth, t = 0, x
+    while t._view is not None:
+        t, depth = t._view[0], depth + 1
+    assert depth < 50
+    w = torch.tensor(2.0, requires_grad=True)
+    x.mul_(w)
+    base.sum().backward()
+    assert w.grad.item() == 15.0

@@ -22,7 +22,7 @@ DOMAIN = {
     "acosh": (1.1, 4), "atanh": (-0.9, 0.9), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "erfinv": (-0.9, 0.9),
     "pow": [(0.1, 3), (-2, 2)], "xlogy": [(-2, 2), (0.1, 4)], "special_xlog1py": [(-2, 2), (-0.8, 4)],
     "reciprocal": (0.2, 3), "div": [(-2, 2), (0.3, 3)], "true_divide": [(-2, 2), (0.3, 3)], "addcdiv": [(-2, 2), (-2, 2), (0.3, 3)],
-    "lgamma": (0.3, 4), "digamma": (0.3, 4), "logit_clamped": (0.1, 0.9), "special_ndtri": (0.1, 0.9), "ndtri": (0.1, 0.9),
+    "lgamma": (0.3, 4), "digamma": (0.3, 4), "trigamma": (0.3, 4), "polygamma_of": (0.3, 4), "logit_clamped": (0.1, 0.9), "special_ndtri": (0.1, 0.9), "ndtri": (0.1, 0.9),
     "entr": (0.1, 3), "special_entr": (0.1, 3), "floor_divide": [(-9, 9), (0.7, 3)], "trunc_divide": [(-9, 9), (0.7, 3)],
     "remainder": [(-9, 9), (0.7, 3)], "fmod": [(-9, 9), (0.7, 3)], "lerp": [(-2, 2), (-2, 2), (0.1, 0.9)],
     "igamma": (0.5, 3), "igammac": (0.5, 3), "zeta": (1.5, 4), "special_zeta": (1.5, 4),
@@ -30,7 +30,7 @@ DOMAIN = {
 }  # fmt: skip
 PARAMS = {
     "add_scaled": (1.5,), "sub_scaled": (1.5,), "mul_number": (1.5,), "div_number": (1.5,), "nan_to_num": (0.5, 3.0, -3.0),
-    "addcmul": (0.7,), "addcdiv": (0.7,), "lerp_number": (0.3,), "is_within": (1e-5, 1e-8), "round_finer": (10.0,),
+    "polygamma_of": (2,), "addcmul": (0.7,), "addcdiv": (0.7,), "lerp_number": (0.3,), "is_within": (1e-5, 1e-8), "round_finer": (10.0,),
     "round_coarser": (10.0,), "logit_clamped": (1e-6,), "hardtanh": (-1.0, 1.0), "leaky_relu": (0.1,), "threshold": (0.3, -1.0),
     "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0), "hardshrink": (0.5,), "softshrink": (0.5,),
 }  # fmt: skip

@@ -274,7 +274,10 @@ def test_searchsorted(n, k, right, seed):
     equal(torch.searchsorted(torch.from_numpy(bounds), torch.from_numpy(values), right=right), expected)
     equal(torch.bucketize(torch.from_numpy(values.astype(float)), torch.from_numpy(bounds), right=right), expected)
     rows = torch.searchsorted(
-        torch.from_numpy(np.stack([bounds, bounds])), torch.from_numpy(np.stack([values, values])), right=right, out_int32=True
+        torch.from_numpy(np.stack([bounds, bounds])),
+        torch.from_numpy(np.stack([values, values])),
+        right=right,
+        out_int32=True,
     )
     equal(rows, np.stack([expected, expected]))
     assert rows.dtype is torch.int32

@@ -1,0 +1,262 @@
+"""Writing into tensors: copies, constants, diagonals, Python functions of the elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, dtype, scalar_dtype
+from .._core.state import CUDA, GRAD, META, OVERRIDE, local, modes
+from .._dispatch import backend_of
+from .._tensor import Tensor, alias, bump, detached, wrap
+from . import basic, registry
+from .casting import broadcast_error, cast_array
+from .conversion import move_array, type_name
+from .inplace import check_writable, rewrite_history
+from .primitive import Primitive, primitive
+from .registry import frequent, ops, public
+
+
+def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
+    """Gives a written tensor the history of the op that made its new value."""
+    result = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
+    op.record(args, result)
+    if result._edge is not None:
+        rewrite_history(t, result._edge)
+
+
+def _is_plain(k: int) -> bool:
+    """Whether a write needs no history, checks of devices or anybody's attention."""
+    k |= modes.on
+    return not k or (k == GRAD and not local.grad)
+
+
+@frequent(function=False)
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Copies the elements of `src`, broadcast and cast, into this tensor."""
+    if modes.overrides and (taken := registry.overridden(copy_, (input, src, non_blocking), {})) is not NotImplemented:
+        return taken
+    if not isinstance(src, Tensor):
+        return fill_(input, src)
+    if src is input:
+        return input
+    target, memory = input._array, input._storage
+    if _is_plain(input._k | src._k) and src.dtype is input.dtype and target.shape == src._array.shape:
+        if (memory is None or memory is not src._storage) and 0 not in target.strides and target.flags.writeable:
+            target[...] = src._array
+            bump(input)
+            return input
+    check_writable(input, (src,))
+    k = input._k | src._k
+    if k & GRAD and local.grad:
+        # the old value gets zeros: it is only linked where nothing else would make the result part of the graph
+        before = detached(input) if src._k & GRAD else alias(input)
+        _write(input, src, k)
+        bump(input)
+        _record_write(input, basic.copied, (before, src))
+        return input
+    _write(input, src, k)
+    bump(input)
+    return input
+
+
+def _write(t: Tensor, src: Tensor, k: int) -> None:
+    """The elements of `src` into the memory of `t`, between any dtypes and devices."""
+    target, source = t._array, src._array
+    if k & (CUDA | META):
+        _check_fits(target.shape, source.shape, (t, src))
+        if t._k & META:
+            return
+        if src._k & META:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        if (t._k ^ src._k) & CUDA:
+            source = move_array(source, src._k, src.dtype, t.device)  # type: ignore[attr-defined]
+        target[...] = source if src.dtype is t.dtype else cast_array(source, t.dtype)
+        return
+    if src.dtype is not t.dtype:
+        source = cast_array(source, t.dtype)
+    try:
+        np.copyto(target, source)
+    except ValueError:
+        _check_fits(target.shape, source.shape, (t, src))
+        raise
+
+
+def _check_fits(target: Any, source: Any, both: Any) -> None:
+    try:
+        full = np.broadcast_shapes(target, source)
+    except ValueError:
+        raise broadcast_error(both) from None
+    if full != tuple(target):
+        raise RuntimeError(f"output with shape {list(target)} doesn't match the broadcast shape {list(full)}")
+
+
+@primitive(tensors=2, grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)}, backward_name="FillBackward2", name="fill")
+def fill_op(backend: Any, x: Any, value: Any) -> Any:
+    made = backend.xp.empty_like(x)
+    made[...] = value
+    return made
+
+
+@primitive(grad={"x": lambda g: ops.zeros_like(g)}, backward_name="ZeroBackward0", name="zero")
+def zero_op(backend: Any, x: Any) -> Any:
+    return backend.xp.zeros_like(x)
+
+
+_LIMITS_NAMES = {
+    "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float64": "double",
+}  # fmt: skip
+
+
+def fill_value(value: Any, d: dtype) -> Any:
+    """A Python number as an element of dtype `d`; RuntimeError where it does not fit."""
+    category = scalar_dtype(value).category
+    if category <= d.category and category < FLOATING and d.category >= FLOATING:
+        value = complex(value) if d.category == COMPLEX else float(value)
+    if d.category == BOOL:
+        return np.array(bool(value))
+    problem = RuntimeError(f"value cannot be converted to type {_LIMITS_NAMES.get(d.name, d.name)} without overflow")
+    if category == COMPLEX and d.category != COMPLEX:
+        if value.imag != 0:
+            raise problem
+        value = value.real
+    if d.category < FLOATING:
+        try:
+            value = int(value)
+        except (OverflowError, ValueError):
+            raise problem from None
+        info = np.iinfo(d.numpy)
+        low = -int(info.max) if info.min == 0 else int(info.min)  # unsigned types wrap negative numbers
+        if not low <= value <= int(info.max):
+            raise problem
+        return np.array(value % (1 << 8 * d.itemsize) if info.min == 0 else value, d.numpy)
+    with np.errstate(all="ignore"):
+        made = np.asarray(value).astype(d.numpy)
+    if d.category == FLOATING and np.isinf(made) and not np.isinf(value):
+        raise problem
+    return made
+
+
+def _filled(t: Tensor, value: Any) -> Any:
+    """What `fill` writes: an element of the tensor's dtype, as an array."""
+    if not isinstance(value, Tensor):
+        if not isinstance(value, (int, float, complex, np.generic)):
+            raise TypeError(f"fill_(): argument 'value' must be Tensor or Number, not {type(value).__name__}")
+        return fill_value(value, t.dtype)
+    array = value._array
+    if array.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {array.ndim} dimensions.")
+    if value._k & CUDA and not t._k & CUDA:
+        array = backend_of(CUDA).asnumpy(array)
+    return array if value.dtype is t.dtype else cast_array(array, t.dtype)
+
+
+def _is_small(value: Any, category: int) -> bool:
+    """Whether a number surely fits every dtype of a category."""
+    kind = value.__class__
+    if category == FLOATING:
+        return (kind is float or kind is int) and -60000 < value < 60000
+    return category == FLOATING - 1 and kind is int and 0 <= value < 128
+
+
+@frequent()
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Sets every element to a number or to the value of a 0-d tensor."""
+    if modes.overrides and (taken := registry.overridden(fill_, (input, value), {})) is not NotImplemented:
+        return taken
+    if not input._k | modes.on and _is_small(value, input.dtype.category) and 0 not in input._array.strides:
+        if input._array.flags.writeable:
+            input._array.fill(value)
+            bump(input)
+            return input
+    check_writable(input, expanded=True)
+    made = _filled(input, value)
+    tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
+    before = alias(input) if tracked else None
+    if not input._k & META:
+        input._array[...] = made
+    bump(input)
+    if tracked:
+        _record_write(input, fill_op, (before, value))
+    return input
+
+
+@public(method=False, out=True)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor of the same shape whose elements all are `value`."""
+    made = _filled(input, value)
+    if isinstance(value, Tensor):
+        return fill_op(input, value if value.dtype is input.dtype else basic.to_dtype(value, input.dtype))
+    return fill_op(input, made)
+
+
+@frequent()
+def zero_(input: Tensor) -> Tensor:
+    """Sets every element to zero."""
+    if modes.overrides and (taken := registry.overridden(zero_, (input,), {})) is not NotImplemented:
+        return taken
+    check_writable(input, expanded=True)
+    before = alias(input) if input._k & GRAD and local.grad else None
+    if not input._k & META:
+        input._array.fill(0)
+    bump(input)
+    if before is not None:
+        _record_write(input, zero_op, (before,))
+    return input
+
+
+@public("Tensor.fill_diagonal_")
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Sets the main diagonal of a matrix (or of a tensor whose extents are equal)."""
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    strides, offset = input.stride(), input.storage_offset()  # type: ignore[attr-defined]
+    fill_(ops.as_strided(input, (min(shape),), (sum(strides),), offset), fill_value)
+    height, width = shape[0], shape[-1]
+    if wrap and len(shape) == 2 and height > width + 1:  # the diagonal starts again every width + 1 rows
+        whole, rest = divmod(height - width - 1, width + 1)
+        step = strides[0] * (width + 1)
+        parts = [((whole, width), (step, sum(strides)), step), ((min(rest, width),), (sum(strides),), step * (whole + 1))]
+        for size, stride, start in parts:
+            if 0 not in size:
+                fill_(ops.as_strided(input, size, stride, offset + start), fill_value)
+    return input
+
+
+def _number_function(t: Tensor, name: str) -> None:
+    if t._k & GRAD:
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    if t._k & (CUDA | META):
+        raise TypeError(f"{name} is only implemented on CPU tensors")
+
+
+@public("Tensor.apply_")
+def apply_(input: Tensor, callable: Any) -> Tensor:
+    """Replaces every element by a Python function of it (slow: meant for trying things out)."""
+    _number_function(input, "apply_")
+    check_writable(input)
+    made = [callable(value) for value in input._array.ravel().tolist()]
+    input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    bump(input)
+    return input
+
+
+@public("Tensor.map_")
+def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
+    """Replaces every element by a Python function of it and of `other`'s (slow)."""
+    _number_function(input, "map_")
+    _number_function(other, "map_")
+    if other.dtype is not input.dtype:
+        raise TypeError(f"map_: expected argument 2 to be of type {type_name(input)}, got {type_name(other)}")
+    check_writable(input)
+    _check_fits(input._array.shape, other._array.shape, (input, other))
+    pairs = zip(input._array.ravel().tolist(), np.broadcast_to(other._array, input._array.shape).ravel().tolist())
+    made = [callable(a, b) for a, b in pairs]
+    input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    bump(input)
+    return input

@@ -1,0 +1,150 @@
+"""Orderings: stability, NaN, every dtype and layout, parts of the order, distinct values."""
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+NAN = math.nan
+DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "float16"]
+
+
+def array(shape, dtype="float32", seed=0):
+    x = np.random.default_rng(seed).standard_normal(shape) * 20
+    return (np.abs(x) if dtype == "uint8" else x).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", [(1,), (17,), (5, 33), (3, 4, 50), (300, 500), (70000,)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_is_stable(shape, dtype, descending):
+    x = array(shape, dtype)
+    for dim in range(x.ndim):
+        made = torch.sort(torch.from_numpy(x), dim, descending)
+        key = -x.astype(np.float64) if descending else x
+        places = np.argsort(key, dim, kind="stable")
+        assert np.array_equal(made.indices.numpy(), places)
+        assert np.array_equal(made.values.numpy(), np.take_along_axis(x, places, dim))
+
+
+def test_strided_input():
+    x = array((40, 60))[::2, ::3]
+    made = torch.sort(torch.from_numpy(x.copy()).t(), 0)
+    assert np.array_equal(made.values.numpy(), np.sort(x.T, 0))
+    assert np.array_equal(torch.msort(torch.from_numpy(x.copy())).numpy(), np.sort(x, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_nan_is_last_and_zeros_are_equal(dtype):
+    x = torch.tensor([0.0, NAN, -0.0, -math.inf, math.inf], dtype=dtype)
+    assert torch.argsort(x).tolist() == [3, 0, 2, 4, 1]
+    assert torch.argsort(x, descending=True).tolist() == [1, 4, 0, 2, 3]
+    values = torch.sort(x).values
+    assert math.copysign(1, float(values[2])) == -1.0  # the sign of zero is kept
+
+
+def test_bool_and_scalars():
+    assert torch.sort(torch.tensor([True, False, True])).indices.tolist() == [1, 0, 2]
+    made = torch.sort(torch.tensor(3.0))
+    assert made.values.item() == 3.0 and made.indices.item() == 0
+    assert torch.sort(torch.zeros(0, 3), 0).values.shape == (0, 3)
+
+
+@pytest.mark.parametrize("n", [1, 10, 100, 1000, 5000])
+@pytest.mark.parametrize("k", [1, 2, 10, 64, 65])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
+def test_topk(n, k, dtype):
+    if k > n:
+        pytest.skip("k must not exceed n")
+    x = array((20, n), dtype)
+    for largest in (True, False):
+        made = torch.topk(torch.from_numpy(x), k, 1, largest)
+        key = -x.astype(np.float64) if largest else x
+        places = np.argsort(key, 1, kind="stable")[:, :k]
+        assert np.array_equal(made.values.numpy(), np.take_along_axis(x, places, 1))
+        assert np.array_equal(np.take_along_axis(x, made.indices.numpy(), 1), made.values.numpy())
+        turned = torch.topk(torch.from_numpy(np.ascontiguousarray(x.T)), k, 0, largest)
+        assert np.array_equal(turned.values.numpy().T, made.values.numpy())
+
+
+def test_topk_counts_nan_as_largest():
+    x = torch.tensor([1.0, NAN, 0.0])
+    assert torch.topk(x, 2).indices.tolist() == [1, 0]
+    assert torch.topk(x, 2, largest=False).indices.tolist() == [2, 0]
+    long = torch.arange(1000.0)
+    long[500] = NAN
+    assert torch.topk(long, 2).indices.tolist() == [500, 999]
+    with pytest.raises(RuntimeError):
+        torch.topk(x, 4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 100, 101])
+def test_medians_and_kth_values(n):
+    x = array((6, n))
+    made = torch.median(torch.from_numpy(x), 1)
+    assert np.array_equal(made.values.numpy(), np.sort(x, 1)[:, (n - 1) // 2])
+    assert np.array_equal(np.take_along_axis(x, made.indices.numpy()[:, None], 1)[:, 0], made.values.numpy())
+    kth = torch.kthvalue(torch.from_numpy(x), n, 1, keepdim=True)
+    assert np.array_equal(kth.values.numpy(), x.max(1, keepdims=True))
+
+
+def test_medians_with_nan():
+    x = torch.tensor([[1.0, NAN, 3.0, 2.0], [4.0, 3.0, 2.0, 1.0], [NAN, NAN, NAN, NAN]])
+    made = torch.median(x, 1)
+    assert torch.isnan(made.values).tolist() == [True, False, True]
+    assert made.indices[0].item() == 1
+    made = torch.nanmedian(x, 1)
+    assert made.values[:2].tolist() == [2.0, 2.0] and torch.isnan(made.values[2])
+
+
+def test_mode():
+    x = torch.tensor([[1, 2, 2, 1], [3, 3, 3, 0]])
+    made = torch.mode(x)
+    assert made.values.tolist() == [1, 3]
+    assert made.indices.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unique(dtype):
+    x = array((30, 40), dtype).round()
+    values, inverse, counts = torch.unique(torch.from_numpy(x), return_inverse=True, return_counts=True)
+    expected = np.unique(x, return_counts=True)
+    assert np.array_equal(values.numpy(), expected[0]) and np.array_equal(counts.numpy(), expected[1])
+    assert np.array_equal(values.numpy()[inverse.numpy()], x)
+
+
+def test_unique_slices():
+    x = np.random.default_rng(0).integers(0, 2, (40, 4, 2))
+    for dim in range(3):
+        values, inverse, counts = torch.unique(torch.from_numpy(x), dim=dim, return_inverse=True, return_counts=True)
+        assert np.array_equal(values.numpy(), np.unique(x, axis=dim))
+        assert np.array_equal(np.take(values.numpy(), inverse.numpy(), dim), x)
+        assert counts.sum().item() == x.shape[dim]
+
+
+def test_unique_consecutive():
+    x = torch.tensor([1, 1, 2, 1, 1])
+    values, inverse, counts = torch.unique_consecutive(x, return_inverse=True, return_counts=True)
+    assert values.tolist() == [1, 2, 1] and inverse.tolist() == [0, 0, 1, 2, 2] and counts.tolist() == [2, 1, 2]
+    assert len(torch.unique(torch.tensor([NAN, NAN]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: torch.sort(torch.tensor([1j])), RuntimeError),
+        (lambda: torch.sort(torch.zeros(3), 1), IndexError),
+        (lambda: torch.kthvalue(torch.zeros(3), 4), RuntimeError),
+        (lambda: torch.kthvalue(torch.zeros(0), 1), IndexError),
+        (lambda: torch.mode(torch.zeros(0)), IndexError),
+        (lambda: torch.median(torch.tensor([True])), NotImplementedError),
+        (lambda: torch.topk(torch.tensor([True]), 1), RuntimeError),
+        (lambda: torch.unique(torch.zeros(3, 0), dim=0), RuntimeError),
+        (lambda: torch.quantile(torch.zeros(3), 1.5), RuntimeError),
+    ],
+)
+def test_refusals(call, error):
+    with pytest.raises(error):
+        call()

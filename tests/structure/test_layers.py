@@ -1,0 +1,81 @@
+"""Imports go one way: every part of the package may only know the parts below it. The public API is importable."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import flambeau
+
+ROOT = Path(flambeau.__file__).parent
+# From the bottom up; what stands in one row knows only itself and the rows above.
+LAYERS = [
+    {"_version"},
+    {"_core"},
+    {"_kernel", "_tensor"},
+    {"_backend"},
+    {"_dispatch", "_autograd"},
+    {"_ops"},
+    {"_storage"},
+    {"_constructors"},
+    {"_overrides", "_properties", "_protocol", "_copying", "_methods"},
+    {"_compile"},
+]
+RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
+PUBLIC = len(LAYERS)  # everything else: public modules, which may know each other
+# They import the package itself: the command line and its demonstration.
+FREE = {"__init__", "__main__", "_cli", "_demo"}
+
+
+def _imports():
+    """(importing part, imported part, file) for every import at the top of a file."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] in FREE:
+            continue
+        package = parts[:-1]
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = package[: len(package) - (node.level - 1)]
+                targets = [(*base, *node.module.split("."))] if node.module else [(*base, a.name) for a in node.names]
+                for target in targets:
+                    yield parts[0], target[0], "/".join(parts)
+
+
+def test_imports_go_one_way():
+    wrong = [
+        f"{file} imports {target}"
+        for part, target, file in _imports()
+        if part != target and RANK.get(target, PUBLIC) >= RANK.get(part, PUBLIC) and part in RANK
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_numpy_is_the_only_library_at_import():
+    """Optional and heavy libraries are loaded by those who need them."""
+    heavy = {"llvmlite", "cupy", "torch", "scipy", "onnx", "PIL", "mpi4py"}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            assert not heavy & {name.split(".")[0] for name in names}, path
+
+
+@pytest.mark.parametrize(
+    "name", ["autograd", "backends", "cuda", "nn", "nn.functional", "nn.parameter", "overrides", "random", "storage",
+             "utils.dlpack", "version"]
+)  # fmt: skip
+def test_public_modules(name):
+    assert importlib.import_module("flambeau." + name).__doc__
+
+
+def test_every_registered_function_is_public():
+    from flambeau._ops.registry import functions, methods
+
+    for path in functions:
+        if "." not in path:
+            assert hasattr(flambeau, path), path
+    for name in methods:
+        assert hasattr(flambeau.Tensor, name), name

@@ -1,0 +1,52 @@
+"""The package loads quickly and without the libraries that only some programs need."""
+
+import subprocess
+import sys
+
+CODE = """
+import sys, time
+import numpy, ml_dtypes
+start = time.process_time()
+import flambeau
+spent = time.process_time() - start
+loaded = {name.split('.')[0] for name in sys.modules}
+print(spent, *sorted(loaded & {'llvmlite', 'cupy', 'torch', 'scipy', 'numpy.random'}), 'numpy.random' in sys.modules)
+"""
+
+
+def _run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_import_is_light():
+    _run(CODE)  # writes the byte code
+    spent, *loaded = _run(CODE).split()
+    assert loaded == ["False"]
+    assert float(spent) < 1.0  # a fraction of this on an idle machine
+
+
+def test_public_names():
+    import flambeau as torch
+
+    for name in ("Tensor", "FloatTensor", "device", "dtype", "finfo", "Generator", "nn", "cuda", "manual_seed", "inf"):
+        assert hasattr(torch, name), name
+    assert torch.float is torch.float32
+    assert torch.version.__version__ == torch.__version__
+
+
+def test_no_gpu_is_said_clearly():
+    import pytest
+
+    import flambeau as torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert torch.cuda.device_count() == 0
+    assert torch.cuda.memory_allocated() == 0
+    torch.cuda.empty_cache()
+    torch.cuda.manual_seed_all(1)
+    for use in (lambda: torch.zeros(2).cuda(), lambda: torch.zeros(2, device="cuda"), torch.cuda.current_device):
+        with pytest.raises((AssertionError, RuntimeError), match="CUDA"):
+            use()
+    assert not torch.backends.mps.is_available()
+    assert not torch.backends.cudnn.is_available()

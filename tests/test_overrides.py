@@ -1,0 +1,139 @@
+"""`__torch_function__`: subclasses, classes that are no tensors, and modes."""
+
+import pytest
+
+import flambeau as torch
+from flambeau._core.state import modes
+from flambeau.overrides import TorchFunctionMode, handle_torch_function, has_torch_function, is_tensor_like
+
+
+class Plain(torch.Tensor):
+    pass
+
+
+class Logged(torch.Tensor):
+    log: list = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.log.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Duck:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return "duck", func.__name__
+
+
+class Recorder(TorchFunctionMode):
+    def __init__(self):
+        self.log = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.log.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_results_are_of_the_subclass():
+    x = torch.ones(2).as_subclass(Plain)
+    for made in (x + 1, 1 + x, x.sum(), x[0], x.split(1)[0], torch.stack([x, x]), x.detach(), x.data, x.view(2, 1)):
+        assert type(made) is Plain
+    assert type(x.shape) is torch.Size
+    assert repr(x) == "Plain([1., 1.])"
+    assert type(Plain([1, 2])) is Plain
+    with pytest.raises(TypeError):
+        torch.ones(1).as_subclass(int)
+
+
+def test_parameters_give_plain_tensors():
+    assert type(torch.nn.Parameter(torch.ones(2)) + 1) is torch.Tensor
+
+
+def test_subclass_sees_calls_attributes_and_writes():
+    x = torch.ones(2).as_subclass(Logged)
+    Logged.log.clear()
+    x.add_(1)
+    x[0] = 3
+    x.shape, x.size(), x.requires_grad
+    y = torch.exp(x)
+    assert Logged.log == ["add_", "__setitem__", "__get__", "size", "__get__", "exp"]
+    assert type(y) is Logged
+
+
+def test_gradients_do_not_ask_the_class():
+    leaf = torch.ones(2, requires_grad=True)
+    loss = (leaf.as_subclass(Logged) * 3).sum()
+    Logged.log.clear()
+    loss.backward()
+    assert Logged.log == ["backward"] or Logged.log == []
+    assert type(leaf.grad) is torch.Tensor and leaf.grad.tolist() == [3.0, 3.0]
+
+
+def test_writes_keep_history():
+    leaf = torch.full((2,), 2.0, requires_grad=True)
+    y = (leaf * 1).as_subclass(Plain)
+    y.pow_(3)
+    y.sum().backward()
+    assert leaf.grad.tolist() == [12.0, 12.0]
+
+
+def test_classes_that_are_no_tensors():
+    duck = Duck()
+    assert torch.sum(duck) == ("duck", "sum")
+    assert torch.exp(duck) == ("duck", "exp")
+    assert torch.matmul(torch.ones(2), duck) == ("duck", "matmul")
+    assert torch.cat([torch.ones(2), duck]) == ("duck", "cat")
+    assert is_tensor_like(duck) and not is_tensor_like(3)
+    assert handle_torch_function(torch.add, (duck,), duck, 1) == ("duck", "add")
+
+
+def test_unrelated_subclasses_do_not_mix():
+    class A(torch.Tensor):
+        pass
+
+    class B(torch.Tensor):
+        pass
+
+    a, b = torch.ones(1).as_subclass(A), torch.ones(1).as_subclass(B)
+    with pytest.raises(TypeError, match="NotImplemented"):
+        torch.add(a, b)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        a + b
+
+
+def test_modes_nest_and_end():
+    with Recorder() as outer:
+        x = torch.ones(2)
+        y = x + 1
+        with Recorder() as inner:
+            torch.sin(y)
+    torch.cos(y)
+    assert outer.log == ["ones", "add", "sin"]
+    assert inner.log == ["sin"]
+
+
+def test_mode_replaces_results():
+    class Zero(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return 0 if func is torch.add else func(*args, **(kwargs or {}))
+
+    with Zero():
+        assert torch.add(torch.ones(1), 1) == 0
+
+
+def test_disabled():
+    x = torch.ones(2).as_subclass(Logged)
+    with torch.DisableTorchFunctionSubclass():
+        assert type(x + 1) is torch.Tensor
+        assert not has_torch_function((x,))
+    assert has_torch_function((x,))
+
+
+def test_nothing_is_asked_before_a_subclass_exists():
+    import subprocess
+    import sys
+
+    code = "import flambeau; from flambeau._core.state import modes; assert modes.overrides == 0 == modes.on"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert modes.on == 0
