@@ -166,7 +166,7 @@ def _split(operands: list[Any], work: int) -> list[list[Any]]:
         whole = [a.reshape((1,) * (out.ndim - a.ndim) + a.shape) for a in operands]
         cuts = _cuts(out.shape[0], min(4 * count, most), 1) if count > 1 else [(0, out.shape[0])]
         return [[a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in cuts]
-    rows, columns = _grid(out.shape[-2], out.shape[-1], count)
+    rows, columns = _grid(out.shape[-2], out.shape[-1], count, x.strides[-1] == x.itemsize)
     return [
         [x[..., a:b, :], y[..., c:d], *[r[..., a:b, c:d] for r in (out, *rest)]]
         for a, b in _cuts(out.shape[-2], rows, gemm.tile()) for c, d in _cuts(out.shape[-1], columns, 64)
@@ -181,6 +181,10 @@ def _cuts(length: int, parts: int, unit: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def _grid(m: int, n: int, count: int) -> tuple[int, int]:
-    """How many parts along rows and columns: each thread packs its share of both operands, so squares are best."""
-    return min(((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: m / p[0] + n / p[1])
+def _grid(m: int, n: int, count: int, by_rows: bool) -> tuple[int, int]:
+    """How many parts along rows and columns. Each thread packs its share of both operands, so squares are best;
+    an operand that has to be turned while it is packed counts more."""
+    weight = 1.5 if by_rows else 1.0
+    return min(
+        ((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: weight * m / p[0] + n / p[1]
+    )

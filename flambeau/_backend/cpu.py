@@ -9,6 +9,7 @@ import numpy as np
 
 from .._kernel import loops
 from . import threads
+from .heap import keep_freed_memory
 
 # Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
 PARALLEL = 1 << 17
@@ -102,3 +103,4 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
 
 
 cpu = Cpu()
+keep_freed_memory()

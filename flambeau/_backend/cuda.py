@@ -2,115 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import BY_NUMPY
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
+from .cuda_layout import NUMPY, THREADS, Plan, memory_order, plan
+from .cuda_rows import RowKernels
 
-_THREADS = 256
-_BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loop
 _PLANS = 4096  # layouts remembered by one kernel
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
-_NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
-
-
-class Plan(NamedTuple):
-    """How a kernel runs over operands of certain shapes and strides."""
-
-    shape: tuple[int, ...]  # of the results
-    order: tuple[int, ...] | None  # of the results' dimensions in memory; None for row-major
-    back: tuple[int, ...] | None  # the permutation that undoes it
-    rank: int  # 0 if all operands are contiguous or of one element
-    single: frozenset[int]  # the operands of one element, if so
-    index: str
-    blocks: int
-    geometry: tuple[int, ...]  # the kernel's last arguments
-
-
-def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int, ...]) -> list[int]:
-    """Strides of an operand over the full shape: none along what is repeated."""
-    lead = len(full) - len(shape)
-    return [0] * lead + [0 if n == 1 else s for n, s in zip(shape, strides)]
-
-
-def _order(full: tuple[int, ...], operands: Sequence[tuple[Any, Any]]) -> tuple[int, ...] | None:
-    """The order in which the first operand of the full shape has its dimensions in memory; None for row-major."""
-    for shape, strides in operands:
-        if shape == full:
-            if any(s <= 0 for n, s in zip(shape, strides) if n > 1):
-                return None
-            order = tuple(sorted(range(len(full)), key=lambda d: (-strides[d] if full[d] > 1 else 0)))
-            long = [d for d in order if full[d] > 1]
-            return order if long != sorted(long) else None
-    return None
-
-
-def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Extents and each operand's strides, with neighbouring dimensions that lie evenly in all operands made one."""
-    kept: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for d, n in enumerate(sizes):
-        if n == 1:
-            continue
-        if kept and all(mine[-1] == given[d] * n for mine, given in zip(steps, strides)):
-            kept[-1] *= n
-            for mine, given in zip(steps, strides):
-                mine[-1] = given[d]
-        else:
-            kept.append(n)
-            for mine, given in zip(steps, strides):
-                mine.append(given[d])
-    if not kept:
-        return [1], [[0] for _ in strides]
-    return kept, steps
-
-
-def plan(
-    inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence[tuple[Any, Any]] = (), dense: bool = True
-) -> Plan:
-    """The plan for operands given by (shape, strides) whose elements, and those of the results, have `sizes` bytes.
-
-    The results are new ones unless given in `outs`. `dense` allows for the kernel of contiguous operands.
-    """
-    full = np.broadcast_shapes(*[shape for shape, _ in inputs])
-    order = back = None
-    if outs:
-        if any(shape != full and np.broadcast_shapes(shape, full) != shape for shape, _ in outs):
-            raise ValueError(f"an operand of shape {full} does not fit into a result of shape {outs[0][0]}")
-        full = outs[0][0]
-        made = [list(strides) for _, strides in outs]
-    else:
-        order = _order(full, inputs)
-        if order is not None:
-            back = tuple(sorted(range(len(full)), key=order.__getitem__))
-        made = []
-        for size in sizes[len(inputs) :]:
-            strides, step = [0] * len(full), size
-            for d in reversed(order if order is not None else range(len(full))):
-                strides[d] = step
-                step *= full[d]
-            made.append(strides)
-    walk = order
-    if walk is None:  # given results are walked as they lie in memory
-        walk = tuple(sorted(range(len(full)), key=lambda d: -abs(made[0][d]))) if outs else tuple(range(len(full)))
-    strides = [*(_broadcast(*operand, full) for operand in inputs), *made]
-    extents, steps = merged([full[d] for d in walk], [[s[d] for d in walk] for s in strides])
-    count = math.prod(full)
-    rank, single, index = len(extents), frozenset[int](), "i64"
-    geometry: tuple[int, ...] = (count, *extents[1:], *(s for operand in steps for s in operand))
-    if dense and rank == 1 and all(s[0] in (0, size) for s, size in zip(steps, sizes)):
-        rank, geometry = 0, (count,)
-        single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
-    elif rank > 1 and count < 1 << 31:
-        index = "u32"
-    blocks = min((count + _THREADS - 1) // _THREADS, _BLOCKS)
-    return Plan(full, order, back, rank, single, index, blocks, geometry)
-
 
 class Pointwise:
     """A pointwise body on the GPU: compiled for each rank and for which operands are numbers."""
@@ -118,8 +21,8 @@ class Pointwise:
     def __init__(self, backend: Cuda, name: str, body: Any, inputs: Any, outputs: Any, compute: Any):
         self.backend, self.name, self.body = backend, name, body
         self.inputs, self.outputs, self.compute = inputs, outputs, compute
-        self.results = [_NUMPY[t] for t in outputs]
-        self.sizes = [_NUMPY[t].itemsize for t in (*inputs, *outputs)]
+        self.results = [NUMPY[t] for t in outputs]
+        self.sizes = [NUMPY[t].itemsize for t in (*inputs, *outputs)]
         self.plans: dict[Any, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -137,9 +40,9 @@ class Pointwise:
         made = outs or [self._empty(p, d) for d in self.results]
         if p.blocks:
             if numbers:
-                kernel((p.blocks,), (_THREADS,), (*self._by_value(arrays, numbers, made), *p.geometry))
+                kernel((p.blocks,), (THREADS,), (*self._by_value(arrays, numbers, made), *p.geometry))
             else:
-                kernel((p.blocks,), (_THREADS,), (*arrays, *made, *p.geometry))
+                kernel((p.blocks,), (THREADS,), (*arrays, *made, *p.geometry))
         if out is not None:
             return out
         return made[0] if len(made) == 1 else tuple(made)
@@ -169,7 +72,7 @@ class Pointwise:
         given = [a for k, a in enumerate(arrays) if k not in numbers]
         given += made
         for k in sorted(numbers):
-            value = arrays[k][()] if self.inputs[k] == self.compute[k] else arrays[k].astype(_NUMPY[self.compute[k]])[()]
+            value = arrays[k][()] if self.inputs[k] == self.compute[k] else arrays[k].astype(NUMPY[self.compute[k]])[()]
             given += [value.real, value.imag] if value.dtype.kind == "c" else [value]
         return given
 
@@ -195,7 +98,7 @@ class Kernel:
         lead = np.broadcast_shapes(*[a.shape[: a.ndim - len(dims)] for a, dims in zip(arrays, kernel.inputs)])
         if not outs:
             outs = [
-                self.backend.xp.empty((*lead, *(sizes[d] for d in dims)), _NUMPY[t])
+                self.backend.xp.empty((*lead, *(sizes[d] for d in dims)), NUMPY[t])
                 for dims, t in zip(kernel.outputs, self.types[count:])
             ]
         given = [*arrays, *outs]
@@ -209,7 +112,7 @@ class Kernel:
             text = render_kernel(name, kernel, self.types, self.options, p.rank)
             function = self.functions[p.rank] = self.backend.compiled(name, text)
         if p.blocks:
-            function((p.blocks,), (_THREADS,), (*given, *p.geometry, *cores, *steps))
+            function((p.blocks,), (THREADS,), (*given, *p.geometry, *cores, *steps))
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
@@ -219,6 +122,7 @@ class Cuda:
     def __init__(self) -> None:
         self.kernels: dict[str, Any] = {}
         self.made: dict[Any, Kernel] = {}
+        self.along = RowKernels(self)
 
     @cached_property
     def xp(self) -> Any:
@@ -258,18 +162,18 @@ class Cuda:
         """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""
         xp = self.xp
         if index is None or index == xp.cuda.runtime.getDevice():
-            return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
+            return _inmemory_order(array, lambda a: xp.array(a, order="C", blocking=True))
         with xp.cuda.Device(index):
-            return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
+            return _inmemory_order(array, lambda a: xp.array(a, order="C", blocking=True))
 
     def asnumpy(self, array: Any) -> Any:
         """A copy in main memory; dense strides are kept."""
-        return array if isinstance(array, np.ndarray) else _in_order(array, self.xp.asnumpy)
+        return array if isinstance(array, np.ndarray) else _inmemory_order(array, self.xp.asnumpy)
 
 
-def _in_order(array: Any, copy: Callable[[Any], Any]) -> Any:
+def _inmemory_order(array: Any, copy: Callable[[Any], Any]) -> Any:
     """A copy made of an array whose dimensions are walked as they lie in memory."""
-    order = None if array.flags.c_contiguous else _order(array.shape, [(array.shape, array.strides)])
+    order = None if array.flags.c_contiguous else memory_order(array.shape, [(array.shape, array.strides)])
     if order is None:
         return copy(array)
     return copy(array.transpose(order)).transpose(sorted(range(array.ndim), key=order.__getitem__))

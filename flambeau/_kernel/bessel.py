@@ -242,8 +242,10 @@ def _scaled_k(m: Any, x: Value, near: Any, large: Sequence[float], scaled: bool)
     close = near(m, m.minimum(m.maximum(x, 1e-300), 2.0))
     bounded = m.maximum(x, 2.0)
     far = series(m, 1.0 / bounded, 0.0, 0.5, large) * m.real_sqrt(1.0 / bounded)
-    result = m.where(x <= 2.0, close * m.exp(m.minimum(x, 2.0)), far) if scaled else m.where(
-        x <= 2.0, close, far * m.exp(-bounded)
+    result = (
+        m.where(x <= 2.0, close * m.exp(m.minimum(x, 2.0)), far)
+        if scaled
+        else m.where(x <= 2.0, close, far * m.exp(-bounded))
     )
     return m.where(x > 0.0, result, m.where(x == 0.0, INF, NAN))
 
@@ -280,7 +282,9 @@ def _waves(m: Any, x: Value, p: Sequence[float], q: Sequence[float], first: bool
     outer, inner = series(m, u, 0.0, 1.0 / 64.0, p), series(m, u, 0.0, 1.0 / 64.0, q) / x
     sin, cos = m.sin(x), m.cos(x)
     # sine and cosine of x - pi/4, or of x - 3 pi/4
-    s, c = ((sin + cos) * -_QUARTER, (sin - cos) * _QUARTER) if first else ((sin - cos) * _QUARTER, (sin + cos) * _QUARTER)
+    s, c = (
+        ((sin + cos) * -_QUARTER, (sin - cos) * _QUARTER) if first else ((sin - cos) * _QUARTER, (sin + cos) * _QUARTER)
+    )
     scale = m.real_sqrt((2.0 / math.pi) / x)
     return scale * (outer * c - inner * s), scale * (outer * s + inner * c)
 
@@ -342,7 +346,9 @@ def airy_ai(m: Any, x: Value) -> Value:
     z = size * root * (2.0 / 3.0)
     fourth = m.real_sqrt(root)
     right = m.maximum(z, 2.0 / 3.0 * 2.0**1.5)
-    decaying = series(m, 1.0 / right, 0.0, 1.5 / 2.0**1.5, _AI_RIGHT) * m.exp(-right) / fourth * (0.5 / math.sqrt(math.pi))
+    decaying = (
+        series(m, 1.0 / right, 0.0, 1.5 / 2.0**1.5, _AI_RIGHT) * m.exp(-right) / fourth * (0.5 / math.sqrt(math.pi))
+    )
     left = m.maximum(z, 2.0 / 3.0 * 6.0**1.5)
     u = 1.0 / (left * left)
     p, q = series(m, u, 0.0, 1.0 / 96.0, _AI_P), series(m, u, 0.0, 1.0 / 96.0, _AI_Q) / left

@@ -14,9 +14,6 @@ from .ufunc import make_ufunc
 from .value import PART, SIZE, Value
 
 _BLOCK = 2048  # elements that are searched for rare cases together; they stay in the first cache
-# Bytes one call must write before its stores go past the caches: more than a core's own cache would keep.
-_STREAM_BYTES = 4 << 20
-_BLOCK = 1024  # elements computed in the first-level cache before they are streamed out
 
 _PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
 

@@ -35,7 +35,7 @@ _BITCAST = {
     ("u32", "f32"): "__uint_as_float", ("f64", "i64"): "__double_as_longlong", ("i64", "f64"): "__longlong_as_double",
     ("f64", "u64"): "__double_as_longlong", ("u64", "f64"): "__longlong_as_double",
 }  # fmt: skip
-_KERNEL = 'extern "C" __global__'
+KERNEL = 'extern "C" __global__'
 _LONG = 400  # lines of a body that is not worth unrolling
 _PACK = 16  # bytes that a thread reads or writes at once
 _HALF = """__device__ inline float half_to_float(unsigned short h) {
@@ -54,7 +54,7 @@ __device__ inline unsigned short float_to_half(float f) {
 class Cuda:
     """One function in the making; the counterpart of `render_llvm.Llvm`."""
 
-    def __init__(self, name: str, parameters: list[str], kind: str = _KERNEL):
+    def __init__(self, name: str, parameters: list[str], kind: str = KERNEL):
         self.name, self.parameters, self.kind = name, parameters, kind
         self.lines: list[str] = []
         self.variables: dict[str, list[str]] = {}  # C type -> names
@@ -94,7 +94,7 @@ class Cuda:
     def text(self) -> str:
         declared = [f"  {type} {', '.join(names)};" for type, names in self.variables.items()]
         head = f"{self.kind} void {self.name}({', '.join(self.parameters)}) {{"
-        return "\n".join([*sorted(self.helpers), head, *self.arrays, *declared, *self.lines, "}", ""])
+        return "\n".join([head, *self.arrays, *declared, *self.lines, "}", ""])
 
     # -- values --------------------------------------------------------------------------------
 
@@ -284,6 +284,12 @@ def _literal(type: str, value: Number) -> str:
     return f"({text})" if text[0] == "-" else text
 
 
+def joined(functions: Sequence[Cuda]) -> str:
+    """The text of functions, after that of the helpers they use."""
+    helpers = sorted(set[str]().union(*(f.helpers for f in functions)))
+    return "\n".join([*helpers, *(f.text() for f in functions)])
+
+
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
 
@@ -329,7 +335,7 @@ def _element(
     results = body(symbols, *[operand(k) for k in range(len(inputs))])
     for k, value in enumerate(results if isinstance(results, tuple) else (results,), len(inputs)):
         store(r, f"x{k}", types[k], value)
-    return r.text(), values
+    return joined([r]), values
 
 
 def render_pointwise(
@@ -353,7 +359,7 @@ def render_pointwise(
     places = ", ".join([*(f"x{k} + o{position}" for position, k in enumerate(memory)), *(v.split()[-1] for v in values)])
     parameters = ", ".join([*pointers, *values, *_geometry(len(memory), rank)])
     return f"""{element}
-{_KERNEL} void {name}({parameters}) {{
+{KERNEL} void {name}({parameters}) {{
 {_elements(len(memory), rank, index)}
   element({places});
   }}
@@ -401,7 +407,7 @@ def render_dense(
     body_text = "\n".join(lines)
     return f"""{element}
 template <int size> struct alignas(size) Pack {{ char bytes[size]; }};
-{_KERNEL} void {name}({parameters}) {{
+{KERNEL} void {name}({parameters}) {{
   long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x, step = gridDim.x * (long long)blockDim.x;
 {body_text}
 }}
@@ -430,8 +436,8 @@ def render_kernel(name: str, kernel: Any, types: Sequence[str], options: dict[st
     given = dict(zip(names, [KernelScope(r), *arrays]))  # type: ignore[arg-type]
     Walker(r, kernel.function, {**given, **options}).run()  # type: ignore[arg-type]
     places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *(p.split()[-1] for p in [*cores, *steps])])
-    return f"""{r.text()}
-{_KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
+    return f"""{joined([r])}
+{KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
 {_elements(len(operands), rank, "i64")}
   element({places});
   }}

@@ -241,14 +241,6 @@ class Llvm:
         self.slots.append(f"  {name} = alloca [{count} x {_TYPE[type]}], align 64")
         return name
 
-    def stream_copy(self, target: str, source: str, count: int) -> None:
-        """Copies a block to memory aligned to 64 bytes with stores that leave the caches alone."""
-        hint = f"!{len(self.metadata)}"
-        self.metadata.append(f"{hint} = !{{i32 1}}")
-        with self.loop(self.constant("i64", 0), self.constant("i64", count), 64) as i:
-            line = self.value(f"load <64 x i8>, ptr {self.address(source, i)}, align 64", "u8")
-            self.emit(f"store <64 x i8> {line.name}, ptr {self.address(target, i)}, align 64, !nontemporal {hint}")
-
     # -- control -------------------------------------------------------------------------------
 
     @contextmanager

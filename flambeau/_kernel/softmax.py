@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from .exponentials import exp_moderate
+from .floats import clamp
 from .lang import independent, inline, kernel
 from .value import COMPUTE
 
 BLOCK = 512  # elements of a row that are summed in their own precision
 COLUMNS = 256  # columns carried along together by the kernels over an outer dimension
+
+
+def decay(m: Any, x: Any) -> Any:
+    """exp(x) for x <= 0, with zero for what would not be a normal number."""
+    least = -87.3 if x.type == "f32" else -708.3
+    return m.where(x < least, 0.0, exp_moderate(m, clamp(m, x, least, None)))
 
 
 @inline
@@ -25,7 +35,7 @@ def _row_total(m, x, shift, kind):
         stop = m.minimum(start + BLOCK, x.n)
         part = m.value(0, kind)
         for i in range(start, stop):
-            part = m.loose_add(part, m.exp(x[i] - shift))
+            part = m.loose_add(part, decay(m, x[i] - shift))
         total = total + m.cast(part, "f64")
     return m.cast(total, kind)
 
@@ -35,8 +45,8 @@ def log_sum_exp_rows(m, x, out):
     """log(sum(exp(x))) of every row."""
     kind = COMPUTE.get(x.type, x.type)
     high = _row_maximum(m, x, kind)
-    shift = m.where(m.real_abs(high) == float("inf"), 0.0, high)
-    out[()] = m.log(_row_total(m, x, shift, kind)) + shift
+    total = m.log(_row_total(m, x, high, kind)) + high
+    out[()] = m.where(m.real_abs(high) == float("inf"), high, total)
 
 
 @kernel("(n,c)->(c)")
@@ -54,13 +64,12 @@ def log_sum_exp_columns(m, x, out):
         for i in range(0, rows):
             for j in independent(0, width):
                 high[j] = m.maximum(high[j], x[i, left + j])
-        for j in independent(0, width):
-            high[j] = m.where(m.real_abs(high[j]) == float("inf"), 0.0, high[j])
         for i in range(0, rows):
             for j in independent(0, width):
-                total[j] = total[j] + m.cast(m.exp(x[i, left + j] - high[j]), "f64")
+                total[j] = total[j] + m.cast(decay(m, x[i, left + j] - high[j]), "f64")
         for j in independent(0, width):
-            out[left + j] = m.log(m.cast(total[j], kind)) + high[j]
+            made = m.log(m.cast(total[j], kind)) + high[j]
+            out[left + j] = m.where(m.real_abs(high[j]) == float("inf"), high[j], made)
 
 
 @kernel("(n)->(n)")
@@ -80,7 +89,7 @@ def softmax_rows(m, x, out, log):
             stop = m.minimum(start + BLOCK, x.n)
             part = m.value(0, kind)
             for i in independent(start, stop):
-                e = m.exp(x[i] - high)
+                e = decay(m, x[i] - high)
                 out[i] = e
                 part = m.loose_add(part, e)
             total = total + m.cast(part, "f64")
@@ -90,7 +99,7 @@ def softmax_rows(m, x, out, log):
     else:  # no room for the exponentials in the result
         scale = 1.0 / _row_total(m, x, high, kind)
         for i in independent(0, x.n):
-            out[i] = m.exp(x[i] - high) * scale
+            out[i] = decay(m, x[i] - high) * scale
 
 
 @kernel("(n,c)->(n,c)")
@@ -111,13 +120,13 @@ def softmax_columns(m, x, out, log):
                 high[j] = m.maximum(high[j], x[i, left + j])
         for i in range(0, rows):
             for j in independent(0, width):
-                total[j] = total[j] + m.cast(m.exp(x[i, left + j] - high[j]), "f64")
+                total[j] = total[j] + m.cast(decay(m, x[i, left + j] - high[j]), "f64")
         for j in independent(0, width):
             scale[j] = m.log(m.cast(total[j], kind)) if log else m.cast(1.0 / total[j], kind)
         for i in range(0, rows):
             for j in independent(0, width):
                 d = x[i, left + j] - high[j]
-                out[i, left + j] = d - scale[j] if log else m.exp(d) * scale[j]
+                out[i, left + j] = d - scale[j] if log else decay(m, d) * scale[j]
 
 
 @kernel("(n),(n)->(n)")

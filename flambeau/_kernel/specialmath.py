@@ -289,6 +289,4 @@ POLYNOMIALS = {
     "laguerre_polynomial_l": laguerre, "legendre_polynomial_p": legendre,
 }  # fmt: skip
 
-register(
-    {"special_zeta": zeta, "polygamma": polygamma, "igamma": igamma, "igammac": igammac}, {}
-)
+register({"special_zeta": zeta, "polygamma": polygamma, "igamma": igamma, "igammac": igammac}, {})

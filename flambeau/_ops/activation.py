@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import BOOL, FLOATING
@@ -20,7 +21,7 @@ def _declare(name: str, body: Any, rule: Rule, gradient: Any, **options: Any) ->
     return pointwise(name, body, rule, {"x": gradient}, public=False, **options)
 
 
-def _functional(*paths: str, inplace: Any = None) -> Any:
+def _functional(*paths: str, inplace: Any = None) -> Callable[[Any], Any]:
     """Makes a function public under `nn.functional` and further paths as it is: its records see to overrides."""
 
     def decorate(function: Any) -> Any:
@@ -104,7 +105,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return leaky_relu_op.call(input, negative_slope)
 
 
-@_functional("threshold", inplace=lambda input, threshold, value: pointwise_in_place(threshold_op, input, threshold, value))
+@_functional(
+    "threshold", inplace=lambda input, threshold, value: pointwise_in_place(threshold_op, input, threshold, value)
+)
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above the threshold, `value` elsewhere."""
     if isinstance(input, Tensor) and input.dtype.category < FLOATING:
@@ -194,9 +197,7 @@ def _gelu_tanh_gradient(m: Any, g: Any, x: Any) -> Any:
     return g * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope)
 
 
-gelu_op = _declare(
-    "gelu", lambda m, x: x * 0.5 * (m.erf(x * _ROOT_HALF) + 1.0), real_floating_only, _gelu_gradient
-)
+gelu_op = _declare("gelu", lambda m, x: x * 0.5 * (m.erf(x * _ROOT_HALF) + 1.0), real_floating_only, _gelu_gradient)
 gelu_tanh_op = _declare(
     "gelu_tanh", lambda m, x: x * 0.5 * (m.tanh(_inner(x)) + 1.0), real_floating_only, _gelu_tanh_gradient,
     backward_name="GeluBackward0",

@@ -30,7 +30,11 @@ sub_op = pointwise(
     "sub", lambda m, x, y: x - y, no_bool_difference, {"x": lambda m, g: g, "y": lambda m, g: -g}, public=False
 )
 rsub_op = pointwise(
-    "rsub", lambda m, x, y: y - x, no_bool_difference, {"x": lambda m, g: -g, "y": lambda m, g: g}, public=False,
+    "rsub",
+    lambda m, x, y: y - x,
+    no_bool_difference,
+    {"x": lambda m, g: -g, "y": lambda m, g: g},
+    public=False,
     numbers="right",
 )
 add_scaled_op = pointwise(
@@ -45,6 +49,8 @@ sub_scaled_op = pointwise(
 
 def _check_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
     """The factor may not be of a higher category than the result."""
+    if alpha.__class__ is float and isinstance(input, Tensor) and input.dtype.category >= FLOATING:
+        return
     given = scalar_dtype(alpha)
     highest = max(a.dtype.category if isinstance(a, Tensor) else scalar_dtype(a).category for a in (input, other))
     if given.category == BOOL and highest != BOOL:
@@ -144,6 +150,7 @@ floor_divide_op = pointwise(
 )  # fmt: skip
 trunc_divide_op = pointwise(
     "trunc_divide", lambda m, x, y: m.trunc_divide(x, y), real_numeric, _no_gradient, public=False,
+    short=lambda m, cut, x, y: m.trunc(cut(x / y)),
     backward_name="DivBackward1",
 )  # fmt: skip
 remainder_op = pointwise(
@@ -183,10 +190,6 @@ def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:
     return op
 
 
-def _is_short(input: Any) -> bool:
-    return isinstance(input, Tensor) and input.dtype.category == FLOATING and input.dtype.itemsize == 2
-
-
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounded towards zero ('trunc') or down ('floor') if asked.
 
@@ -198,16 +201,12 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None, out: Ten
         return registry.into_out(out, div, (input, other), {"rounding_mode": rounding_mode})
     if rounding_mode is None:
         return div_op.call(input, other)
-    if rounding_mode == "trunc" and _is_short(input):  # there PyTorch rounds the quotient first
-        return ops.trunc(div_op.call(input, other))
     return _division(input, other, rounding_mode).call(input, other)
 
 
 def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """input /= other, in place."""
     _operand("div_", input)
-    if rounding_mode == "trunc" and _is_short(input):
-        return ops.trunc_(pointwise_in_place(div_op, input, other))
     return pointwise_in_place(_division(input, other, rounding_mode), input, other)
 
 
@@ -224,7 +223,7 @@ _with_aliases(sub, sub_, ("sub", "subtract"))
 _with_aliases(rsub, None, ("rsub",))
 _with_aliases(div, div_, ("div", "divide"))
 methods["__div__"], methods["__idiv__"] = div_op.call, div_
-methods["__rdiv__"] = lambda self, other: reciprocal_op.call(self) * other
+methods["__rdiv__"] = lambda self, other: ops.mul(ops.reciprocal(self), other)
 for _changed in (add_, sub_, div_):
     setattr(ops, _changed.__name__, _changed)
 for _op, _function in ((add_op, add), (sub_op, sub), (rsub_op, rsub), (div_op, div)):
@@ -262,9 +261,7 @@ for _op, _text in (
 # -- one operand -------------------------------------------------------------------------------------------------
 
 neg_op = pointwise("neg", lambda m, x: -x, no_bool_negation, {"x": lambda m, g: -g}, aliases=("negative",))
-reciprocal_op = pointwise(
-    "reciprocal", lambda m, x: 1.0 / x, floating, {"x": lambda m, g, out: -g * m.conj(out * out)}
-)
+reciprocal_op = pointwise("reciprocal", lambda m, x: 1.0 / x, floating, {"x": lambda m, g, out: -g * m.conj(out * out)})
 square_op = pointwise(
     "square", lambda m, x: x * x, numeric, {"x": lambda m, g, x: g * m.conj(x * 2.0)}, public=False,
     backward_name="PowBackward0",
@@ -273,6 +270,7 @@ sqrt_op = pointwise("sqrt", lambda m, x: m.sqrt(x), floating, {"x": lambda m, g,
 rsqrt_op = pointwise(
     "rsqrt", lambda m, x: m.rsqrt(x), floating, {"x": lambda m, g, out: g * -0.5 * m.conj(out * out * out)}
 )
+
 
 def abs_(input: Tensor) -> Tensor:
     """Absolute values, in place."""
@@ -290,7 +288,7 @@ abs_op = pointwise(
 
 for _name in ("abs_", "absolute_"):
     methods[_name] = functions[_name] = abs_
-ops.abs_ = abs_
+setattr(ops, "abs_", abs_)  # noqa: B010
 
 
 def _sign(m: Any, x: Any) -> Any:
@@ -336,5 +334,6 @@ def positive(input: Tensor) -> Tensor:
     if input.dtype.category == BOOL:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
+
 
 engine.add = add_op.call  # sums of gradients

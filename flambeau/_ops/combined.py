@@ -124,7 +124,10 @@ def _lerp_record(input: Tensor, end: Tensor, weight: Any) -> Pointwise:
     return lerp_op
 
 
-@public(out=True, inplace=lambda input, end, weight: pointwise_in_place(_lerp_record(input, end, weight), input, end, weight))
+@public(
+    out=True,
+    inplace=lambda input, end, weight: pointwise_in_place(_lerp_record(input, end, weight), input, end, weight),
+)
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """input + weight * (end - input); the weight is a number or a tensor.
 
@@ -141,9 +144,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 def _gcd(m: Any, x: Value, y: Value) -> Value:
     """Euclid's algorithm; it ends within 93 steps for 64-bit integers."""
     a, b = m.real_abs(x), m.real_abs(y)
-    return m.repeat(
-        200, (a, b), lambda i, a, b: (b, m.fmod(a, m.where(b == 0, 1, b))), going=lambda a, b: b != 0
-    )[0]
+    return m.repeat(200, (a, b), lambda i, a, b: (b, m.fmod(a, m.where(b == 0, 1, b))), going=lambda a, b: b != 0)[0]
 
 
 def _lcm(m: Any, x: Value, y: Value) -> Value:
@@ -156,7 +157,7 @@ lcm_op = pointwise("lcm", _lcm, Rule("i"), numbers="none")
 
 # -- bits of floats ----------------------------------------------------------------------------------------------
 
-_moved = {
+_moved: dict[str, Any] = {
     "x": lambda m, g, x, y: m.where(x == y, m.zeros_like(g), g),
     "y": lambda m, g: m.zeros_like(g),
 }
@@ -166,7 +167,8 @@ nextafter_op = pointwise(
 
 
 @primitive(
-    tensors=2, name="nextafter_half",
+    tensors=2,
+    name="nextafter_half",
     grad={
         "x": lambda g, x, y, x_shape: ops.sum_to(ops.where(x == y, ops.zeros_like(g), g), x_shape),
         "y": lambda g, y_shape: ops.sum_to(ops.zeros_like(g), y_shape),
@@ -240,7 +242,7 @@ def conj(input: Tensor) -> Tensor:
 
 
 # formulas of derivatives also conjugate their parameters
-ops.conj = lambda x: conj(x) if isinstance(x, Tensor) else x.conjugate()
+setattr(ops, "conj", lambda x: conj(x) if isinstance(x, Tensor) else x.conjugate())  # noqa: B010
 
 
 @public(out=True, inplace=True)
@@ -272,9 +274,9 @@ def _angle_gradient(m: Any, g: Any, x: Any) -> Any:
         return m.zeros_like(g)
     size = m.abs(x)
     square = size * size
-    return m.where(size == 0.0, m.zeros_like(x), m.real(g) * (x * 1j) / m.where(size == 0.0, m.ones_like(square), square))
+    return m.where(
+        size == 0.0, m.zeros_like(x), m.real(g) * (x * 1j) / m.where(size == 0.0, m.ones_like(square), square)
+    )
 
 
-angle_op = pointwise(
-    "angle", _angle, Rule(to_float=True, result="real"), {"x": _angle_gradient}, inplace=False
-)
+angle_op = pointwise("angle", _angle, Rule(to_float=True, result="real"), {"x": _angle_gradient}, inplace=False)

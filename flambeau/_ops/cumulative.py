@@ -15,11 +15,11 @@ from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16
 from .._core.sizes import wrap_dim
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
-from .rules import not_implemented
 from .folding import run_plain, to_first, to_last
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
+from .rules import not_implemented
 
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
@@ -255,9 +255,7 @@ def _log_sum_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     return up - ops.exp(_flipped(ops.logcumsumexp, negative - out, dim) + x)
 
 
-@primitive(
-    grad={"x": _log_sum_grad}, name="logcumsumexp", meta=lambda x, dim: (x.shape, BY_NUMPY[x.dtype])
-)
+@primitive(grad={"x": _log_sum_grad}, name="logcumsumexp", meta=lambda x, dim: (x.shape, BY_NUMPY[x.dtype]))
 def log_cum_sum_exp_op(backend: Any, x: Any, dim: int) -> Any:
     return scan_array(backend, x, dim, "logsumexp", BY_NUMPY[x.dtype])
 

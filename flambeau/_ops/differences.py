@@ -166,7 +166,9 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     """
     require_tensor("gradient", input)
     if isinstance(spacing, Tensor):
-        raise TypeError("gradient(): argument 'spacing' must be a number or a sequence of numbers or tensors, not Tensor")
+        raise TypeError(
+            "gradient(): argument 'spacing' must be a number or a sequence of numbers or tensors, not Tensor"
+        )
     ndim = input._array.ndim
     if dim is None:
         dims = list(range(ndim))
@@ -198,6 +200,4 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
                 f"torch.gradient expected each element of spacing to have the length of its dimension {d}, "
                 f"{input._array.shape[d]}, but got {h._array.shape[0]}"
             )
-    return tuple(
-        (_uneven if isinstance(h, Tensor) else _even)(input, h, d, edge_order) for h, d in zip(steps, dims)
-    )
+    return tuple((_uneven if isinstance(h, Tensor) else _even)(input, h, d, edge_order) for h, d in zip(steps, dims))

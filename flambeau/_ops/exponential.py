@@ -7,8 +7,8 @@ from typing import Any
 
 from .._tensor import Tensor
 from .declare import pointwise
-from .rules import floating, floating_only, real_floating, real_floating_only
 from .registry import public
+from .rules import floating, floating_only, real_floating, real_floating_only
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 

@@ -15,7 +15,13 @@ from .._core.dtypes import BY_NUMPY, dtype
 from .._core.sizes import contiguous_strides
 from .._core.state import modes
 from .._kernel.reduce import (
-    FOLDS, extremum_columns, extremum_rows, fold_columns, fold_rows, moments_columns, moments_rows,
+    FOLDS,
+    extremum_columns,
+    extremum_rows,
+    fold_columns,
+    fold_rows,
+    moments_columns,
+    moments_rows,
 )  # fmt: skip
 from .._kernel.value import PART
 from .._tensor import Tensor, wrap
@@ -24,7 +30,16 @@ _PIECE = 1 << 15  # elements of a long row that are read twice while in the cach
 _TILE = 256
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
-_CUPY = {"sum": "sum", "nansum": "nansum", "prod": "prod", "max": "amax", "min": "amin", "any": "any", "all": "all", "count": "count_nonzero"}
+_CUPY = {
+    "sum": "sum",
+    "nansum": "nansum",
+    "prod": "prod",
+    "max": "amax",
+    "min": "amin",
+    "any": "any",
+    "all": "all",
+    "count": "count_nonzero",
+}
 _asarray, _empty = np.asarray, np.empty
 
 
@@ -197,7 +212,7 @@ def _merged(shape: Any, strides: Any, axes: list[int], dims: Any) -> tuple[list[
 
 def unlay(y: Any, shape: Any, kept: list[int], order: list[int], result: Any) -> Any:
     """Undoes `layout` for a result over the kept dimensions."""
-    if all(a < b for a, b in zip(order, order[1:])):
+    if order == sorted(order):
         return y.reshape(result)
     return y.reshape([shape[d] for d in kept]).transpose(order).reshape(result)
 
@@ -268,23 +283,8 @@ def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str
 
 
 def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
-    xp = backend.xp
-    if fold == "absolute":
-        x, fold = xp.abs(x), "sum"
-    elif fold == "squares":
-        x, fold = xp.square(xp.abs(x).astype(xp.float64)), "sum"
-    if fold in ("sum", "nansum", "prod"):
-        wide = _NUMPY[FOLDS[fold].wide(BY_NUMPY[x.dtype].code)]
-        made = getattr(xp, fold)(x, axis=dims, keepdims=keepdim, dtype=wide)
-    elif fold == "count":
-        made = xp.sum(x != 0, axis=dims, keepdims=keepdim)
-    else:
-        made = getattr(xp, _CUPY[fold])(x, axis=dims, keepdims=keepdim)
-    if how == "mean":
-        made = made / math.prod(x.shape[d] for d in dims)
-    elif how == "root":
-        made = xp.sqrt(made)
-    return xp.asarray(made).astype(result.numpy)
+    made = backend.along.fold(x, dims, fold, result.code, how)
+    return made.reshape(reduced_shape(x.shape, dims, True)) if keepdim else made
 
 
 # -- one dimension at a time: kernels with several results -------------------------------------------------------
@@ -369,9 +369,7 @@ def _two_results(
     return outs
 
 
-def moments_over(
-    x: Any, dims: tuple[int, ...], keepdim: bool, correction: float, root: bool
-) -> tuple[Any, Any]:
+def moments_over(x: Any, dims: tuple[int, ...], keepdim: bool, correction: float, root: bool) -> tuple[Any, Any]:
     """Variance (or its root) and mean over dimensions, in the dtype of `x`."""
     shape = reduced_shape(x.shape, dims, keepdim)
     count = math.prod(x.shape[d] for d in dims)

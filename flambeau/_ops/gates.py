@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-
 from .._core.dtypes import COMPLEX
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .activation import leaky_relu_op
 from .declare import pointwise
 from .inplace import assign, check_writable, pointwise_in_place
-from .rules import not_implemented, real_floating_only
 from .registry import ops, public
+from .rules import not_implemented, real_floating_only
 
 prelu_op = pointwise(
     "prelu_kernel", lambda m, x, weight: m.where(x > 0.0, x, x * weight), real_floating_only, public=False,
@@ -57,7 +56,7 @@ def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
     """Random slopes where the input is not positive, 1 elsewhere."""
     noise = ops.empty_like(input)
     ops.uniform_(noise, lower, upper)
-    return ops.where(input > 0, ops.ones_like(noise), noise)
+    return ops.where(ops.gt(input, 0), ops.ones_like(noise), noise)
 
 
 def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
@@ -67,7 +66,7 @@ def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if training:
         real_floating_only("rrelu_with_noise", input.dtype)
-        return input * _rrelu_noise(input, lower, upper)
+        return ops.mul(input, _rrelu_noise(input, lower, upper))
     return leaky_relu_op.call(input, (lower + upper) / 2)
 
 
@@ -115,5 +114,3 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if input.dtype.category == COMPLEX:
         raise not_implemented("glu_cpu", input.dtype)
     return glu_op.call(ops.narrow(input, dim, 0, n // 2), ops.narrow(input, dim, n // 2, n // 2))
-
-

@@ -12,10 +12,10 @@ from .._core import return_types
 from .._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from .._kernel.sort import upper_bound
 from .._tensor import Tensor
-from .rules import not_implemented
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
+from .rules import not_implemented
 
 
 @primitive(tensors=2, differentiable=False, name="bincount")
@@ -134,9 +134,13 @@ def _edges(name: str, input: Tensor, points: Any, bins: Any, range: Any) -> list
     if isinstance(bins, int):
         bins = [bins] * count
     if len(bins) != count:
-        raise RuntimeError(f"{name}: expected {count} sequences of bin edges for a {count}-dimensional histogram but got {len(bins)}")
+        raise RuntimeError(
+            f"{name}: expected {count} sequences of bin edges for a {count}-dimensional histogram but got {len(bins)}"
+        )
     if range is not None and len(range) != 2 * count:
-        raise RuntimeError(f"{name}: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}")
+        raise RuntimeError(
+            f"{name}: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}"
+        )
     made = []
     for i, b in enumerate(bins):
         if isinstance(b, Tensor):
@@ -173,7 +177,9 @@ def _check(name: str, input: Tensor, weight: Tensor | None) -> None:
     if input.dtype.category != FLOATING or input.dtype not in (float32, float64):
         raise not_implemented("histogramdd", input.dtype)
     if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(f"{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype")
+        raise RuntimeError(
+            f"{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype"
+        )
 
 
 @public(out=True)

@@ -120,7 +120,9 @@ def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
         raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex. Got {name(wanted)}")
     if (own.category == COMPLEX) != (wanted.category == COMPLEX):
         kinds = ("complex", "complex") if own.category == COMPLEX else ("real", "real")
-        raise RuntimeError(f"linalg.vector_norm: dtype should be {kinds[0]} for {kinds[1]} inputs, but got {name(wanted)}")
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {kinds[0]} for {kinds[1]} inputs, but got {name(wanted)}"
+        )
     if promote_types(own, wanted) is not wanted:
         raise RuntimeError(
             f"linalg.vector_norm: the dtype of the input ({name(own)}) should be convertible without narrowing to the "
@@ -129,9 +131,7 @@ def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
 
 
 @public(out=True)
-def norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None
-) -> Tensor:
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None) -> Tensor:
     """A vector norm of all elements or over dimensions; "fro" and "nuc" are norms of matrices.
 
     >>> import flambeau as torch
@@ -174,9 +174,7 @@ def _renorm_grad(g: Tensor, x: Tensor, p: float, dim: int, limit: float) -> Tens
     return g * factor + _norm_grad(ops.where(above, -inner * factor / (size + 1e-7), 0.0), x, size, p, others, True)
 
 
-@primitive(
-    grad={"x": _renorm_grad}, name="renorm", meta=lambda x, p, dim, limit: (x.shape, BY_NUMPY[x.dtype])
-)
+@primitive(grad={"x": _renorm_grad}, name="renorm", meta=lambda x, p, dim, limit: (x.shape, BY_NUMPY[x.dtype]))
 def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     xp = backend.xp
     others = tuple(i for i in range(x.ndim) if i != dim)

@@ -13,8 +13,8 @@ from . import registry
 from .arithmetic import reciprocal_op, sqrt_op, square_op
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .rules import floating_only, numeric
 from .registry import functions, methods, ops, public
+from .rules import numeric
 
 
 def _pow(m: Any, x: Any, y: Any) -> Any:
@@ -128,6 +128,3 @@ def _float_power_(input: Tensor, exponent: Any) -> Tensor:
             f"the base given to float_power_ has dtype {input.dtype} but the operation's result requires dtype {d}"
         )
     return pow_(input, _doubled(exponent, d))
-
-
-__all__ = ["floating_only"]

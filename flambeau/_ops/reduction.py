@@ -12,9 +12,9 @@ from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._tensor import Tensor
 from . import registry
 from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
-from .rules import SCALAR_NAMES, not_implemented
 from .primitive import primitive
 from .registry import ops, public
+from .rules import SCALAR_NAMES, not_implemented
 
 
 def restore_dims(g: Tensor, dims: Any, keepdim: bool) -> Tensor:
@@ -201,9 +201,7 @@ def _product_of_others(x: Tensor, dim: int) -> Tensor:
     return before * after
 
 
-@primitive(
-    grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name="ProdBackward0"
-)
+@primitive(grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name="ProdBackward0")
 def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "prod", d)
 
@@ -239,9 +237,7 @@ def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return mask * (g / sum(mask))
 
 
-@primitive(
-    grad={"x": _share}, name="amax", meta=_shape_rule(lambda x: _own(x))
-)
+@primitive(grad={"x": _share}, name="amax", meta=_shape_rule(lambda x: _own(x)))
 def amax_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return fold_array(backend, x, dims, keepdim, "max", _own(x))
 
@@ -324,9 +320,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     dim = wrap_dim(dim, input._array.ndim)
     require_elements(name, input._array.shape, (dim,))
-    return getattr(return_types, name)(
-        *run_plain_pair(along, input.dtype, int64, input, dim, bool(keepdim))
-    )
+    return getattr(return_types, name)(*run_plain_pair(along, input.dtype, int64, input, dim, bool(keepdim)))
 
 
 @public(out=True)
@@ -400,7 +394,9 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     if dim is None:
         dims: Any = tuple(range(len(shape)))
         if 0 in shape:
-            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            )
     else:
         dims = wrap_dims(dim, len(shape))
         require_elements("aminmax", shape, dims)

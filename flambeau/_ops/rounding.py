@@ -7,8 +7,8 @@ from typing import Any
 from .._core.dtypes import FLOATING
 from .._tensor import Tensor
 from .declare import pointwise
-from .rules import real_floating_only, real_numeric
 from .registry import public
+from .rules import real_floating_only, real_numeric
 
 _NONE = {"x": lambda m, g: m.zeros_like(g)}
 

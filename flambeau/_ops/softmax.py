@@ -13,11 +13,11 @@ from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
 from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
 from .._tensor import Tensor
-from .rules import not_implemented
 from .folding import run_plain, to_last
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
+from .rules import not_implemented
 
 _WORK = 16  # an exponential costs as much as so many moved elements
 

@@ -15,12 +15,12 @@ from .._core.sizes import wrap_dim
 from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, unpack
 from .._tensor import Tensor
 from .cumulative import run_rows
+from .factory import number_of
 from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
-from .rules import not_implemented
 from .primitive import primitive
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
-from .factory import number_of
 from .registry import ops, public
+from .rules import not_implemented
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _SORT_WORK = 8  # how much more than moving an element sorting it costs
@@ -401,7 +401,11 @@ def _unique(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, con
 
 @public()
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """The distinct elements of a tensor (or slices along `dim`) in order, with inverse and counts on request.
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from .._core.dtypes import FLOATING, default, from_numpy_dtype
 from .._core.state import CUDA
-from .._kernel import bessel as bessel, specialmath  # register functions of `m`
+from .._kernel import bessel as bessel  # register functions of `m`
+from .._kernel import specialmath
 from .._tensor import Tensor, wrap
 from .declare import pointwise
 from .inplace import in_place_form
@@ -75,10 +76,10 @@ digamma_op = pointwise(
 )  # fmt: skip
 trigamma_op = pointwise(
     "trigamma", lambda m, x: m.polygamma(1, x), real_floating, {"x": lambda m, g, x: g * m.polygamma(2, x)},
-    public=False, backward_name="PolygammaBackward0",
+    public=False, stepwise=True, backward_name="PolygammaBackward0",
 )  # fmt: skip
 polygamma_op = pointwise(
-    "polygamma_of", lambda m, x, n: m.polygamma(n, x), real_floating, params=("n",), public=False,
+    "polygamma_of", lambda m, x, n: m.polygamma(n, x), real_floating, params=("n",), public=False, stepwise=True,
     grad={"x": lambda m, g, x, n: g * m.polygamma(n + 1, x)}, backward_name="PolygammaBackward0",
 )  # fmt: skip
 
@@ -187,7 +188,6 @@ for _name, _kernel in {
     _special(_name, _kernel_body(_kernel), narrow)
 
 # -- orthogonal polynomials --------------------------------------------------------------------------------------
-
 
 
 def _polynomial_body(function: Any) -> Any:

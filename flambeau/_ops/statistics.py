@@ -15,10 +15,10 @@ from .._core.sizes import wrap_dim, wrap_dims
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
 from .folding import layout, moments_over, reduced_shape, run_plain, run_plain_pair, unlay
-from .rules import not_implemented
 from .primitive import primitive
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
 from .registry import ops, public
+from .rules import not_implemented
 
 # -- variances ---------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,9 @@ def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correc
 
 
 @public(out=True)
-def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+def var(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
     """The variance over dimensions: squared deviations over (count - correction), correction 1 by default.
 
     >>> import flambeau as torch
@@ -148,7 +150,9 @@ def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = Fa
 
 
 @public(out=True)
-def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+def std(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
     """The standard deviation over dimensions: the root of `var`.
 
     >>> import flambeau as torch
@@ -232,7 +236,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 
     >>> import flambeau as torch
     >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     require_tensor("logsumexp", input)
     if input.dtype.category < FLOATING:
@@ -341,7 +345,9 @@ def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any
         if given is None:
             continue
         if given._array.ndim > 1:
-            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given._array.ndim} dimensions")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given._array.ndim} dimensions"
+            )
         if (given.dtype.category == INTEGER) is not integral or given.dtype.category == BOOL:
             kind = "integral" if integral else "floating point"
             raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
@@ -354,7 +360,9 @@ def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any
 
 
 @public()
-def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """The covariances of variables (rows) over observations (columns).
 
     >>> import flambeau as torch
@@ -365,7 +373,9 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     require_tensor("cov", input)
     ndim = input._array.ndim
     if ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions"
+        )
     if input.dtype.category == BOOL:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = ops.reshape(input, (1, -1)) if ndim < 2 else input
@@ -384,7 +394,11 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
         else:
             free = total - correction * ops.sum(weights * aweights) / total
     if bool(free <= 0):
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+            stacklevel=3,
+        )
         free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0
     centred = x - mean
     other = centred if weights is None else centred * weights

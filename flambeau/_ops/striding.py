@@ -190,7 +190,13 @@ def _add_at(xp: Any, flat: Any, g: Any, strides: Any, start: int) -> None:
         strides = tuple(s for d, s in enumerate(strides) if d not in repeated)
         _add_at(xp, flat, xp.asarray(g), strides, start)
         return
-    xp.add.at(flat, _positions(xp, g.shape, strides, start), g)
+    places = _positions(xp, g.shape, strides, start)
+    if g.dtype.itemsize < 4 and xp is not np:  # a GPU adds to wider elements only
+        wide = flat.astype(np.float32)
+        xp.add.at(wide, places, g.astype(np.float32))
+        flat[...] = wide
+    else:
+        xp.add.at(flat, places, g)
 
 
 def _read(flat: Any, shape: Any, strides: Any, start: int) -> Any:

@@ -49,7 +49,9 @@ def _sinc_gradient(m: Any, g: Any, x: Any) -> Any:
     return m.where(square == 0.0, m.zeros_like(g), g * m.conj(slope))
 
 
-sinc_op = pointwise("sinc", lambda m, x: m.sinc(x), floating, {"x": _sinc_gradient}, aliases=("special.sinc",), stepwise=True)
+sinc_op = pointwise(
+    "sinc", lambda m, x: m.sinc(x), floating, {"x": _sinc_gradient}, aliases=("special.sinc",), stepwise=True
+)
 
 
 def _atan2_gradient(m: Any, g: Any, other: Any, x: Any, y: Any) -> Any:

@@ -160,7 +160,9 @@ def test_reductions(name, data):
     dims = data.draw(st.lists(st.integers(0, x.array.ndim - 1), unique=True, min_size=1))
     if name in ("amax", "amin", "mean") and 0 in x.array.shape:
         return
-    same(getattr(torch, name)(x.tensor, dims), getattr(np, name)(x.array, tuple(dims)), message=name)
+    if name == "prod":
+        dims = dims[:1]
+    same(getattr(torch, name)(x.tensor, dims[0] if name == "prod" else dims), getattr(np, name)(x.array, tuple(dims)), message=name)
     same(getattr(torch, name)(x.tensor), getattr(np, name)(x.array), message=name)
     x.check()
 

@@ -9,8 +9,31 @@ import flambeau as torch
 from flambeau.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional
-IN_PLACE = ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh", "hardsigmoid", "hardswish"]
-SMOOTH = [*IN_PLACE, "gelu", "softplus", "softsign", "hardshrink", "softshrink", "tanhshrink", "logsigmoid", "sigmoid", "tanh"]
+IN_PLACE = [
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "elu",
+    "selu",
+    "celu",
+    "silu",
+    "mish",
+    "hardtanh",
+    "hardsigmoid",
+    "hardswish",
+]
+SMOOTH = [
+    *IN_PLACE,
+    "gelu",
+    "softplus",
+    "softsign",
+    "hardshrink",
+    "softshrink",
+    "tanhshrink",
+    "logsigmoid",
+    "sigmoid",
+    "tanh",
+]
 
 
 def t(values, dtype=None):
@@ -45,7 +68,7 @@ def test_extreme_arguments_stay_finite_or_infinite(name):
 
 def test_values():
     x = t([-2.0, 0.0, 1.0])
-    close = lambda out, expected: np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5, atol=1e-7)  # noqa: E731
+    close = lambda out, expected: np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5, atol=1e-7)
     close(F.gelu(x), [-0.04550026, 0.0, 0.84134475])
     close(F.gelu(x, approximate="tanh"), [-0.04540229, 0.0, 0.841192])
     close(F.selu(x), [-1.5201665, 0.0, 1.050701])

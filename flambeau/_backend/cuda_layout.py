@@ -1,0 +1,108 @@
+"""How kernels walk over arrays: merged dimensions, the layout of results, how many threads are started."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.dtypes import BY_NUMPY
+
+THREADS = 256
+_BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loop
+NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
+
+
+class Plan(NamedTuple):
+    """How a kernel runs over operands of certain shapes and strides."""
+
+    shape: tuple[int, ...]  # of the results
+    order: tuple[int, ...] | None  # of the results' dimensions in memory; None for row-major
+    back: tuple[int, ...] | None  # the permutation that undoes it
+    rank: int  # 0 if all operands are contiguous or of one element
+    single: frozenset[int]  # the operands of one element, if so
+    index: str
+    blocks: int
+    geometry: tuple[int, ...]  # the kernel's last arguments
+
+
+def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int, ...]) -> list[int]:
+    """Strides of an operand over the full shape: none along what is repeated."""
+    lead = len(full) - len(shape)
+    return [0] * lead + [0 if n == 1 else s for n, s in zip(shape, strides)]
+
+
+def memory_order(full: tuple[int, ...], operands: Sequence[tuple[Any, Any]]) -> tuple[int, ...] | None:
+    """The order in which the first operand of the full shape has its dimensions in memory; None for row-major."""
+    for shape, strides in operands:
+        if shape == full:
+            if any(s <= 0 for n, s in zip(shape, strides) if n > 1):
+                return None
+            order = tuple(sorted(range(len(full)), key=lambda d: (-strides[d] if full[d] > 1 else 0)))
+            long = [d for d in order if full[d] > 1]
+            return order if long != sorted(long) else None
+    return None
+
+
+def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Extents and each operand's strides, with neighbouring dimensions that lie evenly in all operands made one."""
+    kept: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for d, n in enumerate(sizes):
+        if n == 1:
+            continue
+        if kept and all(mine[-1] == given[d] * n for mine, given in zip(steps, strides)):
+            kept[-1] *= n
+            for mine, given in zip(steps, strides):
+                mine[-1] = given[d]
+        else:
+            kept.append(n)
+            for mine, given in zip(steps, strides):
+                mine.append(given[d])
+    if not kept:
+        return [1], [[0] for _ in strides]
+    return kept, steps
+
+
+def plan(
+    inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence[tuple[Any, Any]] = (), dense: bool = True
+) -> Plan:
+    """The plan for operands given by (shape, strides) whose elements, and those of the results, have `sizes` bytes.
+
+    The results are new ones unless given in `outs`. `dense` allows for the kernel of contiguous operands.
+    """
+    full = np.broadcast_shapes(*[shape for shape, _ in inputs])
+    order = back = None
+    if outs:
+        if any(shape != full and np.broadcast_shapes(shape, full) != shape for shape, _ in outs):
+            raise ValueError(f"an operand of shape {full} does not fit into a result of shape {outs[0][0]}")
+        full = outs[0][0]
+        made = [list(strides) for _, strides in outs]
+    else:
+        order = memory_order(full, inputs)
+        if order is not None:
+            back = tuple(sorted(range(len(full)), key=order.__getitem__))
+        made = []
+        for size in sizes[len(inputs) :]:
+            strides, step = [0] * len(full), size
+            for d in reversed(order if order is not None else range(len(full))):
+                strides[d] = step
+                step *= full[d]
+            made.append(strides)
+    walk = order
+    if walk is None:  # given results are walked as they lie in memory
+        walk = tuple(sorted(range(len(full)), key=lambda d: -abs(made[0][d]))) if outs else tuple(range(len(full)))
+    strides = [*(_broadcast(*operand, full) for operand in inputs), *made]
+    extents, steps = merged([full[d] for d in walk], [[s[d] for d in walk] for s in strides])
+    count = math.prod(full)
+    rank, single, index = len(extents), frozenset[int](), "i64"
+    geometry: tuple[int, ...] = (count, *extents[1:], *(s for operand in steps for s in operand))
+    if dense and rank == 1 and all(s[0] in (0, size) for s, size in zip(steps, sizes)):
+        rank, geometry = 0, (count,)
+        single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
+    elif rank > 1 and count < 1 << 31:
+        index = "u32"
+    blocks = min((count + THREADS - 1) // THREADS, _BLOCKS)
+    return Plan(full, order, back, rank, single, index, blocks, geometry)
