@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._backend.cpu import cpu
+from ._backend.placement import gpu_count
 from ._core.state import (
     ANOMALY, AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, PROFILE, SPARSE, local, modes,
 )  # fmt: skip
@@ -84,10 +85,10 @@ def tensors_in(args: Any) -> list[Tensor]:
 
 def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
     """All tensors must be on one device; a 0-d CPU tensor counts as a number."""
-    devices = {}
-    for t in tensors_in(args):
-        if t._array.ndim or t._k & (CUDA | META):
-            devices.setdefault(t.device, t)  # type: ignore[attr-defined]
+    tensors = [t for t in tensors_in(args) if t._array.ndim or t._k & (CUDA | META)]
+    if len(tensors) < 2 or (all(t._k & CUDA for t in tensors) and gpu_count() == 1):
+        return
+    devices = dict.fromkeys(t.device for t in tensors)  # type: ignore[attr-defined]
     if len(devices) > 1:
         first, second = list(devices)[:2]
         raise RuntimeError(

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
-from .cuda_layout import NUMPY, THREADS, Plan, memory_order, plan
+from .._kernel.render_random import DEFAULTS, SAMPLERS, render_random
+from .._kernel.value import PART
+from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
 from .cuda_rows import RowKernels
 
 _PLANS = 4096  # layouts remembered by one kernel
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
+
 
 class Pointwise:
     """A pointwise body on the GPU: compiled for each rank and for which operands are numbers."""
@@ -155,6 +158,20 @@ class Cuda:
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
         call(*arrays, *outs)
 
+    def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float]) -> Any:
+        """An array of random numbers that depend on the key; None if there is no such sampler on a GPU."""
+        if sampler not in SAMPLERS or code in PART:
+            return None
+        numbers = (*numbers, *DEFAULTS.get(sampler, ())[len(numbers) :])
+        made = self.xp.empty(shape, NUMPY[code])
+        if made.size:
+            name = f"draw_{sampler}"
+            kernel = self.compiled(name, render_random(name, sampler, code, len(numbers)))
+            convert = float if SAMPLERS[sampler][1] == "f64" else int
+            sizes = (made.itemsize, made.size, np.uint64(key))
+            kernel((blocks(made.size),), (THREADS,), (made, *sizes, *[convert(n) for n in numbers]))
+        return made
+
     def empty(self, shape: Any, dtype: Any) -> Any:
         return self.xp.empty(shape, dtype)
 
@@ -162,16 +179,16 @@ class Cuda:
         """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""
         xp = self.xp
         if index is None or index == xp.cuda.runtime.getDevice():
-            return _inmemory_order(array, lambda a: xp.array(a, order="C", blocking=True))
+            return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
         with xp.cuda.Device(index):
-            return _inmemory_order(array, lambda a: xp.array(a, order="C", blocking=True))
+            return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
 
     def asnumpy(self, array: Any) -> Any:
         """A copy in main memory; dense strides are kept."""
-        return array if isinstance(array, np.ndarray) else _inmemory_order(array, self.xp.asnumpy)
+        return array if isinstance(array, np.ndarray) else _in_order(array, self.xp.asnumpy)
 
 
-def _inmemory_order(array: Any, copy: Callable[[Any], Any]) -> Any:
+def _in_order(array: Any, copy: Callable[[Any], Any]) -> Any:
     """A copy made of an array whose dimensions are walked as they lie in memory."""
     order = None if array.flags.c_contiguous else memory_order(array.shape, [(array.shape, array.strides)])
     if order is None:

@@ -15,6 +15,11 @@ _BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loo
 NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 
 
+def blocks(count: int) -> int:
+    """How many blocks of threads work on so many elements."""
+    return min((count + THREADS - 1) // THREADS, _BLOCKS)
+
+
 class Plan(NamedTuple):
     """How a kernel runs over operands of certain shapes and strides."""
 
@@ -104,5 +109,4 @@ def plan(
         single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
     elif rank > 1 and count < 1 << 31:
         index = "u32"
-    blocks = min((count + THREADS - 1) // THREADS, _BLOCKS)
-    return Plan(full, order, back, rank, single, index, blocks, geometry)
+    return Plan(full, order, back, rank, single, index, blocks(count), geometry)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._kernel import jit
 
-_LARGE = 1 << 15  # bytes from which it pays
+_LARGE = 1 << 17  # bytes from which it pays
 _HUGE = 1 << 22  # bytes from which Linux is asked for large pages, as NumPy does
 _POINTER = ctypes.c_void_p
 _TEXT = f"""

@@ -23,6 +23,16 @@ def cuda_problem() -> Exception | None:
     return None if count else RuntimeError("No CUDA GPUs are available")
 
 
+@functools.cache
+def gpu_count() -> int:
+    """How many GPUs there are."""
+    if cuda_problem() is not None:
+        return 0
+    import cupy  # only to look for GPUs
+
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
 def as_device(given: Any) -> device:
     """A device from any form of a `device=` argument; None means the default device."""
     if given.__class__ is device:

@@ -19,6 +19,8 @@ _MEMORY = {"f16": "half", "bf16": "i16", "i8": "i8", "u8": "i8", "i16": "i16"} |
 COMPUTE = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"} | {t: t for t in _SCALAR}
 _STRIP_BYTES = 1 << 20  # of a packed strip of the right operand
 _UNROLL = 4
+_TOGETHER = 4  # panels that are packed together from long rows
+_AHEAD = 8  # rows that are fetched ahead meanwhile
 
 
 @functools.cache
@@ -188,60 +190,96 @@ def _minimum(a: Value, b: Any) -> Value:
 
 
 def _pack(plan: _Plan, name: str, width: int, padded: int) -> _Vectors:
-    """pack(to, from, lane stride, depth stride, lanes in use, depth): one panel, depth by depth.
+    """pack(to, from, lane stride, depth stride, lanes, depth): panels of `width` lanes, each depth by depth.
 
-    Lanes that are not in use repeat the last one or are zero: what is computed from them is never stored.
+    Lanes beyond the last repeat it or are zero: what is computed from them is never stored.
     """
     r = _Vectors(
-        name, ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %used", "i64 %depth"], plan
+        name, ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %count", "i64 %depth"], plan
     )
-    lane, step, used, depth = (r.i64(f"%{n}") for n in ("lane", "step", "used", "depth"))
-    zero, n = r.constant("i64", 0), plan.lanes
-    groups = padded // n
-    started = r.variable("i64")  # what the vector loops have done; the loop over single elements does the rest
-    r.write(started, "i64", zero)
+    lane, step, count, depth = (r.i64(f"%{n}") for n in ("lane", "step", "count", "depth"))
+    zero = r.constant("i64", 0)
+    side_by_side, other, end = r.label(), r.label(), r.label()
+    r.branch_if(lane == plan.step, side_by_side, other)
 
-    with r.when((lane == plan.step) & (used == width)):
-        _copy_lanes(r, depth, step, padded, groups if width == padded else groups - 1, width)
-        r.write(started, "i64", depth)
-    with r.when((lane == plan.step) & (used != width)):
-        masks = [r.lanes_below(used - g * n) for g in range(groups)]
-        with r.loop(zero, depth) as p:
-            for g, mask in enumerate(masks):
-                element = r.load_elements(r.at("%from", p * step, g * n * plan.step), mask)
-                r.store_vector(r.at("%to", p * (padded * plan.size), g * n * plan.size), element)
-        r.write(started, "i64", depth)
-    with r.when((lane != plan.step) & (step == plan.step)):
-        whole = depth & -n
-        last = used - 1
-        for g in range(groups):
-            starts = [
-                r.at("%from", _minimum(r.constant("i64", min(g * n + i, width - 1)), last) * lane) for i in range(n)
-            ]
-            with r.loop(zero, whole, n) as p:
-                block = r.transpose([r.load_elements(r.at(start, p * plan.step)) for start in starts])
-                for i, vector in enumerate(block):
-                    r.store_vector(r.at("%to", (p + i) * (padded * plan.size), g * n * plan.size), vector)
-        r.write(started, "i64", whole)
-    with r.loop(r.read(started, "i64"), depth) as p:
-        with r.loop(zero, used) as at:
-            element = r.raw(f"load {_MEMORY[plan.type]}, ptr {r.at('%from', p * step, at * lane)}, align {plan.step}")
-            to = r.at("%to", p * (padded * plan.size), at * plan.size)
-            r.emit(f"store {_SCALAR[plan.compute]} {r.widened(element, 1)}, ptr {to}, align {plan.size}")
-        with r.loop(used, r.constant("i64", padded)) as at:
-            to = r.at("%to", p * (padded * plan.size), at * plan.size)
-            r.emit(f"store {_SCALAR[plan.compute]} zeroinitializer, ptr {to}, align {plan.size}")
+    r.start_block(side_by_side)
+    _copy_rows(r, width, padded)
+    r.branch(end)
+
+    r.start_block(other)
+    whole = r.select(step == plan.step, depth & -plan.lanes, zero)
+    with r.loop(zero, count, width) as j:
+        panel = _panel(r, "%to", j, width, padded)
+        source, used = r.at("%from", j * lane), _minimum(count - j, width)
+        _turn(r, panel, source, used, whole, width, padded)
+        _copy_elements(r, panel, source, used, whole, padded)
+    r.branch(end)
+    r.start_block(end)
     return r
 
 
-def _copy_lanes(r: _Vectors, depth: Value, step: Value, padded: int, full: int, width: int) -> None:
-    """A full panel whose lanes lie side by side: whole vectors, and a masked one for the rest of its width."""
+def _panel(r: _Vectors, base: str, j: Value, width: int, padded: int) -> str:
+    """Where the panel that starts with lane j lies."""
+    number = r.value(f"udiv i64 {j.name}, {width}", "i64")
+    return r.at(base, number * r.i64("%depth") * (padded * r.plan.size))
+
+
+def _copy_rows(r: _Vectors, width: int, padded: int) -> None:
+    """Lanes lie side by side: rows are read a few panels at a time, whole ones first."""
     plan, n = r.plan, r.plan.lanes
-    rest = r.lanes_below(r.constant("i64", width - full * n)) if full * n < width else None
-    with r.loop(r.constant("i64", 0), depth) as p:
-        for g in range(padded // n):
-            element = r.load_elements(r.at("%from", p * step, g * n * plan.step), rest if g >= full else None)
-            r.store_vector(r.at("%to", p * (padded * plan.size), g * n * plan.size), element)
+    count, depth, zero = r.i64("%count"), r.i64("%depth"), r.constant("i64", 0)
+    cut = [None if (g + 1) * n <= width else r.lanes_below(r.constant("i64", width - g * n)) for g in range(padded // n)]
+
+    def copy(start: Value, panels: int, masks: list[Any]) -> None:
+        source, to = r.at("%from", start * plan.step), _panel(r, "%to", start, width, padded)
+        targets = [r.at(to, depth * (q * padded * plan.size)) for q in range(panels)]
+        with r.loop(zero, depth) as p:
+            row = r.at(source, p * r.i64("%step"))
+            for line in range(0, panels * width * plan.step, 64):  # short pieces of rows are not foreseen by the CPU
+                later = r.at(row, r.i64("%step") * _AHEAD, line)
+                r.emit(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
+            for q, target in enumerate(targets):
+                for g, mask in enumerate(masks):
+                    element = r.load_elements(r.at(row, (q * width + g * n) * plan.step), mask)
+                    r.store_vector(r.at(target, p * (padded * plan.size), g * n * plan.size), element)
+
+    r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    several = count - r.value(f"urem i64 {count.name}, {width * _TOGETHER}", "i64")
+    with r.loop(zero, several, width * _TOGETHER) as j:
+        copy(j, _TOGETHER, cut)
+    whole = count - r.value(f"urem i64 {count.name}, {width}", "i64")
+    with r.loop(several, whole, width) as j:
+        copy(j, 1, cut)
+    with r.when(whole < count):
+        copy(whole, 1, [r.lanes_below(count - whole - g * n) for g in range(padded // n)])
+
+
+def _turn(r: _Vectors, panel: str, source: str, used: Value, whole: Value, width: int, padded: int) -> None:
+    """The depth lies side by side: square blocks are transposed."""
+    plan, n = r.plan, r.plan.lanes
+    last = used - 1
+    for g in range(0, padded, n):
+        starts = [
+            r.at(source, _minimum(r.constant("i64", min(g + i, width - 1)), last) * r.i64("%lane")) for i in range(n)
+        ]
+        with r.loop(r.constant("i64", 0), whole, n) as p:
+            block = r.transpose([r.load_elements(r.at(start, p * plan.step)) for start in starts])
+            for i, vector in enumerate(block):
+                r.store_vector(r.at(panel, (p + i) * (padded * plan.size), g * plan.size), vector)
+
+
+def _copy_elements(r: _Vectors, panel: str, source: str, used: Value, start: Value, padded: int) -> None:
+    """One by one, from a depth on: what is left of whole blocks, and any other strides."""
+    plan, scalar, zero = r.plan, _SCALAR[r.plan.compute], r.constant("i64", 0)
+    with r.loop(start, r.i64("%depth")) as p:
+        with r.loop(zero, used) as i:
+            place = r.at(source, p * r.i64("%step"), i * r.i64("%lane"))
+            element = r.widened(r.raw(f"load {_MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
+            to = r.at(panel, p * (padded * plan.size), i * plan.size)
+            r.emit(f"store {scalar} {element}, ptr {to}, align {plan.size}")
+        with r.loop(used, r.constant("i64", padded)) as at:
+            to = r.at(panel, p * (padded * plan.size), at * plan.size)
+            r.emit(f"store {scalar} zeroinitializer, ptr {to}, align {plan.size}")
 
 
 # -- the register tile -------------------------------------------------------------------------------------------
@@ -433,16 +471,12 @@ def _main(plan: _Plan, added: bool) -> _Vectors:
         with r.loop(zero, n, plan.strip) as jc, r.loop(zero, _maximum(k, 1), plan.depth) as pc:
             depth, columns = _minimum(k - pc, plan.depth), _minimum(n - jc, plan.strip)
             first = pc == 0
-            with r.loop(zero, columns, plan.columns) as j:
-                used = _minimum(columns - j, plan.columns)
-                _call(r, "pack_right", r.at(right, j * depth * size), r.at(b, pc * b_row, (jc + j) * b_column),
-                      b_column, b_row, used, depth)  # fmt: skip
+            source = r.at(b, pc * b_row, jc * b_column)
+            _call(r, "pack_right", right, source, b_column, b_row, columns, depth)
             with r.loop(zero, m, plan.block) as ic:
                 rows = _minimum(m - ic, plan.block)
-                with r.loop(zero, rows, plan.rows) as i:
-                    used = _minimum(rows - i, plan.rows)
-                    panel = _panel(r, left, i, depth)
-                    _call(r, "pack_left", panel, r.at(a, (ic + i) * a_row, pc * a_column), a_row, a_column, used, depth)
+                source = r.at(a, ic * a_row, pc * a_column)
+                _call(r, "pack_left", left, source, a_row, a_column, rows, depth)
                 with r.loop(zero, columns, plan.columns) as j, r.loop(zero, rows, plan.rows) as i:
                     to = r.at(c, (ic + i) * c_row, (jc + j) * c_column)
                     given = (to, c_row, c_column)
@@ -452,7 +486,9 @@ def _main(plan: _Plan, added: bool) -> _Vectors:
                         given = tuple(_either(r, first, x, y) for x, y in zip((old, d_row, d_column), given))
                         factor = r.raw(f"select i1 {first.name}, {scalar} {beta}, {scalar} {one}")
                         reads = reads | wanted
-                    _call(r, "tile", _panel(r, left, i, depth), r.at(right, j * depth * size), depth,
+                    number = r.value(f"udiv i64 {i.name}, {plan.rows}", "i64")
+                    panel = r.at(left, number * depth * (plan.padded * size))
+                    _call(r, "tile", panel, r.at(right, j * depth * size), depth,
                           to, c_row, c_column, *given, _minimum(rows - i, plan.rows),
                           _minimum(columns - j, plan.columns), (scalar, alpha), (scalar, factor), reads)  # fmt: skip
     if r.float:
@@ -469,13 +505,6 @@ def _either(r: _Vectors, condition: Value, a: Any, b: Any) -> Any:
     if isinstance(a, Value):
         return r.select(condition, a, b)
     return r.raw(f"select i1 {condition.name}, ptr {a}, ptr {b}")
-
-
-def _panel(r: _Vectors, left: str, i: Value, depth: Value) -> str:
-    """Where the panel of the left operand that starts at row i lies."""
-    plan = r.plan
-    number = r.value(f"udiv i64 {i.name}, {plan.rows}", "i64")
-    return r.at(left, number * depth * (plan.padded * plan.size))
 
 
 def _call(r: _Vectors, name: str, *args: Any) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 
 from .._core import random_draws as draws
 from .._core.dtypes import FLOATING, bool_
-from .._core.state import CUDA, META
-from .._dispatch import backend_of
-from .._tensor import Tensor, wrap
-from .generator import default_of, draw
+from .._core.state import META
+from .._tensor import Tensor
+from .generator import default_of, draw_at
 from .registry import ops, public
 from .rules import SCALAR_NAMES
 
@@ -32,16 +31,16 @@ def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tens
     array = input._array
     engine = default_of(input._k)._engine
     if shape is not None or array.flags.c_contiguous:
-        return _placed(draw(draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p), input)
+        return _placed(draw_at(input._k, draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p), input)
     order = sorted(range(array.ndim), key=lambda i: -array.strides[i])
-    mask = draw(draws.keep_mask, engine, bool_, tuple(array.shape[i] for i in order), 1.0 - p)
+    mask = draw_at(input._k, draws.keep_mask, engine, bool_, tuple(array.shape[i] for i in order), 1.0 - p)
     return _placed(ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__)), input)
 
 
 def _placed(mask: Tensor, input: Tensor) -> Tensor:
     if input._k & META:
         return ops.empty_like(input, dtype=bool_)  # type: ignore[no-any-return]
-    return wrap(backend_of(CUDA).from_numpy(mask._array), bool_, CUDA) if input._k & CUDA else mask
+    return mask
 
 
 def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled: bool = True) -> Tensor:

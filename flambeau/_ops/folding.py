@@ -30,16 +30,6 @@ _PIECE = 1 << 15  # elements of a long row that are read twice while in the cach
 _TILE = 256
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
-_CUPY = {
-    "sum": "sum",
-    "nansum": "nansum",
-    "prod": "prod",
-    "max": "amax",
-    "min": "amin",
-    "any": "any",
-    "all": "all",
-    "count": "count_nonzero",
-}
 _asarray, _empty = np.asarray, np.empty
 
 

@@ -15,6 +15,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
 from .._core.state import CUDA, modes
+from .._dispatch import backend_of
 from .._kernel import jit
 from .._tensor import Tensor, wrap
 from .primitive import primitive
@@ -127,3 +128,14 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
         return draw_op(function, engine, args)  # type: ignore[no-any-return]
     with engine.lock:
         return wrap(np.asarray(function(engine, *args)), d)
+
+
+def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtype, shape: Any, *args: Any) -> Tensor:
+    """`draw` on the device that the bits in `k` name: a GPU has numbers of its own for a key from the stream."""
+    if not k & CUDA:
+        return draw(function, engine, d, shape, *args)
+    backend = backend_of(CUDA)
+    with engine.lock:
+        key = int(engine.words64(1)[0])
+    made = backend.draw(function.__name__, key, shape, d.code, [a for a in args if isinstance(a, (int, float))])
+    return wrap(backend.from_numpy(draw(function, engine, d, shape, *args)._array) if made is None else made, d, CUDA)

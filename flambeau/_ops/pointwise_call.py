@@ -15,7 +15,7 @@ from .._dispatch import special
 from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error, number_array
-from .saved import save
+from .saved import check_version, save
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -200,6 +200,56 @@ def general(op: Any) -> Callable[..., Any]:
         if k and local.grad:
             op.record(args, out)
         return out
+
+    return call
+
+
+def backward(op: Any) -> Callable[..., Any]:
+    """The derivative of an op at a node, with a short way for plain operands of one dtype and shape."""
+    general = op.differentiate
+    if op.outputs > 1 or op.arity > 2 or op.stepwise or any(d is None for d in op.grads[: op.arity]):
+        return general
+    first, *rest = [_gradient(d) for d in op.grads[: op.arity]]
+    second = rest[0] if rest else None
+
+    def call(node: Node, g: Tensor, create_graph: bool) -> Any:
+        if create_graph or g._k or modes.on or node.info is not None:
+            return general(node, g, create_graph)
+        if second is None:
+            return (first(node, g),)
+        left, right = node.edges
+        return (None if left is None else first(node, g), None if right is None else second(node, g))
+
+    return call
+
+
+def _gradient(derivative: Any) -> Callable[[Node, Tensor], Tensor]:
+    """The gradient by one input as a function of a node and the incoming gradient, which is plain."""
+    if derivative.identity:
+        return lambda node, g: g
+    if len(derivative.uses) != 1:
+        return derivative.apply
+    fast, index = derivative.kernel.fast, derivative.uses[0]
+
+    def call(node: Node, g: Tensor) -> Tensor:
+        saved, incoming = node.saved[index], g._array
+        if saved.__class__ is SavedOutput:
+            storage = saved if saved.shared is None else saved.shared
+            array, k = saved.array, saved.k
+        elif saved.__class__ is Tensor:
+            storage, array, k = saved._storage, saved._array, saved._k
+        else:
+            return derivative.apply(node, g)
+        size = incoming.size
+        found = fast.get(g.dtype)
+        if k > 1 or found is None or not 1 < size < PARALLEL or array.size != size or array.dtype is not incoming.dtype:
+            return derivative.apply(node, g)
+        if storage is not None and storage.version:
+            check_version(node, index, storage)
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = found[0](incoming, array), found[1], 0
+        t._edge = t._meta = t._storage = t._view = None
+        return t
 
     return call
 

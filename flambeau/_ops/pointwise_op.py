@@ -11,14 +11,14 @@ from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
-from .._core.state import CUDA, GRAD, META, modes
+from .._core.state import CUDA, GRAD, META
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import as_tensor, broadcast_error, combine, operand_arrays
-from .pointwise_call import binary, general, unary
+from .pointwise_call import backward, binary, general, unary
 from .registry import memory_problem, ops, parameter_names, records
 from .rules import Rule, arithmetic
-from .saved import fetch, fetch_array, save, trace
+from .saved import fetch, save, trace
 
 _ndarray = np.ndarray
 _asarray = np.asarray
@@ -27,7 +27,7 @@ _asarray = np.asarray
 class Derivative:
     """The derivative by one input: which values it uses, its formula, and the kernel made from it."""
 
-    __slots__ = ("fast", "formula", "identity", "kernel", "single", "uses")
+    __slots__ = ("formula", "identity", "kernel", "uses")
 
     def __init__(self, owner: Pointwise, index: int, formula: Callable[..., Any]):
         names = parameter_names(formula)
@@ -41,19 +41,9 @@ class Derivative:
         self.kernel = None if self.identity else Pointwise(
             f"{owner.name}_backward_{owner.names[index]}", formula, Rule("fc"), params=params, masks=masks, derived=True,
         )  # fmt: skip
-        self.fast = None if self.kernel is None else self.kernel.fast
-        self.single = self.uses[0] if len(self.uses) == 1 else -1
 
     def apply(self, node: Node, g: Tensor) -> Tensor:
         """The gradient, not differentiable again: one kernel over the incoming gradient and the saved values."""
-        if self.single >= 0 and not (g._k | modes.on):  # the common case: plain operands of one dtype and size
-            found = self.fast.get(g.dtype)  # type: ignore[union-attr]
-            array = fetch_array(node, self.single)
-            if found is not None and array is not None:
-                incoming = g._array
-                size = incoming.size
-                if array.size == size < PARALLEL and array.dtype is incoming.dtype and size > 1:
-                    return wrap(found[0](incoming, array), found[1])
         return self.kernel.call(g, *[fetch(node, j) for j in self.uses])  # type: ignore[union-attr]
 
 
@@ -113,6 +103,7 @@ class Pointwise:
             records[name] = self
         self.call = {1: unary, 2: binary}.get(len(self.names), general)(self) if outputs == 1 else general(self)
         self.call.__name__ = self.call.__qualname__ = name
+        self.backward = backward(self)
 
     def __repr__(self) -> str:
         return f"<pointwise {self.name}>"
@@ -251,7 +242,8 @@ class Pointwise:
         if traced:
             trace(node)
 
-    def backward(self, node: Node, g: Any, create_graph: bool) -> list[Any]:
+    def differentiate(self, node: Node, g: Any, create_graph: bool) -> list[Any]:
+        """The gradients of the inputs, for any operands."""
         if self.outputs > 1:
             g = g[0]  # only the first result of such ops is differentiable
             if g is None:

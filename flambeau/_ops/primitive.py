@@ -57,6 +57,7 @@ class Primitive:
             self.formulas = [
                 (grad[n], self._uses(grad[n])) if n in grad else None for n in self.names[:tensors]  # type: ignore[index]
             ]
+        self.plans: dict[int, Any] = {}  # by which arguments need a gradient: what to keep
         self.call = view_call(self) if view and tensors == 1 and not many else plain_call(self)
         self.call.__name__ = self.call.__qualname__ = self.name
         records[self.name] = self
@@ -138,56 +139,66 @@ class Primitive:
     # -- history -------------------------------------------------------------------------------
 
     def record(self, args: tuple[Any, ...], out: Any, traced: bool = False) -> None:
+        """Attaches a node to the result(s), if an input needs a gradient and a result can have one."""
         if not (self.differentiable or self.missing):
             return
-        outs = out if isinstance(out, (tuple, list)) else (out,)
-        if not any(isinstance(t, Tensor) and t.dtype.category >= 2 for t in outs):
+        single = isinstance(out, Tensor)
+        outs = (out,) if single else out
+        for t in outs:
+            if isinstance(t, Tensor) and t.dtype.category >= 2:
+                break
+        else:
             return
-        inputs = self._inputs(args)
-        edges = tuple((t._edge or (t, 0)) if isinstance(t, Tensor) and t._k & GRAD else None for t in inputs)
-        if not any(edges):
+        inputs = (*args[0], *args[1 : self.tensors]) if self.many else args[: self.tensors]
+        edges: list[Any] = []
+        info: list[Any] = []
+        mask = 0
+        extra = len(inputs) - self.tensors  # inputs that stand before the last of the first argument's
+        for i, t in enumerate(inputs):
+            if isinstance(t, Tensor):
+                info.append((t._array.shape, t.dtype, t._k))
+                if t._k & GRAD:
+                    edges.append(t._edge or (t, 0))
+                    mask |= 1 << max(i - extra, 0)
+                    continue
+            else:
+                info.append(None)
+            edges.append(None)
+        if not mask:
             return
-        node = Node(self, edges)
-        several = out if isinstance(out, (tuple, list)) else None
+        node = Node(self, tuple(edges))
+        node.info = info
         for number, t in enumerate(outs):
             if isinstance(t, Tensor) and t.dtype.category >= 2:
                 t._edge = (node, number)
                 t._k |= GRAD
-        self._save(node, args, outs, edges)
-        node.info = tuple((t._array.shape, t.dtype, t._k) if isinstance(t, Tensor) else None for t in inputs)
-        if several is not None:
+        if not single:
             node.outputs = tuple((t._array.shape, t.dtype, t._k & _KEPT) if isinstance(t, Tensor) else None for t in outs)
+        plan = self.plans.get(mask)
+        if plan is None:
+            plan = self.plans[mask] = self._plan(mask)
+        self._save(node, args, outs, *plan)
         if traced:
             trace(node)
 
-    def _inputs(self, args: tuple[Any, ...]) -> list[Any]:
-        return [*args[0], *args[1 : self.tensors]] if self.many else list(args[: self.tensors])
-
-    def _save(self, node: Node, args: tuple[Any, ...], outs: Sequence[Any], edges: Any) -> None:
-        """Keeps the arguments and results that the needed formulas use; other tensors are let go."""
-        keep: set[int] = set()
-        keep_out = keep_all = False
-        count = len(args[0]) if self.many else 1
+    def _plan(self, mask: int) -> tuple[tuple[bool, ...], bool, bool]:
+        """What to keep when the arguments in `mask` need a gradient: which arguments, the first result, all results."""
+        used: set[int] = set()
+        kinds: set[str] = set()
         for i, formula in enumerate(self.formulas):
-            if formula is None:
-                continue
-            if not self.joint:
-                mine = edges[:count] if i == 0 and self.many else edges[i + count - 1 : i + count]
-                if not any(mine):
-                    continue
-            for kind, position in formula[1]:
-                if kind == "value":
-                    keep.add(position)
-                keep_out |= kind in ("out", "outs")
-                keep_all |= kind == "outs"
-        saved = [a if i >= self.tensors or i in keep or not _has_tensor(a) else None for i, a in enumerate(args)]
-        if self.many and 0 in keep:
+            if formula is not None and (self.joint or mask >> i & 1):
+                kinds.update(kind for kind, _ in formula[1])
+                used.update(position for kind, position in formula[1] if kind == "value")
+        keep = tuple(i >= self.tensors or i in used for i in range(len(self.names)))
+        return keep, "out" in kinds, "outs" in kinds
+
+    def _save(self, node: Node, args: Any, outs: Any, keep: tuple[bool, ...], keep_out: bool, keep_all: bool) -> None:
+        saved = [a if k or not _has_tensor(a) else None for a, k in zip(args, keep)]
+        if self.many and keep[0]:
             saved[0] = list(args[0])
         for number, t in enumerate(outs):
-            if isinstance(t, Tensor) and (keep_all or (keep_out and number == 0)):
-                saved.append(SavedOutput(t, number))
-            else:
-                saved.append(None)
+            kept = (keep_all or (keep_out and number == 0)) and isinstance(t, Tensor)
+            saved.append(SavedOutput(t, number) if kept else None)
         if modes.on & SAVED_HOOKS and local.saved_hooks:
             saved = [pack(s) for s in saved]
         node.saved = saved

@@ -21,7 +21,7 @@ from .._tensor import Tensor, bump, wrap
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
-from .generator import default_generator, draw, engine_of
+from .generator import default_generator, draw, draw_at, engine_of
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
 from .registry import ops, public
 from .rules import SCALAR_NAMES
@@ -73,15 +73,13 @@ def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *pa
         bump(t)
     else:
         contiguous = bool(array.flags.c_contiguous)
-        if function is transforms.normal and not contiguous:
+        if function is transforms.normal and not contiguous and not t._k & CUDA:
             function = _normal_one_by_one
         order = None if contiguous else _memory_order(array)
         shape = array.shape if order is None else tuple(array.shape[i] for i in order)
-        values = draw(function, engine, t.dtype, shape, t.dtype.numpy, *params)
+        values = draw_at(t._k, function, engine, t.dtype, shape, t.dtype.numpy, *params)
         if order is not None:
             values = ops.permute(values, sorted(range(array.ndim), key=order.__getitem__))
-        if t._k & CUDA:
-            values = wrap(backend_of(CUDA).from_numpy(values._array), t.dtype, CUDA)
         if modes.on:
             assign(t, values, name)
         else:

@@ -27,6 +27,8 @@ def restore_dims(g: Tensor, dims: Any, keepdim: bool) -> Tensor:
 
 def expand_back(g: Tensor, shape: Any, dims: Any, keepdim: bool) -> Tensor:
     """The gradient of a sum: every reduced element gets the same."""
+    if not g._array.ndim:  # of everything
+        return ops.expand(g, shape)
     return ops.expand(restore_dims(g, dims, keepdim), shape)
 
 

@@ -23,8 +23,16 @@ def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor)
     node.versions = versions_of(saved)
 
 
-def versions_of(saved: Any) -> list[int]:
-    """How often the memory of each saved tensor has been written to."""
+def versions_of(saved: Any) -> list[int] | None:
+    """How often the memory of each saved tensor has been written to; None if never."""
+    for s in saved:
+        if isinstance(s, Tensor):
+            if s._storage is not None and s._storage.version:
+                break
+        elif s.__class__ is SavedOutput and s.storage.version:
+            break
+    else:
+        return None
     return [
         version_of(s) if isinstance(s, Tensor) else s.storage.version if s.__class__ is SavedOutput else 0 for s in saved
     ]
@@ -74,26 +82,6 @@ def fetch(node: Node, i: int) -> Any:
     if isinstance(s, Tensor) and s._storage is not None:
         check_version(node, i, s._storage)
     return s
-
-
-def fetch_array(node: Node, i: int) -> Any:
-    """The array of a saved value that is plain CPU memory; otherwise None."""
-    s = node.saved[i]
-    kind = s.__class__
-    if kind is SavedOutput:
-        if s.k > 1:
-            return None
-        storage = s if s.shared is None else s.shared
-        array = s.array
-    elif kind is Tensor:
-        if s._k > 1:
-            return None
-        storage, array = s._storage, s._array
-    else:
-        return None
-    if storage is not None:
-        check_version(node, i, storage)
-    return array
 
 
 def check_version(node: Node, i: int, storage: Storage) -> None:

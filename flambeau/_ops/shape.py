@@ -234,7 +234,9 @@ def _triangle(name: str, lower: bool) -> Any:
         across = xp.arange(columns)
         down = xp.arange(rows)[:, None] + diagonal
         kept = across <= down if lower else across >= down
-        return xp.where(kept, x, x.dtype.type(0)) if x.dtype.isbuiltin == 1 else xp.where(kept, x, xp.zeros((), x.dtype))
+        if x.dtype.isbuiltin == 1:
+            return xp.where(kept, x, x.dtype.type(0))
+        return xp.where(kept, x, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
 
     record = primitive(part, name=name, grad={"x": gradient}, meta=_same)
 

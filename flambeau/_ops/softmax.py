@@ -11,6 +11,7 @@ from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
+from .._kernel.render_rows import Rows
 from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
 from .._tensor import Tensor
 from .folding import run_plain, to_last
@@ -19,6 +20,7 @@ from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
 
+_STAGES = (("max", lambda m, x: x), ("sum", lambda m, x, high: m.exp(x - high)))
 _WORK = 16  # an exponential costs as much as so many moved elements
 
 
@@ -57,18 +59,30 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
     return out
 
 
+# What the kernels compute, for devices whose threads work on a row together.
+_FORWARD = {
+    False: Rows(_STAGES, lambda m, x, high, total, count: m.exp(x - high) / m.cast(total, x.type)),
+    True: Rows(_STAGES, lambda m, x, high, total, count: (x - high) - m.log(m.cast(total, x.type))),
+}
+_BACKWARD = {
+    False: Rows((("sum", lambda m, g, y: g * y),), lambda m, g, y, total, count: y * (g - m.cast(total, y.type))),
+    True: Rows((("sum", lambda m, g, y: g),), lambda m, g, y, total, count: g - m.exp(y) * m.cast(total, y.type)),
+}
+
+
+def _along_elsewhere(backend: Any, name: str, rows: Rows, arrays: list[Any], dim: int) -> Any:
+    out = backend.xp.empty(arrays[0].shape, arrays[0].dtype)
+    backend.along.launch(name, rows, arrays, [out], (dim,), BY_NUMPY[out.dtype].code, out.shape[dim])
+    return out
+
+
 def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
-    xp = backend.xp
     if x.ndim == 0:
         x = x.reshape(1)
         return _softmax(backend, x, 0, log).reshape(())
     if backend is cpu:
         return _along(softmax_rows, softmax_columns, [x], dim, log)
-    shifted = x.astype(xp.promote_types(x.dtype, xp.float32))
-    shifted = shifted - shifted.max(axis=dim, keepdims=True)
-    powers = xp.exp(shifted)
-    total = powers.sum(axis=dim, keepdims=True)
-    return (shifted - xp.log(total) if log else powers / total).astype(x.dtype)
+    return _along_elsewhere(backend, "log_softmax" if log else "softmax", _FORWARD[log], [x], dim)
 
 
 def _softmax_backward(backend: Any, g: Any, y: Any, dim: int, log: bool) -> Any:
@@ -76,9 +90,7 @@ def _softmax_backward(backend: Any, g: Any, y: Any, dim: int, log: bool) -> Any:
         return _softmax_backward(backend, g.reshape(1), y.reshape(1), 0, log).reshape(())
     if backend is cpu:
         return _along(softmax_backward_rows, softmax_backward_columns, [g, y], dim, log)
-    if log:
-        return g - backend.xp.exp(y) * g.sum(axis=dim, keepdims=True)
-    return y * (g - (g * y).sum(axis=dim, keepdims=True))
+    return _along_elsewhere(backend, "log_softmax_backward" if log else "softmax_backward", _BACKWARD[log], [g, y], dim)
 
 
 def _like(x: Any, *rest: Any) -> Any:

@@ -86,7 +86,7 @@ def test_promotion_beside_numbers():
 
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())
 def test_casts(source, target, data):
-    x = data.draw(placed(dtype=source, special=source not in ("float16", "bfloat16", "float32", "float64")))
+    x = data.draw(placed(dtype=source, special=source in DTYPES[:6]))  # NaN as an integer is anything
     a = x.array
     with np.errstate(all="ignore"):
         if source.startswith("complex") and not target.startswith("complex"):

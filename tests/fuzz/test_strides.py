@@ -13,7 +13,7 @@ import flambeau as torch
 
 UNARY = {
     "neg": np.negative, "abs": np.abs, "square": np.square, "exp": np.exp, "sin": np.sin, "tanh": np.tanh,
-    "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "isnan": np.isnan,
+    "sign": lambda x: np.nan_to_num(np.sign(x)), "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "isnan": np.isnan,
     "isfinite": np.isfinite, "logical_not": np.logical_not, "expm1": np.expm1, "atan": np.arctan, "cosh": np.cosh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0), "asinh": np.arcsinh,
 }  # fmt: skip

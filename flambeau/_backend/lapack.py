@@ -1,0 +1,299 @@
+"""Matrix factorisations that NumPy has no function for: LU with pivots, LDL, triangular systems.
+
+LU and triangular systems use the LAPACK that NumPy itself is linked with, where its 64-bit symbols can be found, and
+array code otherwise (which also serves CuPy arrays). Everything works on batches of matrices.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+
+_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+_SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
+_BLOCK = 32  # rows of a triangular system that are solved one after the other
+
+
+@functools.cache
+def _library() -> Any:
+    """NumPy's own linear algebra module: symbols of the LAPACK below it are found through it."""
+    from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]  # private: used only if it is there
+
+    return ctypes.CDLL(_umath_linalg.__file__)
+
+
+@functools.cache
+def _routine(name: str, arguments: int) -> Any:
+    """A LAPACK routine with 64-bit integers, all arguments by reference; None if there is none."""
+    try:
+        library = _library()
+    except (ImportError, OSError, AttributeError):
+        return None
+    for spelling in _SPELLINGS:
+        function = getattr(library, spelling.format(name), None)
+        if function is not None:
+            function.restype, function.argtypes = None, [ctypes.c_void_p] * arguments
+            return function
+    return None
+
+
+def _integer(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int64(value))
+
+
+def _column_major(a: Any) -> Any:
+    """A fresh copy of a batch of matrices, each lying column after column; and that memory, as rows."""
+    memory = np.array(a.swapaxes(-1, -2), order="C", copy=True)
+    return memory.swapaxes(-1, -2), memory
+
+
+# -- LU ------------------------------------------------------------------------------------------------------------
+
+
+def lu_factor(xp: Any, a: Any, pivot: bool = True) -> tuple[Any, Any, Any]:
+    """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0)."""
+    m, n = a.shape[-2:]
+    if pivot and xp is np and m and n and a.dtype.char in _PREFIXES:
+        routine = _routine(_PREFIXES[a.dtype.char] + "getrf", 6)
+        if routine is not None:
+            return _native_lu(routine, a, m, n)
+    return _array_lu(xp, a, m, n, pivot)
+
+
+def _native_lu(routine: Any, a: Any, m: int, n: int) -> tuple[Any, Any, Any]:
+    packed, memory = _column_major(a)
+    lead, k = a.shape[:-2], min(m, n)
+    pivots, info = np.zeros((*lead, k), np.int64), np.zeros(lead, np.int64)
+    rows, columns = _integer(m), _integer(n)
+    start, step = memory.ctypes.data, m * n * a.itemsize
+    for i in range(info.size):
+        place = pivots.ctypes.data + 8 * k * i
+        routine(rows, columns, start + i * step, rows, place, info.ctypes.data + 8 * i)
+    return packed, pivots.astype(np.int32), info.astype(np.int32)
+
+
+def _array_lu(xp: Any, a: Any, m: int, n: int, pivot: bool) -> tuple[Any, Any, Any]:
+    lead, k = a.shape[:-2], min(m, n)
+    w = a.reshape(-1, m, n).copy()
+    count = w.shape[0]
+    each = xp.arange(count)
+    pivots, info = xp.zeros((count, k), xp.int32), xp.zeros(count, xp.int32)
+    with np.errstate(all="ignore"):
+        for j in range(k):
+            chosen = xp.abs(w[:, j:, j]).argmax(-1) + j if pivot else xp.full(count, j)
+            pivots[:, j] = chosen + 1
+            if pivot:
+                row = w[each, chosen].copy()
+                w[each, chosen] = w[:, j]
+                w[:, j] = row
+            head = w[:, j, j]
+            info = xp.where((head == 0) & (info == 0), j + 1, info)
+            w[:, j + 1 :, j] /= xp.where(head == 0, 1, head)[:, None]
+            w[:, j + 1 :, j + 1 :] -= w[:, j + 1 :, j, None] * w[:, j, None, j + 1 :]
+    return w.reshape(a.shape), pivots.reshape(*lead, k), info.astype(xp.int32).reshape(lead)
+
+
+def permutation(xp: Any, pivots: Any, m: int) -> Any:
+    """The order of rows that a sequence of exchanges gives: row i of PᵀA is row order[i] of A."""
+    lead, k = pivots.shape[:-1], pivots.shape[-1]
+    swaps = pivots.reshape(-1, k).astype(xp.int64) - 1
+    if swaps.size and (int(swaps.min()) < 0 or int(swaps.max()) >= m):
+        raise RuntimeError("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive")
+    count = swaps.shape[0]
+    order = xp.broadcast_to(xp.arange(m), (count, m)).copy()
+    each = xp.arange(count)
+    for j in range(k):
+        other = swaps[:, j]
+        held = order[each, other].copy()
+        order[each, other] = order[:, j]
+        order[:, j] = held
+    return order.reshape(*lead, m)
+
+
+# -- triangular systems --------------------------------------------------------------------------------------------
+
+
+def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """x with a @ x = b, where only one triangle of `a` is read; both have the same batch dimensions."""
+    n, k = b.shape[-2:]
+    if xp is np and n and k and a.dtype.char in _PREFIXES:
+        routine = _routine(_PREFIXES[a.dtype.char] + "trsm", 11)
+        if routine is not None:
+            return _native_triangular(routine, a, b, upper, unit)
+    with np.errstate(all="ignore"):
+        x = b.copy()
+        _substitute(xp, a, x, upper, unit)
+        return x
+
+
+def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """Rows are taken as the columns of the transposed system xᵀ aᵀ = bᵀ, so that row-major memory needs no turning."""
+    n, k = b.shape[-2:]
+    a, x = np.ascontiguousarray(a), np.array(b, order="C", copy=True)
+    size, width = _integer(n), _integer(k)
+    one = np.ones((), a.dtype)
+    flags = (b"R", b"L" if upper else b"U", b"N", b"U" if unit else b"N")
+    count = x.size // (n * k)
+    for i in range(count):
+        routine(
+            *flags, width, size, one.ctypes.data, a.ctypes.data + i * n * n * a.itemsize, size,
+            x.ctypes.data + i * n * k * x.itemsize, width,
+        )  # fmt: skip
+    return x
+
+
+def _substitute(xp: Any, a: Any, x: Any, upper: bool, unit: bool) -> None:
+    """In place, by halves down to small blocks."""
+    n = x.shape[-2]
+    if n > _BLOCK:
+        h = n // 2
+        first, second = (slice(h, n), slice(0, h)) if upper else (slice(0, h), slice(h, n))
+        _substitute(xp, a[..., first, first], x[..., first, :], upper, unit)
+        x[..., second, :] -= xp.matmul(a[..., second, first], x[..., first, :])
+        _substitute(xp, a[..., second, second], x[..., second, :], upper, unit)
+        return
+    for i in range(n - 1, -1, -1) if upper else range(n):
+        done = slice(i + 1, n) if upper else slice(0, i)
+        x[..., i, :] -= xp.matmul(a[..., i, None, done], x[..., done, :])[..., 0, :]
+        if not unit:
+            x[..., i, :] /= a[..., i, i, None]
+
+
+# -- LDL -----------------------------------------------------------------------------------------------------------
+
+_ALPHA = (1 + 17**0.5) / 8  # bounds the growth of elements in Bunch and Kaufman's pivoting
+
+
+def ldl_factor(a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
+    """Bunch and Kaufman's factorisation of a lower triangle, one matrix after another; pivots as LAPACK writes them."""
+    n = a.shape[-1]
+    packed = np.tril(a)
+    pivots, info = np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
+    places, marks = pivots.reshape(-1, n) if n else pivots, info.reshape(-1)
+    matrices = packed.reshape(-1, n, n) if n else packed
+    with np.errstate(all="ignore"):
+        for i in range(marks.size if n else 0):
+            marks[i] = _ldl_one(matrices[i], places[i], hermitian)
+    return packed, pivots, info
+
+
+def _size(z: Any, hermitian: bool) -> Any:
+    """The size that pivots are compared by: |re| + |im| for vectors, as LAPACK does."""
+    return np.abs(z.real) + np.abs(z.imag) if np.iscomplexobj(z) else np.abs(z)
+
+
+def _ldl_one(a: Any, pivots: Any, hermitian: bool) -> int:
+    n, k, info = a.shape[0], 0, 0
+    while k < n:
+        step, place = _ldl_pivot(a, k, hermitian)
+        if step == 0:
+            info = info or k + 1
+            pivots[k] = k + 1
+            if hermitian:
+                a[k, k] = a[k, k].real
+            k += 1
+            continue
+        _exchange(a, k + step - 1, place, k, step, hermitian)
+        if hermitian:
+            for i in (k, k + step - 1, place):
+                a[i, i] = a[i, i].real
+        below = slice(k + step, n)
+        column = a[below, k : k + step].copy()
+        turned = column.conj() if hermitian else column
+        if step == 1:
+            if k + 1 < n:
+                a[below, k : k + 1] = column / a[k, k]
+                a[below, below] -= np.tril(column / a[k, k] @ turned.T)
+            pivots[k] = place + 1
+        else:
+            if k + 2 < n:
+                corner = a[k + 1, k].conj() if hermitian else a[k + 1, k]
+                block = np.array([[a[k, k], corner], [a[k + 1, k], a[k + 1, k + 1]]])
+                factor = np.linalg.solve(block.T, column.T).T  # column @ block⁻¹
+                a[below, below] -= np.tril(factor @ turned.T)
+                a[below, k : k + 2] = factor
+            pivots[k] = pivots[k + 1] = -(place + 1)
+        if hermitian:
+            rest = np.arange(k + step, n)
+            a[rest, rest] = a[rest, rest].real
+        k += step
+    return info
+
+
+def _ldl_pivot(a: Any, k: int, hermitian: bool) -> tuple[int, int]:
+    """(size of the next pivot block, row to exchange its last row with); size 0 for a column of zeros."""
+    n = a.shape[0]
+    own = abs(a[k, k].real) if hermitian else _size(a[k, k], hermitian)
+    largest, row = 0.0, k
+    if k + 1 < n:
+        sizes = _size(a[k + 1 :, k], hermitian)
+        row = k + 1 + int(sizes.argmax())
+        largest = sizes[row - k - 1]
+    if max(own, largest) == 0 or np.isnan(own):
+        return 0, k
+    if own >= _ALPHA * largest:
+        return 1, k
+    across = _size(a[row, k:row], hermitian).max()
+    if row + 1 < n:
+        across = max(across, _size(a[row + 1 :, row], hermitian).max())
+    if own >= _ALPHA * largest * (largest / across):
+        return 1, k
+    other = abs(a[row, row].real) if hermitian else _size(a[row, row], hermitian)
+    return (1, row) if other >= _ALPHA * across else (2, row)
+
+
+def _exchange(a: Any, i: int, j: int, k: int, step: int, hermitian: bool) -> None:
+    """Exchanges rows and columns i < j of a matrix of which the lower triangle is stored."""
+    if i == j:
+        return
+    below = slice(j + 1, None)
+    a[below, i], a[below, j] = a[below, j].copy(), a[below, i].copy()
+    middle_column, middle_row = a[i + 1 : j, i].copy(), a[j, i + 1 : j].copy()
+    a[i + 1 : j, i] = middle_row.conj() if hermitian else middle_row
+    a[j, i + 1 : j] = middle_column.conj() if hermitian else middle_column
+    if hermitian:
+        a[j, i] = a[j, i].conj()
+    a[i, i], a[j, j] = a[j, j].copy(), a[i, i].copy()
+    if step == 2:
+        a[i, k], a[j, k] = a[j, k].copy(), a[i, k].copy()
+
+
+def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
+    """x of a @ x = b, with the factorisation of `a` from `ldl_factor`; equal batch dimensions."""
+    n = packed.shape[-1]
+    x = np.array(b, order="C", copy=True)
+    if not x.size:
+        return x
+    low = int(np.abs(pivots).min()), int(np.abs(pivots).max())
+    if low[0] < 1 or low[1] > n:
+        raise RuntimeError("linalg.ldl_solve: pivots must be between 1 and the number of rows")
+    rows = x.reshape(-1, *x.shape[-2:])
+    with np.errstate(all="ignore"):
+        for a, places, right in zip(packed.reshape(-1, n, n), pivots.reshape(-1, n), rows):
+            _ldl_solve_one(a, places, right, hermitian)
+    return x
+
+
+def _ldl_solve_one(a: Any, pivots: Any, x: Any, hermitian: bool) -> None:
+    n, k = a.shape[0], 0
+    steps = []
+    while k < n:  # x = D⁻¹ L⁻¹ Pᵀ x
+        step = 1 if pivots[k] > 0 or k + 1 == n else 2
+        i, j = k + step - 1, abs(int(pivots[k])) - 1
+        x[[i, j]] = x[[j, i]]
+        below = slice(k + step, n)
+        x[below] -= a[below, k : k + step] @ x[k : k + step]
+        if step == 1:
+            x[k] /= a[k, k].real if hermitian else a[k, k]
+        else:
+            corner = a[k + 1, k].conj() if hermitian else a[k + 1, k]
+            x[k : k + 2] = np.linalg.solve(np.array([[a[k, k], corner], [a[k + 1, k], a[k + 1, k + 1]]]), x[k : k + 2])
+        steps.append((k, step, i, j))
+        k += step
+    for k, step, i, j in reversed(steps):  # x = P L⁻ᵀ x
+        column = a[k + step :, k : k + step]
+        x[k : k + step] -= (column.conj() if hermitian else column).T @ x[k + step :]
+        x[[i, j]] = x[[j, i]]

@@ -1,0 +1,122 @@
+"""CUDA text of kernels that draw random numbers: a counter-based generator (Philox 4x32, ten rounds) and transforms.
+
+An element's numbers depend on a key and its position only, so that threads need no state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .loops import store
+from .render_cuda import KERNEL, Cuda, joined
+from .symbols import symbols
+from .value import COMPUTE, Value
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_INCREMENTS = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+_UNIT_BITS = {"f16": 11, "bf16": 8, "f32": 24}  # of a uniform number: as many as its mantissa holds
+
+
+def philox(counter: Value, key: Value) -> list[Value]:
+    """Four 32-bit words from a 64-bit counter and a 64-bit key."""
+    m = symbols
+    low, high = m.cast(counter, "u32"), m.cast(counter >> 32, "u32")
+    words = [low, high, m.constant(0, low), m.constant(0, low)]
+    keys = [m.cast(key, "u32"), m.cast(key >> 32, "u32")]
+    for _ in range(_ROUNDS):
+        products = [m.cast(words[2 * k], "u64") * _MULTIPLIERS[k] for k in range(2)]
+        (low0, high0), (low1, high1) = ((m.cast(p, "u32"), m.cast(p >> 32, "u32")) for p in products)
+        words = [high1 ^ words[1] ^ keys[0], low1, high0 ^ words[3] ^ keys[1], low0]
+        keys = [k + increment for k, increment in zip(keys, _INCREMENTS)]
+    return words
+
+
+# -- transforms: (m, words, type of the result, parameters) -> one element ---------------------------------------------
+
+
+def _unit(m: Any, words: list[Value], type: str) -> Value:
+    """A number from 0 up to, but not, 1."""
+    if type == "f64":
+        return m.cast(_long(m, words) >> 11, "f64") * 2.0**-53
+    bits = _UNIT_BITS.get(type, 24)
+    return m.cast(words[0] >> (32 - bits), "f32") * 2.0**-bits
+
+
+def _long(m: Any, words: list[Value]) -> Value:
+    return (m.cast(words[0], "u64") << 32) | m.cast(words[1], "u64")
+
+
+def _positive(m: Any, words: list[Value], type: str) -> Value:
+    """A number above 0, up to 1."""
+    if type == "f64":
+        return (m.cast(_long(m, words) >> 11, "f64") + 1.0) * 2.0**-53
+    return (m.cast(words[0] >> 8, "f32") + 1.0) * 2.0**-24
+
+
+def _kind(type: str) -> str:
+    return "f64" if type == "f64" else "f32"
+
+
+def uniform(m: Any, words: list[Value], type: str, low: Value, high: Value) -> Value:
+    low, high = m.cast(low, _kind(type)), m.cast(high, _kind(type))
+    made = m.fma(_unit(m, words, type), high - low, low)
+    return m.where(made >= high, low, made)
+
+
+def normal(m: Any, words: list[Value], type: str, mean: Value, std: Value) -> Value:
+    kind = _kind(type)
+    angle = _unit(m, words[2:], "f64" if kind == "f64" else "f32") * (2.0 * math.pi)
+    radius = m.real_sqrt(-2.0 * m.log(_positive(m, words, kind)))
+    return m.fma(radius * m.cos(angle), m.cast(std, kind), m.cast(mean, kind))
+
+
+def log_normal(m: Any, words: list[Value], type: str, mean: Value, std: Value) -> Value:
+    return m.exp(normal(m, words, type, mean, std))
+
+
+def exponential(m: Any, words: list[Value], type: str, rate: Value) -> Value:
+    return -m.log(_positive(m, words, _kind(type))) / m.cast(rate, _kind(type))
+
+
+def cauchy(m: Any, words: list[Value], type: str, median: Value, sigma: Value) -> Value:
+    kind = _kind(type)
+    return m.fma(m.tan((_positive(m, words, kind) - 0.5) * math.pi), m.cast(sigma, kind), m.cast(median, kind))
+
+
+def bernoulli(m: Any, words: list[Value], type: str, p: Value) -> Value:
+    return m.cast(_unit(m, words, "f64") < p, COMPUTE.get(type, type))
+
+
+def randint(m: Any, words: list[Value], type: str, low: Value, high: Value) -> Value:
+    return m.cast(_long(m, words) % m.cast(high - low, "u64"), "i64") + low
+
+
+# name -> (transform, type of its parameters)
+SAMPLERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "uniform": (uniform, "f64"), "normal": (normal, "f64"), "log_normal": (log_normal, "f64"),
+    "exponential": (exponential, "f64"), "cauchy": (cauchy, "f64"), "bernoulli": (bernoulli, "f64"),
+    "keep_mask": (bernoulli, "f64"), "randint": (randint, "i64"),
+}  # fmt: skip
+DEFAULTS: dict[str, tuple[float, ...]] = {
+    "uniform": (0.0, 1.0), "normal": (0.0, 1.0), "log_normal": (1.0, 2.0), "exponential": (1.0,), "cauchy": (0.0, 1.0),
+}  # fmt: skip
+
+
+def render_random(name: str, sampler: str, type: str, count: int) -> str:
+    """CUDA text of a kernel that fills contiguous memory; `count` numbers are its parameters."""
+    function, kind = SAMPLERS[sampler]
+    spelled = "double" if kind == "f64" else "long long"
+    given = [f"{spelled} p{k}" for k in range(count)]
+    r = Cuda("element", ["char* y", "unsigned long long i", "unsigned long long key", *given], "__device__ __forceinline__")
+    words = philox(Value(r, "i", "u64"), Value(r, "key", "u64"))
+    store(r, "y", type, function(symbols, words, type, *[Value(r, f"p{k}", kind) for k in range(count)]))
+    passed = "".join(f", p{k}" for k in range(count))
+    return f"""{joined([r])}
+{KERNEL} void {name}({", ".join(["char* y", "long long size", "long long n", "unsigned long long key", *given])}) {{
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (long long)blockDim.x)
+    element(y + i * size, i, key{passed});
+}}
+"""

@@ -1,0 +1,87 @@
+"""What the functions of linear algebra ask of their arguments, and the errors they raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import FLOATING, dtype, float16, bfloat16
+from .._core.sizes import broadcast_shapes
+from .._core.state import META
+from .._tensor import Tensor
+from .registry import ops
+from .rules import SCALAR_NAMES
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that the operation cannot be done with: singular, not positive-definite, no convergence."""
+
+
+def type_name(d: dtype) -> str:
+    return SCALAR_NAMES.get(d.name, d.name)
+
+
+def check_matrix(name: str, x: Any, what: str = "A", low: bool = False) -> None:
+    """A tensor of floating or complex matrices; 16-bit types only if `low`."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}(): argument '{what}' (position 1) must be Tensor, not {type(x).__name__}")
+    if x._array.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor {what} must have at least 2 dimensions.")
+    check_floating(name, x, low)
+
+
+def check_floating(name: str, x: Tensor, low: bool = False) -> None:
+    d = x.dtype
+    if d.category < FLOATING:
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {type_name(d)}")
+    if not low and (d in (float16, bfloat16) or d.itemsize < 4 or d.name == "complex32"):
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(d)}")
+
+
+def check_square(name: str, x: Any, what: str = "A", low: bool = False) -> None:
+    check_matrix(name, x, what, low)
+    m, n = x._array.shape[-2:]
+    if m != n:
+        raise RuntimeError(f"{name}: {what} must be batches of square matrices, but they are {m} by {n} matrices")
+
+
+def check_same(name: str, a: Tensor, b: Tensor, first: str = "A", second: str = "B") -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type "
+            f"{type_name(a.dtype)} and {second} of type {type_name(b.dtype)} instead"
+        )
+
+
+def matched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Two batches of matrices with their batch dimensions broadcast to each other."""
+    x, y = a._array.shape, b._array.shape
+    if x[:-2] == y[:-2]:
+        return a, b
+    lead = broadcast_shapes(x[:-2], y[:-2])
+    return ops.expand(a, (*lead, *x[-2:])), ops.expand(b, (*lead, *y[-2:]))
+
+
+def check_info(info: Tensor, message: Callable[[int], str], error: type[Exception] = LinAlgError) -> None:
+    """Raises for the first matrix that an operation failed on; `message` gets what the operation says of it."""
+    array = info._array
+    if info._k & META or not array.size or not array.any():
+        return
+    flat = array.reshape(-1)
+    place = int((flat != 0).argmax())
+    where = f"(Batch element {place}): " if array.ndim else ""
+    raise error(where + message(int(flat[place])))
+
+
+def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
+    """A call of NumPy's linear algebra; its error becomes ours."""
+    try:
+        return function(*args, **named)
+    except np.linalg.LinAlgError as problem:
+        raise LinAlgError(f"{name}: The algorithm failed to converge: {problem}") from None
+
+
+def transposed(t: Tensor) -> Tensor:
+    return ops.transpose(t, -2, -1)
