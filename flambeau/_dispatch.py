@@ -85,10 +85,11 @@ def tensors_in(args: Any) -> list[Tensor]:
 
 def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
     """All tensors must be on one device; a 0-d CPU tensor counts as a number."""
-    tensors = [t for t in tensors_in(args) if t._array.ndim or t._k & (CUDA | META)]
-    if len(tensors) < 2 or (all(t._k & CUDA for t in tensors) and gpu_count() == 1):
+    tensors = tensors_in(args)
+    kinds = [t._k & (CUDA | META) for t in tensors if t._k & (CUDA | META) or t._array.ndim]
+    if len(kinds) < 2 or (kinds.count(kinds[0]) == len(kinds) and (kinds[0] == META or gpu_count() == 1)):
         return
-    devices = dict.fromkeys(t.device for t in tensors)  # type: ignore[attr-defined]
+    devices = dict.fromkeys(t.device for t in tensors if t._array.ndim or t._k & (CUDA | META))  # type: ignore[attr-defined]
     if len(devices) > 1:
         first, second = list(devices)[:2]
         raise RuntimeError(

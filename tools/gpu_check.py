@@ -26,7 +26,6 @@ from gpu_samples import SAMPLES, operands
 import flambeau as torch
 from flambeau._core.state import CUDA
 from flambeau._ops.pointwise_op import Pointwise
-from flambeau._ops.primitive import Primitive
 from flambeau._ops.registry import records
 
 DTYPES = ("float32", "float64", "int64", "bool", "complex64", "bfloat16")
@@ -264,25 +263,22 @@ reached: dict[str, set[str]] = {"forward": set(), "backward": set()}
 def watch() -> None:
     """Notes which records compute on a GPU, and which of them are differentiated there."""
 
-    def watched(kind: Any) -> None:
-        compute, backward = kind.compute, kind.backward
+    def watched(op: Any) -> None:
+        compute, backward = op.compute, op.backward
 
-        def noted_compute(self: Any, args: Any, k: int) -> Any:
+        def noted_compute(args: Any, k: int) -> Any:
             if k & CUDA:
-                reached["forward"].add(self.name)
-            return compute(self, args, k)
+                reached["forward"].add(op.name)
+            return compute(args, k)
 
-        def noted_backward(self: Any, node: Any, g: Any, create_graph: bool) -> Any:
-            reached["backward"].add(self.name)
-            return backward(self, node, g, create_graph)
+        def noted_backward(node: Any, g: Any, create_graph: bool) -> Any:
+            reached["backward"].add(op.name)
+            return backward(node, g, create_graph)
 
-        if "compute" in kind.__dict__:
-            kind.compute = noted_compute
-        if "backward" in kind.__dict__:
-            kind.backward = noted_backward
+        op.compute, op.backward = noted_compute, noted_backward
 
-    for kind in (Pointwise, Primitive, *Primitive.__subclasses__()):
-        watched(kind)
+    for op in records.values():
+        watched(op)
 
 
 def work(part: tuple[int, int, str]) -> tuple[list[Result], dict[str, set[str]]]:

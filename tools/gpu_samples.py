@@ -68,7 +68,7 @@ SAMPLES: dict[str, list[str]] = {
         "torch.diagonal_scatter(q, v)", "torch.select_scatter(x, v, 0, 1)", "torch.slice_scatter(x, y[:, :2], 1, 0, 2)", "x.view(torch.int32)",
         "h.view(torch.int16)", "torch.squeeze_copy(e)", "torch.permute_copy(x, (1, 0))", "torch.view_copy(x, (12,))", "torch.t_copy(x)",
         "torch.unsqueeze(x, -1)", "x.resolve_conj()", "x.is_contiguous()", "x.t().is_contiguous()", "x.storage_offset()", "x[1:].storage_offset()",
-        "torch.hsplit(x, 2)", "torch.vsplit(x, 3)", "torch.dsplit(b, 2)", "torch.unsafe_chunk(x, 2, 1)", "torch.unsafe_split(x, 2, 1)",
+        "torch.squeeze(e, (0, 1))", "torch.unsafe_split_with_sizes(x, [1, 3], 1)", "torch.hsplit(x, 2)", "torch.vsplit(x, 3)", "torch.dsplit(b, 2)", "torch.unsafe_chunk(x, 2, 1)", "torch.unsafe_split(x, 2, 1)",
         "out = x.detach().clone(); out.t_()", "out = x.detach().clone(); out = out.resize_(2, 2).shape", "torch.adjoint(z)",
     ],
     "joining": [
@@ -122,7 +122,7 @@ SAMPLES: dict[str, list[str]] = {
         "torch.sort(x, 1)", "torch.sort(x, 0, descending=True)", "torch.sort(h, 1)", "torch.sort(k, stable=True)", "torch.argsort(x, 1)", "torch.msort(x)",
         "torch.topk(x, 2)", "torch.sort(mask, 1)", "torch.sort(bytes8, 0)", "torch.topk(x, 2, 0, largest=False)", "torch.topk(h, 2)", "torch.kthvalue(x, 2, 1)", "torch.unique(k)", "torch.unique(k, return_inverse=True, return_counts=True)",
         "torch.unique(twice, dim=0)", "torch.unique_consecutive(t)", "torch.searchsorted(order, order + 0.1)", "torch.searchsorted(v.sort()[0].detach(), w, right=True)", "torch.bucketize(x, v.sort()[0].detach())",
-        "torch.bincount(t)", "torch.bincount(t, weights=torch.ones(6, device=dev))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)",
+        "torch.bincount(t)", "torch.bincount(t, weights=torch.ones(6, device=dev))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)", "torch.histogram(x.detach(), 4)",
     ],
     "matmul": [
         "x @ m", "h @ hm", "x.to(torch.float16) @ m.to(torch.float16)", "z @ z.mH", "x @ v", "v @ w", "torch.mm(x, m)", "torch.bmm(b, c)", "torch.mv(x, v)", "torch.dot(v, w)", "torch.vdot(z[0], z[1])",
@@ -147,6 +147,15 @@ SAMPLES: dict[str, list[str]] = {
         "torch.nn.functional.interpolate(u, scale_factor=2)", "torch.nn.functional.interpolate(u, size=(3, 3), mode='bilinear')", "torch.nn.functional.scaled_dot_product_attention(b, b, b)", "torch.nn.functional.glu(x)",
         "torch.nn.functional.gelu(x)", "torch.nn.functional.relu(h)", "torch.nn.functional.prelu(x, v[:1])", "torch.nn.functional.logsigmoid(x)", "torch.nn.functional.softplus(x)", "torch.nn.functional.unfold(u, 2)",
         "torch.nn.functional.dropout(x, 0.5, training=False)", "torch.nn.functional.rrelu(x)", "torch.nn.functional.celu(x)", "torch.nn.functional.embedding_bag(i.view(1, 5), x)",
+    ],
+    "second derivatives": [
+        f"torch.autograd.grad(({expression}).square().sum(), x, create_graph=True)[0]"
+        for expression in (
+            "x * x", "torch.softmax(x, 1)", "torch.log_softmax(x, 1)", "x.exp().sum(0)", "x[i]", "x[i, j]", "x[1:] * x[1:]",
+            "torch.gather(x, 1, l) * x", "x @ x.t()", "x.t().reshape(12)", "torch.where(mask, x * x, y)", "x.cumsum(1) * x", "x.norm()",
+            "torch.cat([x, x * x])", "torch.max(x * x, 1)[0]", "x.prod(1)", "x.std(1)", "torch.tanh(x)", "x.as_strided((2, 2), (1, 2)) ** 3",
+            "q.sum() * x", "x.diagonal() ** 3", "torch.logsumexp(x, 1)",
+        )
     ],
     "random": [
         "torch.manual_seed(1); out = torch.rand(3, device=dev).shape", "torch.manual_seed(1); out = torch.randn(2, 3, device=dev).dtype", "torch.randint(0, 5, (4,), device=dev).shape",

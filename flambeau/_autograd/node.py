@@ -24,6 +24,16 @@ class Node:
     # info      shapes and dtypes of inputs where they differ from the output's
     # outputs   None for one output, otherwise the (shape, dtype) of each
 
+    op: Any
+    edges: Any
+    saved: Any
+    outputs: Any
+    versions: Any
+    info: Any
+    hooks: Any
+    pre_hooks: Any
+    seq: int
+
     def __init__(self, op: Any, edges: Any, saved: Any = (), outputs: Any = None):
         self.op, self.edges, self.saved, self.outputs = op, edges, saved, outputs
         self.seq = sequence()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from .heap import keep_freed_memory
 
 # Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
 PARALLEL = 1 << 17
-_BITS = {"bf16": np.dtype(np.uint16)}
+_ROW = 1 << 14  # elements after which the cost of calling an inner loop no longer shows
 
 
 class Cpu:
@@ -41,8 +42,8 @@ class Cpu:
         if all(a.flags.c_contiguous and a.shape == shape for a in arrays) and out.flags.c_contiguous:
             arrays, out_view = [a.reshape(-1) for a in arrays], out.reshape(-1)
         else:
-            arrays = [a if a.ndim == 0 else np.broadcast_to(a, shape) for a in arrays]
-            out_view = out
+            arrays, out_view = _with_longer_rows(arrays, out) or (arrays, out)
+            arrays = [a if a.ndim == 0 else np.broadcast_to(a, out_view.shape) for a in arrays]
         axis = max(range(out_view.ndim), key=lambda d: abs(out_view.strides[d]) * (out_view.shape[d] > 1))
         parts = threads.ranges(out_view.shape[axis])
         if len(parts) < 2:
@@ -78,6 +79,30 @@ class Cpu:
 
     def asnumpy(self, array: Any) -> Any:
         return array
+
+
+def _with_longer_rows(arrays: list[Any], out: Any) -> tuple[list[Any], Any] | None:
+    """Operands of which one is a row that is repeated, seen as a matrix with fewer and longer rows.
+
+    NumPy calls the inner loop once a row; a short row is copied a few times, so that each call has more to do.
+    """
+    shape = out.shape
+    short = {a.shape for a in arrays if a.ndim and a.shape != shape}
+    if len(short) != 1 or not all(a.flags.c_contiguous for a in (*arrays, out)):
+        return None
+    (row,) = short
+    width = math.prod(row)
+    if row != shape[len(shape) - len(row) :] or not 0 < width <= _ROW // 2:
+        return None
+    count = out.size // width
+    times = next(k for k in range(_ROW // width, 0, -1) if count % k == 0)
+    if times == 1:
+        return None
+    wide = (count // times, times * width)
+    rows = [
+        a if a.ndim == 0 else a.reshape(wide) if a.shape == shape else np.tile(a.reshape(-1), times) for a in arrays
+    ]
+    return rows, out.reshape(wide)
 
 
 def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]:

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .._core.dtypes import BY_NUMPY
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
-from .._kernel.render_random import DEFAULTS, SAMPLERS, render_random
-from .._kernel.value import PART
+from .._kernel.render_random import SAMPLERS, render_random
+from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
+from .placement import gpu_count
 from .cuda_rows import RowKernels
 
 _PLANS = 4096  # layouts remembered by one kernel
@@ -67,8 +69,8 @@ class Pointwise:
 
     def _empty(self, p: Plan, d: Any) -> Any:
         if p.order is None:
-            return self.backend.xp.empty(p.shape, d)
-        return self.backend.xp.empty([p.shape[i] for i in p.order], d).transpose(p.back)
+            return self.backend.xp.ndarray(p.shape, d)
+        return self.backend.xp.ndarray([p.shape[i] for i in p.order], d).transpose(p.back)
 
     def _by_value(self, arrays: Sequence[Any], numbers: frozenset[int], made: Any) -> list[Any]:
         """The kernel's arguments: arrays, results, then numbers in the types that the body computes in."""
@@ -125,6 +127,7 @@ class Cuda:
     def __init__(self) -> None:
         self.kernels: dict[str, Any] = {}
         self.made: dict[Any, Kernel] = {}
+        self.casts: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
 
     @cached_property
@@ -137,7 +140,10 @@ class Cuda:
         """The kernel `name` of a text; CuPy keeps the machine code on disk."""
         kernel = self.kernels.get(text)
         if kernel is None:
-            kernel = self.kernels[text] = self.xp.RawKernel(text, name, options=_OPTIONS)
+            kernel = self.xp.RawKernel(text, name, options=_OPTIONS)
+            if gpu_count() == 1:  # otherwise the launch must look for the GPU's own function
+                kernel = kernel.kernel
+            self.kernels[text] = kernel
         return kernel  # type: ignore[no-any-return]
 
     def pointwise(
@@ -158,18 +164,28 @@ class Cuda:
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
         call(*arrays, *outs)
 
+    def cast(self, array: Any, code: str) -> Any:
+        """A copy in another type; floats become integers through int64, so that large ones wrap as they do in C."""
+        source = BY_NUMPY[array.dtype].code
+        call = self.casts.get((source, code))
+        if call is None:
+            through = "i64" if is_integer(code) and not is_integer(source) and source != "b1" else None
+            body = (lambda m, x: m.cast(x, through)) if through else (lambda m, x: x)
+            call = self.casts[source, code] = self.pointwise("cast", body, (source,), (code,), (COMPUTE.get(source, source),))
+        return call(array)
+
     def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float]) -> Any:
         """An array of random numbers that depend on the key; None if there is no such sampler on a GPU."""
         if sampler not in SAMPLERS or code in PART:
             return None
-        numbers = (*numbers, *DEFAULTS.get(sampler, ())[len(numbers) :])
+        chosen = SAMPLERS[sampler]
+        numbers = (*numbers, *chosen.defaults[len(numbers) :])
         made = self.xp.empty(shape, NUMPY[code])
         if made.size:
             name = f"draw_{sampler}"
             kernel = self.compiled(name, render_random(name, sampler, code, len(numbers)))
-            convert = float if SAMPLERS[sampler][1] == "f64" else int
-            sizes = (made.itemsize, made.size, np.uint64(key))
-            kernel((blocks(made.size),), (THREADS,), (made, *sizes, *[convert(n) for n in numbers]))
+            convert = float if chosen.kind == "f64" else int
+            kernel((blocks(made.size),), (THREADS,), (made, made.size, np.uint64(key), *[convert(n) for n in numbers]))
         return made
 
     def empty(self, shape: Any, dtype: Any) -> Any:

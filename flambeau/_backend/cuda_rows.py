@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
 from .._kernel.render_rows import THREADS, Rows, render_rows
-from .._kernel.value import SIZE
 from .cuda_layout import NUMPY, merged
 
-_BLOCKS = 528  # blocks that keep a large GPU busy
-_LONG = 4096  # elements of a row from which several blocks may share it
+_BLOCKS = 1056  # blocks that keep a large GPU busy
+_PIECE = 4096  # elements of a row that are worth a block of their own
+_ACROSS = 32  # neighbouring rows that a block has
+_KEPT = 4096  # launches remembered
 
 
 def _power(n: int) -> int:
@@ -25,74 +26,143 @@ def _sorted(dims: Sequence[int], strides: Sequence[int]) -> list[int]:
     return sorted(dims, key=lambda d: -abs(strides[d]))
 
 
+class Launch(NamedTuple):
+    """A row kernel made ready for operands of certain shapes and strides."""
+
+    function: Any
+    grid: tuple[int, int]
+    numbers: tuple[int, ...]
+
+    def __call__(self, arrays: Sequence[Any]) -> None:
+        if self.grid[0]:
+            self.function(self.grid, (THREADS,), (*arrays, *self.numbers))
+
+
+class Operand(NamedTuple):
+    """What a launch depends on of an array."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+
+def _dense(shape: tuple[int, ...], dtype: Any) -> Operand:
+    strides, step = [0] * len(shape), dtype.itemsize
+    for d in reversed(range(len(shape))):
+        strides[d] = step
+        step *= shape[d]
+    return Operand(shape, tuple(strides), dtype)
+
+
 class RowKernels:
-    """The row kernels of one device, by what they compute."""
+    """The row kernels of one device, by what they compute, and the launches made ready so far."""
 
     def __init__(self, backend: Any):
         self.backend = backend
         self.functions: dict[Any, Any] = {}
-        self.folds: dict[tuple[str, str | None], Rows] = {}
+        self.programs: dict[tuple[str, str | None], Rows] = {}
+        self.launches: dict[Any, Launch] = {}
+        self.folds: dict[Any, Any] = {}
 
-    def launch(
-        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int], code: str, count: int,
-        pieces: int = 1,
-    ) -> None:  # fmt: skip
-        """Runs a program along `dims` of arrays of one shape; results of one value a row lack those dimensions.
+    def map(self, name: str, rows: Rows, arrays: Sequence[Any], dim: int) -> Any:
+        """A new array like the first, made by a program along one dimension."""
+        first = arrays[0]
+        out = self.backend.xp.ndarray(first.shape, first.dtype)
+        given = [*arrays, out]
+        key = (rows, dim, *[(a.shape, a.strides, a.dtype) for a in given])
+        found = self.launches.get(key)
+        if found is None:
+            operands = [Operand(a.shape, a.strides, a.dtype) for a in given]
+            code = BY_NUMPY[first.dtype].code
+            found = self.prepare(name, rows, operands[:-1], operands[-1:], (dim,), code, first.shape[dim])
+            _remember(self.launches, key, found)
+        found(given)
+        return out
+
+    def fold(self, x: Any, dims: Sequence[int], fold: str, result: str, how: str | None) -> Any:
+        """An array folded along dimensions, without them, as elements of type `result`."""
+        key = (x.shape, x.strides, x.dtype, tuple(dims), fold, result, how)
+        steps = self.folds.get(key)
+        if steps is None:
+            steps = self.prepare_fold(Operand(x.shape, x.strides, x.dtype), tuple(dims), fold, result, how)
+            _remember(self.folds, key, steps)
+        for launch, shape, dtype in steps:
+            out = self.backend.xp.ndarray(shape, dtype)
+            launch((x, out))
+            x = out
+        return x
+
+    def prepare_fold(self, x: Operand, dims: tuple[int, ...], fold: str, result: str, how: str | None) -> list[Any]:
+        """One or two launches, each with the shape and dtype of what it gives."""
+        code = BY_NUMPY[x.dtype].code
+        shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
+        n, m = math.prod(x.shape[d] for d in dims), math.prod(shape)
+        steps = []
+        blocks = -(-m // _ACROSS) if _down_columns(x, dims) else m
+        pieces = min(-(-_BLOCKS // max(blocks, 1)), -(-n // _PIECE))
+        if pieces > 1:
+            wide = FOLDS[fold].wide(code)
+            parts = _dense((pieces, *shape), NUMPY[wide])
+            launch = self.prepare(f"fold_{fold}", self.program(fold, None), [x], [parts], dims, code, n, pieces)
+            steps.append((launch, parts.shape, parts.dtype))
+            x, dims, fold, code = parts, (0,), FOLDS[fold].again, wide
+        out = _dense(shape, NUMPY[result])
+        launch = self.prepare(f"fold_{fold}", self.program(fold, how), [x], [out], dims, code, n)
+        return [*steps, (launch, out.shape, out.dtype)]
+
+    def prepare(
+        self, name: str, rows: Rows, arrays: Sequence[Operand], outs: Sequence[Operand], dims: Sequence[int], code: str,
+        count: int, pieces: int = 1,
+    ) -> Launch:  # fmt: skip
+        """A program along `dims` of arrays of one shape; results of one value a row lack those dimensions.
 
         With `pieces`, results have one more dimension in front: what each piece of a row gives.
         """
         first = arrays[0]
-        kept = _sorted([d for d in range(first.ndim) if d not in dims], first.strides)
+        kept = _sorted([d for d in range(len(first.shape)) if d not in dims], first.strides)
         gone = _sorted(dims, first.strides)
         lead = pieces > 1
-        places = {d: i + lead for i, d in enumerate(d for d in range(first.ndim) if d not in dims)}
+        places = {d: i + lead for i, d in enumerate(sorted(kept))}
         outer = [[a.strides[d] for d in kept] for a in arrays]
         outer += [[o.strides[d if rows.each else places[d]] for d in kept] for o in outs]
         inner = [[a.strides[d] for d in gone] for a in (*arrays, *(outs if rows.each else ()))]
-        inner += [[0] * len(gone) for _ in outs if not rows.each]
         sizes, outer = merged([first.shape[d] for d in kept], outer)
         lengths, inner = merged([first.shape[d] for d in gone], inner)
+        walked = [a.dtype.itemsize for a in (*arrays, *(outs if rows.each else ()))]
+        dense = len(lengths) == 1 and lengths[0] >= 256 and all(s[0] == size for s, size in zip(inner, walked))
+        inner += [[0] * len(lengths) for _ in outs if not rows.each]
         m, n = math.prod(sizes), math.prod(lengths)
-        if not m or (rows.each and not n):
-            return
-        columns = bool(kept) and m > 1 and abs(outer[0][-1]) < abs(inner[0][-1])
-        piece = -(-n // pieces)
-        lanes = min(_power(-(-piece // 4)), 8 if columns else THREADS)
+        columns = _down_columns(first, dims)
+        piece = -(-(-(-n // pieces)) // 16) * 16
+        lanes = min(_power(-(-min(piece, n) // 4)), THREADS // _ACROSS if columns else THREADS)
         codes = [BY_NUMPY[a.dtype].code for a in (*arrays, *outs)]
-        types = codes[: len(arrays)], codes[len(arrays) :]
-        key = (rows, *codes, code, len(sizes), len(lengths))
+        key = (rows, *codes, code, len(sizes), len(lengths), dense)
         function = self.functions.get(key)
         if function is None:
-            text = render_rows(name, rows, *types, code, len(sizes), len(lengths))
+            types = codes[: len(arrays)], codes[len(arrays) :]
+            text = render_rows(name, rows, *types, code, len(sizes), len(lengths), dense)
             function = self.functions[key] = self.backend.compiled(name, text)
         between = outs[0].strides[0] if lead else 0
         steps = [s for a, b in zip(outer, inner) for s in (*a, *b)]
         numbers = (m, n, piece, count, lanes, int(columns), between, *sizes[1:], *lengths[1:], *steps)
-        blocks = -(-m // (THREADS // lanes))
-        function((blocks, pieces), (THREADS,), (*arrays, *outs, *numbers))
-
-    def fold(self, x: Any, dims: Sequence[int], fold: str, result: str, how: str | None) -> Any:
-        """An array folded along dimensions, without them, as elements of type `result`."""
-        code = BY_NUMPY[x.dtype].code
-        shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
-        n = math.prod(x.shape[d] for d in dims)
-        m = math.prod(shape)
-        empty = self.backend.xp.empty
-        pieces = 1
-        if n > _LONG and m < _BLOCKS:
-            pieces = min(-(-_BLOCKS // max(m, 1)), -(-n // (THREADS * 4)))
-        if pieces > 1:
-            wide = FOLDS[fold].wide(code)
-            parts = empty((pieces, *shape), NUMPY[wide])
-            self.launch(f"fold_{fold}", self.program(fold, None), [x], [parts], dims, code, n, pieces)
-            x, dims, fold, code = parts, (0,), FOLDS[fold].again, wide
-        out = empty(shape, NUMPY[result])
-        self.launch(f"fold_{fold}", self.program(fold, how), [x], [out], dims, code, n)
-        return out
+        return Launch(function, (-(-m // (THREADS // lanes)) if n or not rows.each else 0, pieces), numbers)
 
     def program(self, fold: str, how: str | None) -> Rows:
-        found = self.folds.get((fold, how))
+        found = self.programs.get((fold, how))
         if found is None:
             stages = ((fold, FOLDS[fold].lift),)
-            found = self.folds[fold, how] = Rows(stages, lambda m, total, count: finish(m, total, count, how), each=False)
+            found = self.programs[fold, how] = Rows(stages, lambda m, total, count: finish(m, total, count, how), each=False)
         return found
+
+
+def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(table) >= _KEPT:
+        table.clear()
+    table[key] = value
+
+
+def _down_columns(x: Operand, dims: Sequence[int]) -> bool:
+    """Whether neighbouring threads should have neighbouring rows: they lie closer in memory than a row's elements."""
+    kept = [abs(x.strides[d]) for d in range(len(x.shape)) if d not in dims and x.shape[d] > 1]
+    gone = [abs(x.strides[d]) for d in dims if x.shape[d] > 1]
+    return bool(kept) and bool(gone) and min(kept) < min(gone)

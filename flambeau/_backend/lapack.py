@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,8 @@ def _native_lu(routine: Any, a: Any, m: int, n: int) -> tuple[Any, Any, Any]:
 
 def _array_lu(xp: Any, a: Any, m: int, n: int, pivot: bool) -> tuple[Any, Any, Any]:
     lead, k = a.shape[:-2], min(m, n)
-    w = a.reshape(-1, m, n).copy()
-    count = w.shape[0]
+    count = math.prod(lead)
+    w = a.reshape(count, m, n).copy()
     each = xp.arange(count)
     pivots, info = xp.zeros((count, k), xp.int32), xp.zeros(count, xp.int32)
     with np.errstate(all="ignore"):
@@ -99,10 +100,10 @@ def _array_lu(xp: Any, a: Any, m: int, n: int, pivot: bool) -> tuple[Any, Any, A
 def permutation(xp: Any, pivots: Any, m: int) -> Any:
     """The order of rows that a sequence of exchanges gives: row i of PᵀA is row order[i] of A."""
     lead, k = pivots.shape[:-1], pivots.shape[-1]
-    swaps = pivots.reshape(-1, k).astype(xp.int64) - 1
+    count = math.prod(lead)
+    swaps = pivots.reshape(count, k).astype(xp.int64) - 1
     if swaps.size and (int(swaps.min()) < 0 or int(swaps.max()) >= m):
         raise RuntimeError("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive")
-    count = swaps.shape[0]
     order = xp.broadcast_to(xp.arange(m), (count, m)).copy()
     each = xp.arange(count)
     for j in range(k):

@@ -74,7 +74,8 @@ def _exchange() -> tuple[Callable[[Any], Any], Any] | None:
     try:
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = _POINTER, [ctypes.py_object, ctypes.c_char_p]
-        table = ctypes.cast(get(np._core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(_POINTER))
+        capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
+        table = ctypes.cast(get(capsule, None), ctypes.POINTER(_POINTER))
         set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[304])
         addresses = [jit.compile("allocate", _TEXT), *[jit.compile(name, text) for name, text in _OTHERS.items()]]
         handler = _Handler(b"flambeau_aligned", 1, None, *addresses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -53,5 +54,12 @@ class Local(threading.local):
     forward_level = 0
 
 
+def held_over_forks(lock: Any) -> None:
+    """A fork waits until nobody holds the lock, so that a child never gets one that no thread of its own will free."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
 modes = Modes()
 local = Local()
+held_over_forks(modes.lock)

@@ -19,16 +19,13 @@ _MEMORY = {"f16": "half", "bf16": "i16", "i8": "i8", "u8": "i8", "i16": "i16"} |
 COMPUTE = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"} | {t: t for t in _SCALAR}
 _STRIP_BYTES = 1 << 20  # of a packed strip of the right operand
 _UNROLL = 4
-_TOGETHER = 4  # panels that are packed together from long rows
-_AHEAD = 8  # rows that are fetched ahead meanwhile
+_TOGETHER = 8  # panels that are packed together from long rows
 
 
 @functools.cache
 def vectors() -> tuple[int, int]:
     """Width in bytes and number of the CPU's vector registers."""
-    import llvmlite.binding as llvm  # loads LLVM: only now
-
-    features = llvm.get_host_cpu_features()
+    features = jit.cpu_features()
     if features.get("avx512f"):
         return 64, 32
     if features.get("avx"):
@@ -235,15 +232,11 @@ def _copy_rows(r: _Vectors, width: int, padded: int) -> None:
         targets = [r.at(to, depth * (q * padded * plan.size)) for q in range(panels)]
         with r.loop(zero, depth) as p:
             row = r.at(source, p * r.i64("%step"))
-            for line in range(0, panels * width * plan.step, 64):  # short pieces of rows are not foreseen by the CPU
-                later = r.at(row, r.i64("%step") * _AHEAD, line)
-                r.emit(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
             for q, target in enumerate(targets):
                 for g, mask in enumerate(masks):
                     element = r.load_elements(r.at(row, (q * width + g * n) * plan.step), mask)
                     r.store_vector(r.at(target, p * (padded * plan.size), g * n * plan.size), element)
 
-    r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     several = count - r.value(f"urem i64 {count.name}, {width * _TOGETHER}", "i64")
     with r.loop(zero, several, width * _TOGETHER) as j:
         copy(j, _TOGETHER, cut)

@@ -34,9 +34,7 @@ def instructions() -> str | None:
     """What multiplies pairs here: "tiles" (AMX, if Linux lets this process use it), "dots" (AVX-512) or nothing."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return None
-    import llvmlite.binding as llvm  # loads LLVM: only now
-
-    features = llvm.get_host_cpu_features()
+    features = jit.cpu_features()
     if not all(features.get(f) for f in ("avx512f", "avx512bw", "avx512vl", "avx512bf16")):
         return None
     if features.get("amx-tile") and features.get("amx-bf16") and sys.platform.startswith("linux"):

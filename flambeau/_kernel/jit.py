@@ -9,7 +9,10 @@ import sys
 import threading
 from typing import Any
 
+from .._core.state import held_over_forks
+
 _lock = threading.Lock()
+held_over_forks(_lock)
 _state: dict[str, Any] = {}
 _addresses: dict[str, int] = {}
 _libraries: list[Any] = []
@@ -23,12 +26,13 @@ def _target() -> dict[str, Any]:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        cpu, host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+        features = host.flatten()
         target = llvm.Target.from_default_triple()
         machine = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
         key = f"{llvm.llvm_version_info}|{cpu}|{features}|{sys.version_info[:2]}"
         linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-        _state.update(llvm=llvm, machine=machine, key=key, linker=linker, directory=_directory())
+        _state.update(llvm=llvm, machine=machine, key=key, linker=linker, directory=_directory(), features=host)
     return _state
 
 
@@ -51,7 +55,14 @@ def _directory() -> str | None:
 
 def cache_directory() -> str | None:
     """Where compiled kernels are kept on disk."""
-    return _target()["directory"]  # type: ignore[no-any-return]
+    with _lock:
+        return _target()["directory"]  # type: ignore[no-any-return]
+
+
+def cpu_features() -> Any:
+    """What this CPU can do: names of LLVM's to True or False. (LLVM is only ever used under the lock.)"""
+    with _lock:
+        return _target()["features"]
 
 
 def _optimise(llvm: Any, machine: Any, text: str) -> bytes:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .loops import store
 from .render_cuda import KERNEL, Cuda, joined
 from .symbols import symbols
-from .value import COMPUTE, Value
+from .value import COMPUTE, SIZE, Value
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
+_WORD = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _UNIT_BITS = {"f16": 11, "bf16": 8, "f32": 24}  # of a uniform number: as many as its mantissa holds
 
 
@@ -49,9 +50,9 @@ def _long(m: Any, words: list[Value]) -> Value:
     return (m.cast(words[0], "u64") << 32) | m.cast(words[1], "u64")
 
 
-def _positive(m: Any, words: list[Value], type: str) -> Value:
+def _positive(m: Any, words: list[Value], kind: str) -> Value:
     """A number above 0, up to 1."""
-    if type == "f64":
+    if kind == "f64":
         return (m.cast(_long(m, words) >> 11, "f64") + 1.0) * 2.0**-53
     return (m.cast(words[0] >> 8, "f32") + 1.0) * 2.0**-24
 
@@ -68,7 +69,7 @@ def uniform(m: Any, words: list[Value], type: str, low: Value, high: Value) -> V
 
 def normal(m: Any, words: list[Value], type: str, mean: Value, std: Value) -> Value:
     kind = _kind(type)
-    angle = _unit(m, words[2:], "f64" if kind == "f64" else "f32") * (2.0 * math.pi)
+    angle = _unit(m, words[len(words) // 2 :], kind) * (2.0 * math.pi)
     radius = m.real_sqrt(-2.0 * m.log(_positive(m, words, kind)))
     return m.fma(radius * m.cos(angle), m.cast(std, kind), m.cast(mean, kind))
 
@@ -87,36 +88,57 @@ def cauchy(m: Any, words: list[Value], type: str, median: Value, sigma: Value) -
 
 
 def bernoulli(m: Any, words: list[Value], type: str, p: Value) -> Value:
-    return m.cast(_unit(m, words, "f64") < p, COMPUTE.get(type, type))
+    return m.cast(m.cast(words[0], "f64") * 2.0**-32 < p, COMPUTE.get(type, type))
 
 
 def randint(m: Any, words: list[Value], type: str, low: Value, high: Value) -> Value:
     return m.cast(_long(m, words) % m.cast(high - low, "u64"), "i64") + low
 
 
-# name -> (transform, type of its parameters)
-SAMPLERS: dict[str, tuple[Callable[..., Any], str]] = {
-    "uniform": (uniform, "f64"), "normal": (normal, "f64"), "log_normal": (log_normal, "f64"),
-    "exponential": (exponential, "f64"), "cauchy": (cauchy, "f64"), "bernoulli": (bernoulli, "f64"),
-    "keep_mask": (bernoulli, "f64"), "randint": (randint, "i64"),
-}  # fmt: skip
-DEFAULTS: dict[str, tuple[float, ...]] = {
-    "uniform": (0.0, 1.0), "normal": (0.0, 1.0), "log_normal": (1.0, 2.0), "exponential": (1.0,), "cauchy": (0.0, 1.0),
+class Sampler(NamedTuple):
+    """A transform, how many words it takes for a float and for a double, and the type and defaults of its parameters."""
+
+    transform: Callable[..., Any]
+    words: tuple[int, int]
+    kind: str = "f64"
+    defaults: tuple[float, ...] = ()
+
+
+SAMPLERS = {
+    "uniform": Sampler(uniform, (1, 2), defaults=(0.0, 1.0)), "normal": Sampler(normal, (2, 4), defaults=(0.0, 1.0)),
+    "log_normal": Sampler(log_normal, (2, 4), defaults=(1.0, 2.0)), "exponential": Sampler(exponential, (1, 2), defaults=(1.0,)),
+    "cauchy": Sampler(cauchy, (1, 2), defaults=(0.0, 1.0)), "bernoulli": Sampler(bernoulli, (1, 1)),
+    "keep_mask": Sampler(bernoulli, (1, 1)), "randint": Sampler(randint, (2, 2), "i64"),
 }  # fmt: skip
 
 
 def render_random(name: str, sampler: str, type: str, count: int) -> str:
     """CUDA text of a kernel that fills contiguous memory; `count` numbers are its parameters."""
-    function, kind = SAMPLERS[sampler]
-    spelled = "double" if kind == "f64" else "long long"
-    given = [f"{spelled} p{k}" for k in range(count)]
-    r = Cuda("element", ["char* y", "unsigned long long i", "unsigned long long key", *given], "__device__ __forceinline__")
-    words = philox(Value(r, "i", "u64"), Value(r, "key", "u64"))
-    store(r, "y", type, function(symbols, words, type, *[Value(r, f"p{k}", kind) for k in range(count)]))
+    transform, words, kind, _ = SAMPLERS[sampler]
+    need = words[type == "f64"]
+    each = 4 // need  # elements that a thread makes of four words
+    given = [f"{'double' if kind == 'f64' else 'long long'} p{k}" for k in range(count)]
+    r = Cuda("elements", ["char* y", "unsigned long long i", "unsigned long long key", *given], "__device__ __forceinline__")
+    drawn = philox(Value(r, "i", "u64"), Value(r, "key", "u64"))
+    numbers = [Value(r, f"p{k}", kind) for k in range(count)]
+    for e in range(each):
+        made = transform(symbols, drawn[e * need : (e + 1) * need], type, *numbers)
+        store(r, r.address("y", r.constant("i64", e * SIZE[type])), type, made)
     passed = "".join(f", p{k}" for k in range(count))
+    size = SIZE[type] * each
     return f"""{joined([r])}
-{KERNEL} void {name}({", ".join(["char* y", "long long size", "long long n", "unsigned long long key", *given])}) {{
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (long long)blockDim.x)
-    element(y + i * size, i, key{passed});
+{KERNEL} void {name}({", ".join(["char* y", "long long n", "unsigned long long key", *given])}) {{
+  long long groups = (n + {each - 1}) / {each};
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < groups; i += gridDim.x * (long long)blockDim.x) {{
+    alignas({min(size, 16)}) char made[{size}];
+    elements(made, i, key{passed});
+    long long rest = (n - i * {each}) * {SIZE[type]};
+    if (rest >= {size}) {{
+      #pragma unroll
+      for (int b = 0; b < {size // SIZE[type]}; ++b) (({_WORD[SIZE[type]]}*)y)[i * {each} + b] = (({_WORD[SIZE[type]]}*)made)[b];
+    }} else {{
+      for (int b = 0; b < rest / {SIZE[type]}; ++b) (({_WORD[SIZE[type]]}*)y)[i * {each} + b] = (({_WORD[SIZE[type]]}*)made)[b];
+    }}
+  }}
 }}
 """

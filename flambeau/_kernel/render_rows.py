@@ -18,7 +18,8 @@ from .symbols import symbols
 from .value import SIZE, Value
 
 THREADS = 256
-_PACK = "template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };"
+_PACK = 16  # bytes that a thread reads at once
+_PACK_TYPE = "template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };"
 
 
 class Rows(NamedTuple):
@@ -69,67 +70,93 @@ def _functions(rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: 
 def _offsets(name: str, index: str, rank: int, size: str, strides: str) -> list[str]:
     """Lines that turn a number into an offset, by extents `size`d and strides `strides`d of merged dimensions."""
     lines = [f"    long long rest = {index};"] if rank > 1 else []
-    terms = []
     for d in range(rank - 1, 0, -1):
         lines.append(f"    {name} += (rest % {size}{d}) * {strides}{d}; rest /= {size}{d};")
-    terms.append(f"    {name} += {'rest' if rank > 1 else index} * {strides}0;")
-    return ["  {", *lines, *terms, "  }"]
+    lines.append(f"    {name} += {'rest' if rank > 1 else index} * {strides}0;")
+    return ["  {", *lines, "  }"]
+
+
+class _Text:
+    """The body of one row kernel, written line by line."""
+
+    def __init__(self, types: Sequence[str], reads: int, outer: int, inner: int, dense: bool):
+        self.types, self.reads, self.inner = types, reads, inner
+        self.count = _PACK // max(SIZE[t] for t in types) if dense else 1
+        self.lines: list[str] = []
+        for k in range(len(types)):
+            self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", outer, "m", f"s{k}_")]
+        together = " | ".join(f"(unsigned long long)(x{k} + o{k})" for k in range(len(types)))
+        if self.count > 1:
+            self.lines.append(f"  long long packed = (({together}) & {_PACK - 1}) == 0 && stop > begin ? begin + (stop - begin) / {self.count} * {self.count} : begin;")
+        else:
+            self.lines.append("  long long packed = begin;")
+
+    def loop(self, call: Callable[[Callable[[int], str]], str], used: Sequence[int]) -> None:
+        """A call for every element of the row that this thread has; `call` gets what says where an operand's is."""
+        lines, count, sizes = self.lines, self.count, [SIZE[t] for t in self.types]
+        if count > 1:
+            lines.append(f"  for (long long i = begin + lane * {count}; i < packed; i += lanes * {count}) {{")
+            lines += [f"  Pack<{sizes[k] * count}> a{k};" for k in used]
+            lines += [f"  a{k} = *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]});" for k in used if k < self.reads]
+            lines += ["  #pragma unroll", f"  for (int j = 0; j < {count}; ++j) {call(lambda k: f'a{k}.bytes + j * {sizes[k]}')}"]
+            lines += [f"  *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]}) = a{k};" for k in used if k >= self.reads]
+            lines.append("  }")
+        lines.append("  for (long long i = packed + lane; i < stop; i += lanes) {")
+        for k in used:
+            lines += [f"  long long p{k} = o{k};", *_offsets(f"p{k}", "i", self.inner, "n", f"t{k}_")]
+        lines += [f"  {call(lambda k: f'x{k} + p{k}')}", "  }"]
 
 
 def render_rows(
-    name: str, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, outer: int, inner: int
+    name: str, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, outer: int, inner: int, dense: bool = False
 ) -> str:
     """CUDA text. `code` is the element type that says how totals are kept; `outer` and `inner` count the merged
-    dimensions around and along the rows.
+    dimensions around and along the rows; `dense` promises that rows are contiguous.
 
     Parameters: pointers; number of rows m and their length n; elements that one block takes of a row; what
     `count` is in the last step; lanes (threads that share a row) and whether neighbouring threads have neighbouring
     rows; bytes between the results of two blocks of a row; extents; strides of each operand, outer then inner.
     """
-    types = total_types(rows, code)
-    operands = len(inputs) + len(outputs)
-    names = [f"x{k}" for k in range(operands)]
+    totals = total_types(rows, code)
+    reads, operands = len(inputs), len(inputs) + len(outputs)
     sizes = [f"m{d}" for d in range(1, outer)] + [f"n{d}" for d in range(1, inner)]
     strides = [f"{p}{k}_{d}" for k in range(operands) for p, rank in (("s", outer), ("t", inner)) for d in range(rank)]
     numbers = ["m", "n", "piece", "count", "lanes", "columns", "between", *sizes, *strides]
-    lines = [
-        f"  __shared__ Pack<{max(SIZE[t] for t in types)}> space[{THREADS}];",
-        f"  int t = threadIdx.x, across = {THREADS} / (int)lanes;",
-        "  int lane = columns ? t / across : t % (int)lanes, mine = columns ? t % across : t / (int)lanes;",
-        "  int next = columns ? across : 1, head = t - lane * next;",
-        "  long long row = blockIdx.x * (long long)across + mine, first = blockIdx.y * piece + lane;",
-        "  long long stop = row < m ? (blockIdx.y + 1) * piece < n ? (blockIdx.y + 1) * piece : n : 0;",
-    ]
-    for k in range(operands):
-        lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", outer, "m", f"s{k}_")]
-
-    def places(numbers: Sequence[int]) -> list[str]:
-        found = []
-        for k in numbers:
-            found += [f"  long long p{k} = o{k};", *_offsets(f"p{k}", "i", inner, "n", f"t{k}_")]
-        return found
-
-    given = [f"{names[k]} + p{k}" for k in range(len(inputs))]
-    for s, t in enumerate(types):
+    text = _Text([*inputs, *(outputs if rows.each else ())], reads, outer, inner, dense)
+    if not rows.each:
+        for k in range(reads, operands):
+            text.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", outer, "m", f"s{k}_")]
+    for s, t in enumerate(totals):
         earlier = [f"total{e}.bytes" for e in range(s)]
-        lines += [
-            f"  Pack<{SIZE[t]}> total{s}; start{s}(total{s}.bytes);",
-            "  for (long long i = first; i < stop; i += lanes) {", *places(range(len(inputs))),
-            f"  take{s}({', '.join([f'total{s}.bytes', *given, *earlier])});", "  }",
+        text.lines.append(f"  Pack<{SIZE[t]}> total{s}; start{s}(total{s}.bytes);")
+        text.loop(lambda place: f"take{s}({', '.join([f'total{s}.bytes', *map(place, range(reads)), *earlier])});", range(reads))
+        text.lines += [
             f"  *(Pack<{SIZE[t]}>*)space[t].bytes = total{s}; __syncthreads();",
             "  for (int half = lanes / 2; half; half /= 2) {",
             f"  if (lane < half) join{s}(space[t].bytes, space[t + half * next].bytes);", "  __syncthreads();", "  }",
             f"  total{s} = *(Pack<{SIZE[t]}>*)space[head].bytes; __syncthreads();",
         ]  # fmt: skip
-    totals = [f"total{s}.bytes" for s in range(len(types))]
-    results = range(len(inputs), operands)
+    made = [f"total{s}.bytes" for s in range(len(totals))]
     if rows.each:
-        targets = [f"{names[k]} + p{k}" for k in results]
-        lines += ["  for (long long i = first; i < stop; i += lanes) {", *places(range(operands))]
-        lines += [f"  last({', '.join([*given, *totals, *targets, 'count'])});", "  }"]
+        everything = range(operands)
+        text.loop(
+            lambda place: f"last({', '.join([*map(place, range(reads)), *made, *map(place, range(reads, operands)), 'count'])});",
+            everything,
+        )
     else:
-        targets = [f"{names[k]} + o{k} + blockIdx.y * between" for k in results]
-        lines += [f"  if (lane == 0 && row < m) last({', '.join([*totals, *targets, 'count'])});"]
-    parameters = ", ".join([*(f"char* {n}" for n in names), *(f"long long {n}" for n in numbers)])
-    body = "\n".join(lines)
-    return f"{_PACK}\n{_functions(rows, inputs, outputs, code)}\n{KERNEL} void {name}({parameters}) {{\n{body}\n}}\n"
+        targets = [f"x{k} + o{k} + blockIdx.y * between" for k in range(reads, operands)]
+        text.lines.append(f"  if (lane == 0 && row < m) last({', '.join([*made, *targets, 'count'])});")
+    parameters = ", ".join([*(f"char* x{k}" for k in range(operands)), *(f"long long {n}" for n in numbers)])
+    body = "\n".join(text.lines)
+    return f"""{_PACK_TYPE}
+{_functions(rows, inputs, outputs, code)}
+{KERNEL} void {name}({parameters}) {{
+  __shared__ Pack<{max(SIZE[t] for t in totals)}> space[{THREADS}];
+  int t = threadIdx.x, across = {THREADS} / (int)lanes;
+  int lane = columns ? t / across : t % (int)lanes, mine = columns ? t % across : t / (int)lanes;
+  int next = columns ? across : 1, head = t - lane * next;
+  long long row = blockIdx.x * (long long)across + mine, begin = blockIdx.y * piece;
+  long long stop = row < m ? (begin + piece < n ? begin + piece : n) : 0;
+{body}
+}}
+"""

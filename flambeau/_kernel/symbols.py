@@ -7,13 +7,17 @@ Real values are `Value`s; complex ones are pairs of them. Elementary functions c
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
+from .._core.state import held_over_forks
 from .value import BITS, PART, Value, is_float, promote
 
 # Modules that register functions of `m`.
 _LIBRARIES = ("vecmath", "division", "specialmath", "bessel")
+_loading = threading.RLock()
+held_over_forks(_loading)  # Python's own locks of modules are not
 INTEGER_OF = {"f32": "i32", "f64": "i64"}
 FLOAT_OF = {"i32": "f32", "i64": "f64"}
 
@@ -109,8 +113,9 @@ class Symbols:
 
     def __getattr__(self, name: str) -> Any:
         """Functions are looked up where they are written; those modules are loaded when the first kernel needs one."""
-        for library in _LIBRARIES:
-            importlib.import_module(f".{library}", __package__)
+        with _loading:
+            for library in _LIBRARIES:
+                importlib.import_module(f".{library}", __package__)
         found = type(self).__dict__.get(name)
         if found is None:
             raise AttributeError(f"no kernel function {name!r}; add it to one of {', '.join(_LIBRARIES)}")

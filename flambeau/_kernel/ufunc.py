@@ -22,7 +22,7 @@ _kept: list[Any] = []  # NumPy keeps pointers into these
 def _api(index: int, *arguments: Any) -> Callable[..., Any]:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = _VOID_P, [ctypes.py_object, ctypes.c_char_p]
-    table = get(np._core._multiarray_umath._UFUNC_API, None)
+    table = get(np._core._multiarray_umath._UFUNC_API, None)  # type: ignore[attr-defined]
     address = ctypes.cast(table, ctypes.POINTER(_VOID_P))[index]
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(address)
 

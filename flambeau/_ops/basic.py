@@ -41,7 +41,7 @@ def empty_array(shape: Any, d: dtype, k: int) -> Any:
     try:
         return backend_of(k).empty(tuple(shape), d.numpy)
     except (MemoryError, ValueError) as error:
-        raise memory_problem(error) or error
+        raise (memory_problem(error) or error) from None
 
 
 def zeros(shape: Any, d: dtype, k: int = 0) -> Tensor:

@@ -10,6 +10,8 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import (
     BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, bool_, complex32, complex64, dtype, promote_types, scalar_dtype,
 )  # fmt: skip
+from .._core.state import CUDA
+from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 
 _ndarray = np.ndarray
@@ -80,6 +82,8 @@ def as_tensor(value: Any, like: Tensor) -> Tensor:
 
 def cast_array(array: Any, d: dtype) -> Any:
     """A copy of an array in another dtype, silently, as PyTorch casts."""
+    if not isinstance(array, (_ndarray, np.generic)):
+        return backend_of(CUDA).cast(array, d.code)
     kind = array.dtype.kind
     if d is complex32 or array.dtype == complex32.numpy:  # NumPy knows neither its parts nor most casts
         wide = cast_array(array, complex64) if array.dtype != complex32.numpy else array.astype(np.complex64)
@@ -91,7 +95,7 @@ def cast_array(array: Any, d: dtype) -> Any:
             if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
-    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e") and isinstance(array, _ndarray):
+    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e"):
         source = BY_NUMPY[array.dtype]
         if source.category == d.category and source.code and d.code:
             return _cast_floats(array, source, d)

@@ -278,7 +278,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
         try:
             return wrap(array.copy("C" if 0 in array.strides else "K"), input.dtype)
         except (MemoryError, ValueError) as error:
-            raise registry.memory_problem(error) or error
+            raise (registry.memory_problem(error) or error) from None
     return clone_format(input, memory_format)
 
 

@@ -14,7 +14,7 @@ from .._core import random_native
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
-from .._core.state import CUDA, modes
+from .._core.state import CUDA, held_over_forks, modes
 from .._dispatch import backend_of
 from .._kernel import jit
 from .._tensor import Tensor, wrap
@@ -95,6 +95,7 @@ def _rebuild(where: str, state: Any) -> Generator:
 
 
 default_generator = Generator()
+held_over_forks(default_generator._engine.lock)
 
 
 @functools.cache

@@ -46,7 +46,7 @@ def unary(op: Any) -> Callable[..., Any]:
             try:
                 made = op.large(function, [array], result)
             except (ValueError, MemoryError) as error:
-                raise registry.memory_problem(error) or error
+                raise (registry.memory_problem(error) or error) from None
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
         t._edge = t._meta = t._storage = t._view = None

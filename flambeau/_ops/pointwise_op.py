@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd import engine
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
@@ -45,6 +46,26 @@ class Derivative:
     def apply(self, node: Node, g: Tensor) -> Tensor:
         """The gradient, not differentiable again: one kernel over the incoming gradient and the saved values."""
         return self.kernel.call(g, *[fetch(node, j) for j in self.uses])  # type: ignore[union-attr]
+
+
+class _Constant:
+    """The derivative of a gradient that is the same wherever it is taken: zero, as for relu."""
+
+    name, backward_name = "constant", "ZeroBackward0"
+
+    @staticmethod
+    def backward(node: Node, g: Tensor, create_graph: bool) -> list[Any]:
+        return [engine.zeros(*i) for i in node.info]
+
+
+def constant_in(r: Tensor, inputs: list[Tensor]) -> Tensor:
+    """A gradient that depends on its inputs only by their signs and the like: differentiable, with derivative zero."""
+    if inputs:
+        r = wrap(r._array, r.dtype, r._k | GRAD)
+        node = Node(_Constant, tuple(t._edge or (t, 0) for t in inputs))
+        node.info = [(t._array.shape, t.dtype, t._k & ~GRAD) for t in inputs]
+        r._edge = (node, 0)
+    return r
 
 
 def _is_identity(formula: Callable[..., Any]) -> bool:
@@ -92,6 +113,7 @@ class Pointwise:
         self.numbers = numbers  # which operands may be Python numbers: both, right (all but the first), none
         self.variants: dict[Any, Any] = {}  # (backend, common dtype) -> (callable, result dtype, compute dtype)
         self.fast: dict[dtype, Any] = {}  # CPU: operand dtype -> (callable, result dtype), when no operand is cast
+        self.fast_cuda: dict[dtype, Any] = {}  # the same on a GPU
         self.backward_name = backward_name or "".join(p.title() for p in name.split("_")) + "Backward0"
         self.grads: list[Derivative | None] = [None] * len(self.names)
         for key, formula in (grad or {}).items():
@@ -129,8 +151,11 @@ class Pointwise:
                 body = _rounding(self.short, compute.code)
             call = backend.pointwise(self.name, body, codes, tuple(r.code for r in results), inside)
             found = self.variants[key] = (call, results, compute)
-            if backend is cpu and self.outputs == 1 and compute is common:
-                self.fast[common] = (call, result)
+            if self.outputs == 1 and compute is common:
+                if backend is cpu:
+                    self.fast[common] = (call, result)
+                elif self.arity == len(self.names) and not self.masks:
+                    self.fast_cuda[common] = (call, result)
         return found
 
     def common(self, args: tuple[Any, ...]) -> dtype:
@@ -157,6 +182,10 @@ class Pointwise:
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
         """The result without history, on whatever device the operands are."""
+        if k & CUDA:
+            made = self.compute_alike(args)
+            if made is not None:
+                return made
         common = self.common(args)
         if k & META:
             compute, result = self.rule(self.name, common)
@@ -177,6 +206,22 @@ class Pointwise:
         if self.outputs == 1:
             return wrap(made, results[0], device)
         return tuple(wrap(_asarray(r) if not device else r, d, device) for r, d in zip(made, results))
+
+    def compute_alike(self, args: tuple[Any, ...]) -> Tensor | None:
+        """The result for GPU tensors of one dtype for which there is a kernel; None for other operands."""
+        first = args[0]
+        found = self.fast_cuda.get(first.dtype) if isinstance(first, Tensor) else None
+        if found is None:
+            return None
+        arrays = []
+        for a in args:
+            if not isinstance(a, Tensor) or a.dtype is not first.dtype or not a._k & CUDA:
+                return None
+            arrays.append(a._array)
+        try:
+            return wrap(found[0](*arrays), found[1], CUDA)
+        except ValueError as error:
+            raise broadcast_error(args) from error
 
     def run(self, backend: Any, call: Any, arrays: list[Any], results: tuple[dtype, ...]) -> Any:
         if backend is not cpu:
@@ -263,6 +308,8 @@ class Pointwise:
             elif formulas:  # parameters stay numbers
                 saved = [(j, fetch(node, j)) for j in derivative.uses]
                 r = derivative.formula(ops, g, *[s if j >= self.arity else as_tensor(s, g) for j, s in saved])
+                if create_graph and not r._k & GRAD:
+                    r = constant_in(r, [s for _, s in saved if isinstance(s, Tensor) and s._k & GRAD])
             else:
                 r = derivative.apply(node, g)
             results.append(r if info is None else ops.fit_gradient(r, *info[i]))

@@ -72,7 +72,7 @@ class Primitive:
         """What a formula asks for, by its parameter names: (kind, argument position)."""
         uses: list[tuple[str, Any]] = []
         for name in parameter_names(formula):
-            if name in ("g", "gs", "out", "outs", "needs"):
+            if name in ("g", "gs", "given", "out", "outs", "needs"):
                 uses.append((name, None))
             elif name in self.names:
                 uses.append(("value", self.names.index(name)))
@@ -100,7 +100,7 @@ class Primitive:
         try:
             made = self.forward(backend, *given, *args[n:])
         except (MemoryError, ValueError) as error:
-            raise memory_problem(error) or error
+            raise (memory_problem(error) or error) from None
         if self.view:
             parent = args[0]
             if isinstance(made, (tuple, list)):
@@ -244,6 +244,8 @@ class Primitive:
             return [fetch(node, i) for i in range(len(self.names), len(node.saved))]
         if kind == "gs":
             return [_defined(part, o) for part, o in zip(g, node.outputs)] if node.outputs else [g]
+        if kind == "given":  # gradients of several results, None where none came
+            return list(g)
         if kind == "needs":
             return [e is not None for e in node.edges]
         field = 0 if kind == "shape" else 1
@@ -331,7 +333,7 @@ def view_call(op: Primitive) -> Callable[..., Any]:
         try:
             made = forward(cpu, x._array, *static)
         except ValueError as error:
-            raise memory_problem(error) or error
+            raise (memory_problem(error) or error) from None
         if made.__class__ is tuple or made.__class__ is list:
             out: Any = tuple(op.wrap_view(x, m, static, i) for i, m in enumerate(made))
         else:
@@ -343,8 +345,6 @@ def view_call(op: Primitive) -> Callable[..., Any]:
     return call
 
 
-def primitive(forward: Any = None, **options: Any) -> Any:
-    """Declares a primitive; used with or without options."""
-    if forward is None:
-        return lambda f: Primitive(f, **options)
-    return Primitive(forward, **options)
+def primitive(**options: Any) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declares a primitive."""
+    return lambda forward: Primitive(forward, **options)

@@ -20,6 +20,9 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no operation {name!r}")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+
 
 ops = Namespace()
 # Every dispatched record by name (pointwise and primitive), for tests, capture and export.
@@ -72,7 +75,7 @@ def public(
     return decorate
 
 
-def frequent(function: bool = True) -> Any:
+def frequent(function: bool = True) -> Callable[[Any], Any]:
     """Like `public`, for methods that are called often: they ask `modes.overrides` themselves, without a wrapper."""
 
     def decorate(method: Any) -> Any:
@@ -98,7 +101,7 @@ def _overridable(function: Any) -> Any:
         except (AttributeError, TypeError):
             return _for_foreign(call, args, named)
         except (MemoryError, ValueError) as error:
-            raise memory_problem(error) or error
+            raise (memory_problem(error) or error) from None
 
     return call
 
@@ -119,7 +122,7 @@ def _with_out(function: Any) -> Any:
         except (AttributeError, TypeError):
             return _for_foreign(call, args, named)
         except (MemoryError, ValueError) as error:
-            raise memory_problem(error) or error
+            raise (memory_problem(error) or error) from None
 
     return call
 

@@ -42,6 +42,11 @@ class Packed:
     """A saved tensor in the form that the user's pack hook gave it."""
 
     __slots__ = ("edge", "k", "number", "unpack", "value")
+    edge: Any
+    k: int
+    number: int | None
+    unpack: Any
+    value: Any
 
 
 def pack(s: Any) -> Any:

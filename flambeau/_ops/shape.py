@@ -238,7 +238,7 @@ def _triangle(name: str, lower: bool) -> Any:
             return xp.where(kept, x, x.dtype.type(0))
         return xp.where(kept, x, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
 
-    record = primitive(part, name=name, grad={"x": gradient}, meta=_same)
+    record = primitive(name=name, grad={"x": gradient}, meta=_same)(part)
 
     def function(input: Tensor, diagonal: int = 0) -> Tensor:
         if input._array.ndim < 2:

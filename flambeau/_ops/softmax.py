@@ -70,19 +70,13 @@ _BACKWARD = {
 }
 
 
-def _along_elsewhere(backend: Any, name: str, rows: Rows, arrays: list[Any], dim: int) -> Any:
-    out = backend.xp.empty(arrays[0].shape, arrays[0].dtype)
-    backend.along.launch(name, rows, arrays, [out], (dim,), BY_NUMPY[out.dtype].code, out.shape[dim])
-    return out
-
-
 def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
     if x.ndim == 0:
         x = x.reshape(1)
         return _softmax(backend, x, 0, log).reshape(())
     if backend is cpu:
         return _along(softmax_rows, softmax_columns, [x], dim, log)
-    return _along_elsewhere(backend, "log_softmax" if log else "softmax", _FORWARD[log], [x], dim)
+    return backend.along.map("log_softmax" if log else "softmax", _FORWARD[log], [x], dim)
 
 
 def _softmax_backward(backend: Any, g: Any, y: Any, dim: int, log: bool) -> Any:
@@ -90,7 +84,7 @@ def _softmax_backward(backend: Any, g: Any, y: Any, dim: int, log: bool) -> Any:
         return _softmax_backward(backend, g.reshape(1), y.reshape(1), 0, log).reshape(())
     if backend is cpu:
         return _along(softmax_backward_rows, softmax_backward_columns, [g, y], dim, log)
-    return _along_elsewhere(backend, "log_softmax_backward" if log else "softmax_backward", _BACKWARD[log], [g, y], dim)
+    return backend.along.map("log_softmax_backward" if log else "softmax_backward", _BACKWARD[log], [g, y], dim)
 
 
 def _like(x: Any, *rest: Any) -> Any:

@@ -531,7 +531,7 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
         try:
             made = expanded(input._array, shape)
         except ValueError as error:
-            raise memory_problem(error) or error
+            raise (memory_problem(error) or error) from None
         return view_of(expand_op, input, made, (made.shape,))
     return expand_op(input, shape)
 
@@ -575,7 +575,7 @@ def contiguous(input: Tensor, *, memory_format: memory_format = contiguous_forma
         try:
             return wrap(row_major(x), input.dtype)
         except (MemoryError, ValueError) as error:
-            raise memory_problem(error) or error
+            raise (memory_problem(error) or error) from None
     check_format(memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, dtype, scalar_dtype
 from .._core.state import CUDA, GRAD, META, OVERRIDE, local, modes
 from .._dispatch import backend_of
-from .._tensor import Tensor, alias, bump, detached, wrap
+from .._tensor import Tensor, alias, bump, wrap
 from . import basic, registry
 from .casting import broadcast_error, cast_array
 from .conversion import move_array, type_name
@@ -50,8 +50,7 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     check_writable(input, (src,))
     k = input._k | src._k
     if k & GRAD and local.grad:
-        # the old value gets zeros: it is only linked where nothing else would make the result part of the graph
-        before = detached(input) if src._k & GRAD else alias(input)
+        before = alias(input)  # its gradient is zero, but it has one
         _write(input, src, k)
         bump(input)
         _record_write(input, basic.copied, (before, src))

@@ -375,3 +375,19 @@ def test_a_loop_of_views_keeps_only_its_base():
     x.mul_(w)
     base.sum().backward()
     assert w.grad.item() == 15.0
+
+
+def test_second_derivatives_of_piecewise_linear_functions_are_zero():
+    x = leaf(-1.0, 2.0)
+    (g,) = torch.autograd.grad(torch.relu(x).sum(), x, create_graph=True)
+    assert g.requires_grad
+    g.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_an_overwritten_value_gets_a_zero_gradient():
+    x, v = leaf(1.0), leaf(5.0)
+    y = x * 2
+    y.copy_(v)
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0] and v.grad.tolist() == [1.0]

@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import (
-    DTYPES, FLOATS, INTEGERS, NUMPY, REAL, Placed, broadcastable, placed, same, seeds, shapes, tensor, values, wide,
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    NUMPY,
+    REAL,
+    Placed,
+    broadcastable,
+    placed,
+    same,
+    seeds,
+    shapes,
+    tensor,
+    values,
+    wide,
 )  # fmt: skip
 
 import flambeau as torch

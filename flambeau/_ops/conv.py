@@ -1,0 +1,456 @@
+"""Convolutions: one record for both directions, its gradients made of the same record and of a sum by weight."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._core.dtypes import COMPLEX, FLOATING, bool_, complex32, complex64, float32, from_numpy_dtype
+from .._tensor import Tensor
+from . import conv_arrays as arrays
+from .casting import cast_array
+from .conv_arrays import Ints, output_size, transposed_size
+from .primitive import primitive
+from .registry import ops, public
+from .rules import SCALAR_NAMES, not_implemented
+
+# -- records -------------------------------------------------------------------------------------------------------
+
+
+def _conjugate(t: Tensor) -> Tensor:
+    return ops.conj(t) if t.dtype.category == COMPLEX else t
+
+
+def _cut(t: Tensor, size: Sequence[int]) -> Tensor:
+    """The first positions along the dimensions of space."""
+    for i, n in enumerate(size, 2):
+        if t._array.shape[i] != n:
+            t = ops.narrow(t, i, 0, n)
+    return t
+
+
+def _adjoint(
+    g: Tensor, weight: Tensor, size: Sequence[int], stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Tensor:
+    """Spreads g over an image of the given size."""
+    kernel = weight._array.shape[2:]
+    least = transposed_size(g._array.shape[2:], kernel, stride, padding, dilation, (0,) * len(kernel))
+    extra = tuple(n - m for n, m in zip(size, least))
+    return convolution_op(g, weight, None, stride, padding, dilation, True, extra, groups)
+
+
+def _by_input(
+    g: Tensor, weight: Tensor, x_shape: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, groups: int
+) -> Tensor:
+    weight = _conjugate(weight)
+    if not transposed:
+        return _adjoint(g, weight, x_shape[2:], stride, padding, dilation, groups)
+    none = (0,) * len(stride)
+    return _cut(convolution_op(g, weight, None, stride, padding, dilation, False, none, groups), x_shape[2:])
+
+
+def _by_weight(
+    g: Tensor, x: Tensor, weight_shape: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, groups: int
+) -> Tensor:
+    image, small = (g, _conjugate(x)) if transposed else (_conjugate(x), g)
+    return convolution_weight(image, small, tuple(weight_shape[2:]), stride, padding, dilation, groups)
+
+
+def _shape(
+    x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, extra: Ints,
+    groups: int,
+) -> Ints:  # fmt: skip
+    if transposed:
+        size = transposed_size(x.shape[2:], weight.shape[2:], stride, padding, dilation, extra)
+        return (x.shape[0], weight.shape[1] * groups, *size)
+    return (x.shape[0], weight.shape[0], *output_size(x.shape[2:], weight.shape[2:], stride, padding, dilation))
+
+
+def _computed(array: Any) -> Any:
+    """16-bit floats are computed in 32 bits."""
+    if array is None:
+        return None
+    d = from_numpy_dtype(array.dtype)
+    wide = complex64 if d is complex32 else float32 if d.category == FLOATING and d.itemsize == 2 else d
+    return cast_array(array, wide) if wide is not d else array
+
+
+def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """A bilinear function of two arrays; of complex ones, by three of their parts."""
+    if x.dtype.kind != "c":
+        return compute(x, y)
+    real, imaginary = compute(x.real, y.real), compute(x.imag, y.imag)
+    made = backend.xp.empty(real.shape, x.dtype)
+    made.imag = compute(x.real + x.imag, y.real + y.imag) - real - imaginary
+    made.real = real - imaginary
+    return made
+
+
+@primitive(
+    tensors=3, name="convolution",
+    meta=lambda x, *rest: (_shape(x, *rest), from_numpy_dtype(x.dtype)),
+    grad={
+        "x": _by_input,
+        "weight": _by_weight,
+        "bias": lambda g: ops.sum(g, (0, *range(2, g.dim()))),
+    },
+)  # fmt: skip
+def convolution_op(
+    backend: Any, x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
+    extra: Ints, groups: int,
+) -> Any:  # fmt: skip
+    """Windows of x times the weight, or (transposed) x times the weight added up over windows; and a bias."""
+    d = from_numpy_dtype(x.dtype)
+    size = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)[2:]
+    x, weight, bias = _computed(x), _computed(weight), _computed(bias)
+    compute = arrays.convolve_transposed if transposed else arrays.convolve
+    made = _bilinear(backend, lambda a, b: compute(backend, a, b, stride, padding, dilation, groups, size), x, weight)
+    if bias is not None:
+        made += bias.reshape(-1, *(1,) * len(size))
+    return cast_array(made, d) if made.dtype != d.numpy else made
+
+
+@primitive(
+    tensors=2, name="convolution_weight", backward_name="ConvolutionBackwardBackward0",
+    grad={
+        "x": lambda g, small, x_shape, stride, padding, dilation, groups: _adjoint(
+            _conjugate(small), g, x_shape[2:], stride, padding, dilation, groups
+        ),
+        "small": lambda g, x, small_shape, stride, padding, dilation, groups: _cut(
+            convolution_op(_conjugate(x), g, None, stride, padding, dilation, False, (0,) * len(stride), groups),
+            small_shape[2:],
+        ),
+    },
+)  # fmt: skip
+def convolution_weight(
+    backend: Any, x: Any, small: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Any:
+    """What a weight gets: windows of x times `small` (a value for each window), summed over images and positions."""
+    d = from_numpy_dtype(x.dtype)
+    sums = lambda a, b: arrays.weight_sums(backend, a, b, kernel, stride, padding, dilation, groups)
+    made = _bilinear(backend, sums, _computed(x), _computed(small))
+    return cast_array(made, d) if made.dtype != d.numpy else made
+
+
+# -- arguments -----------------------------------------------------------------------------------------------------
+
+
+def _ints(name: str, argument: str, value: Any) -> tuple[int, ...]:
+    """A number or a sequence of numbers, as a tuple."""
+    values = (value,) if isinstance(value, int) or hasattr(value, "__index__") else value
+    if isinstance(values, (tuple, list)) and all(
+        hasattr(v, "__index__") and not isinstance(v, bool) for v in values
+    ):
+        return tuple(v.__index__() for v in values)
+    raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
+
+
+def _spread(name: str, argument: str, value: Any, rank: int) -> Ints:
+    values = _ints(name, argument, value)
+    if len(values) == rank:
+        return values
+    if len(values) == 1:
+        return values * rank
+    raise RuntimeError(
+        f"expected {argument} to be a single integer value or a list of {rank} values to match the convolution "
+        f"dimensions, but got {argument}={list(values)}"
+    )
+
+
+def _check_tensors(name: str, x: Any, weight: Any, bias: Any) -> None:
+    for argument, value in (("input", x), ("weight", weight)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
+    if bias is not None and not isinstance(bias, Tensor):
+        raise TypeError(f"{name}(): argument 'bias' must be Tensor, not {type(bias).__name__}")
+
+
+def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    names = {"input": x, "weight": weight, "bias": bias}
+    for argument in ("weight", "bias"):
+        other = names[argument]
+        if other is not None and other.dtype is not x.dtype:
+            raise RuntimeError(
+                f"Input type ({SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}) and {argument} type "
+                f"({SCALAR_NAMES.get(other.dtype.name, other.dtype.name)}) should be the same"
+            )
+    if x.dtype is bool_ or not x.dtype.code and x.dtype is not complex32:
+        raise not_implemented("convolution", x.dtype)
+
+
+def _check_shapes(x: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:
+    given, size = f"Given transposed={int(transposed)}" if transposed else f"Given groups={groups}", list(weight)
+    if weight[0] < groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {size} instead")
+    if weight[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size {size} instead"
+        )
+    channels = weight[0] if transposed else weight[1] * groups
+    if x[1] != channels:
+        raise RuntimeError(
+            f"{given}, weight of size {size}, expected input{list(x)} to have {channels} channels, but got {x[1]} "
+            "channels instead"
+        )
+    outputs = weight[1] * groups if transposed else weight[0]
+    if bias is not None and tuple(bias) != (outputs,):
+        raise RuntimeError(
+            f"{given}, weight of size {size}, expected bias to be 1-dimensional with {outputs} elements, but got "
+            f"bias of size {list(bias)} instead"
+        )
+
+
+def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, extra: Ints, groups: int) -> None:
+    for wrong, what in (
+        (min(padding) < 0, "negative padding"), (min(extra) < 0, "negative output_padding"),
+        (min(stride) <= 0, "non-positive stride"), (min(dilation) <= 0, "non-positive dilation"),
+        (groups <= 0, "non-positive groups"),
+    ):  # fmt: skip
+        if wrong:
+            raise RuntimeError(f"{what} is not supported")
+
+
+def _run(
+    name: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, extra: Ints, groups: int,
+) -> Tensor:  # fmt: skip
+    """A batched convolution with complete arguments, after all checks."""
+    _check_numbers(stride, padding, dilation, extra, groups)
+    x, w = input._array.shape, weight._array.shape
+    _check_shapes(x, w, None if bias is None else bias._array.shape, transposed, groups)
+    _check_dtypes(input, weight, bias)
+    kernel = w[2:]
+    if 0 in kernel:
+        raise RuntimeError(f"{name}: the kernel must not be empty, but its size is {list(kernel)}")
+    if transposed:
+        if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation)):
+            raise RuntimeError(
+                "output padding must be smaller than either stride or dilation, but got output_padding: "
+                f"{list(extra)} stride: {list(stride)} dilation: {list(dilation)}"
+            )
+        size = transposed_size(x[2:], kernel, stride, padding, dilation, extra)
+        if min(size) <= 0:
+            raise RuntimeError(
+                f"Given input size per channel: {list(x[2:])}. Calculated output size per channel: {list(size)}. "
+                "Output size is too small"
+            )
+    else:
+        room = [n + 2 * p for n, p in zip(x[2:], padding)]
+        reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel)]
+        if any(a < b for a, b in zip(room, reach)):
+            sizes = [" x ".join(map(str, s)) for s in (room, reach)]
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({sizes[0]}). Kernel size: ({sizes[1]}). Kernel size "
+                "can't be greater than actual input size"
+            )
+    return convolution_op(input, weight, bias, stride, padding, dilation, transposed, extra, groups)  # type: ignore[no-any-return]
+
+
+def _batched(name: str, input: Tensor, rank: int) -> tuple[Tensor, bool]:
+    ndim = input._array.ndim
+    if ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(input._array.shape)}"
+        )
+    return (ops.unsqueeze(input, 0), True) if ndim == rank + 1 else (input, False)
+
+
+def _check_rank(weight: Tensor, rank: int, stride: Any) -> None:
+    if weight._array.ndim != rank + 2:
+        raise RuntimeError(
+            f"expected a weight of {rank + 2} dimensions for a convolution over {rank} dimensions with stride={stride}, "
+            f"but got a weight of size {list(weight._array.shape)}"
+        )
+
+
+def _same(
+    name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dilation: Ints, groups: int
+) -> Tensor:
+    """Padding that keeps the size; an odd total puts one more at the end."""
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, weight._array.shape[2:])]
+    rank = len(total)
+    padding = tuple(n - n // 2 for n in total)
+    made = _run(name, input, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
+    if any(n % 2 for n in total):
+        warnings.warn(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input "
+            "be created", UserWarning, stacklevel=4,
+        )  # fmt: skip
+    for i, n in enumerate(total, 2):  # padded by the larger half on both sides: the first position is too many
+        if n % 2:
+            made = ops.narrow(made, i, 1, made._array.shape[i] - 1)
+    return made
+
+
+def _convolve(
+    name: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    _check_tensors(name, input, weight, bias)
+    x, single = _batched(name, input, rank)
+    _check_rank(weight, rank, stride)
+    steps, spacing = _spread(name, "stride", stride, rank), _spread(name, "dilation", dilation, rank)
+    if padding == "same":
+        made = _same(name, x, weight, bias, steps, spacing, groups)
+    elif isinstance(padding, str) and padding != "valid":
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    else:
+        around = (0,) * rank if isinstance(padding, str) else _spread(name, "padding", padding, rank)
+        made = _run(name, x, weight, bias, steps, around, spacing, False, (0,) * rank, groups)
+    return ops.squeeze(made, 0) if single else made
+
+
+def _convolve_transposed(
+    name: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any,
+    groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    _check_tensors(name, input, weight, bias)
+    x, single = _batched(name, input, rank)
+    _check_rank(weight, rank, stride)
+    given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+    steps, around, spacing, extra = (_spread(name, key, value, rank) for key, value in given.items())
+    made = _run(name, x, weight, bias, steps, around, spacing, True, extra, groups)
+    return ops.squeeze(made, 0) if single else made
+
+
+# -- public functions ----------------------------------------------------------------------------------------------
+
+
+@public("conv1d", "nn.functional.conv1d", method=False)
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Slides the rows of `weight` (outputs, inputs / groups, length) along `input` (batch, inputs, length).
+
+    >>> import flambeau as torch
+    >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[-1.0, 1.0]]]))
+    tensor([[1., 2.]])
+    """
+    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@public("conv2d", "nn.functional.conv2d", method=False)
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Slides windows over images: `input` is (batch, inputs, height, width), `weight` (outputs, inputs / groups, …).
+
+    `padding` may be a number, one for each dimension, "valid" or "same".
+
+    >>> import flambeau as torch
+    >>> torch.conv2d(torch.ones(1, 3, 3), torch.ones(1, 1, 2, 2))
+    tensor([[[4., 4.],
+             [4., 4.]]])
+    """
+    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@public("conv3d", "nn.functional.conv3d", method=False)
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """`conv2d` over volumes: `input` is (batch, inputs, depth, height, width).
+
+    >>> import flambeau as torch
+    >>> torch.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)).item()
+    8.0
+    """
+    return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@public("conv_transpose1d", "nn.functional.conv_transpose1d", method=False)
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """The adjoint of `conv1d`: every element of `input` is spread by `weight` (inputs, outputs / groups, length).
+
+    >>> import flambeau as torch
+    >>> torch.conv_transpose1d(torch.tensor([[1.0, 2.0]]), torch.ones(1, 1, 2))
+    tensor([[1., 3., 2.]])
+    """
+    return _convolve_transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+@public("conv_transpose2d", "nn.functional.conv_transpose2d", method=False)
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """The adjoint of `conv2d`; `output_padding` enlarges the result at its end.
+
+    >>> import flambeau as torch
+    >>> torch.conv_transpose2d(torch.ones(1, 1, 1), torch.ones(1, 1, 2, 2), stride=2).shape
+    torch.Size([1, 2, 2])
+    """
+    return _convolve_transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+@public("conv_transpose3d", "nn.functional.conv_transpose3d", method=False)
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """The adjoint of `conv3d`.
+
+    >>> import flambeau as torch
+    >>> torch.conv_transpose3d(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    return _convolve_transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+@public("convolution", method=False)
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """Any of the convolutions; the number of dimensions is that of `weight`.
+
+    >>> import flambeau as torch
+    >>> x, w = torch.ones(1, 1, 4), torch.ones(1, 1, 2)
+    >>> torch.convolution(x, w, None, [2], [0], [1], False, [0], 1)
+    tensor([[[2., 2.]]])
+    """
+    _check_tensors("convolution", input, weight, bias)
+    rank = weight._array.ndim - 2
+    if input._array.ndim != rank + 2 or rank < 1:
+        raise RuntimeError(
+            f"Expected {rank + 2}-dimensional input for {rank + 2}-dimensional weight {list(weight._array.shape)}, "
+            f"but got {input._array.ndim}-dimensional input of size {list(input._array.shape)} instead"
+        )
+    given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+    for key, value in given.items():
+        if not isinstance(value, (tuple, list)):
+            raise TypeError(f"convolution(): argument '{key}' must be tuple of ints, not {type(value).__name__}")
+    steps, around, spacing, extra = (_spread("convolution", key, value, rank) for key, value in given.items())
+    return _run("convolution", input, weight, bias, steps, around, spacing, transposed, extra, groups)
+
+
+@public("conv_tbc", "nn.functional.conv_tbc", method=False)
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """`conv1d` of sequences (time, batch, inputs) with a weight (length, inputs, outputs).
+
+    >>> import flambeau as torch
+    >>> torch.conv_tbc(torch.ones(3, 1, 2), torch.ones(2, 2, 1), torch.zeros(1)).flatten()
+    tensor([4., 4.])
+    """
+    _check_tensors("conv_tbc", input, weight, bias)
+    for argument, value, ndim in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
+        if value._array.ndim != ndim:
+            raise RuntimeError(f"{argument} must have {ndim} dims")
+    made = conv1d(ops.permute(input, (1, 2, 0)), ops.permute(weight, (2, 1, 0)), bias, 1, pad)
+    return ops.permute(made, (2, 0, 1))

@@ -1,0 +1,459 @@
+"""Factorisations of matrices by elimination: Cholesky, LU, LDL; and triangular systems, which all of them lead to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._backend import lapack
+from .._core import return_types
+from .._core.dtypes import from_numpy_dtype, int32
+from .._tensor import Tensor
+from .linalg_checks import (
+    check_floating, check_info, check_matrix, check_same, check_square, matched, transposed,
+)  # fmt: skip
+from .matmul import adjoint
+from .primitive import primitive
+from .registry import ops, public
+
+
+def on_host(backend: Any, function: Any, *arrays: Any) -> Any:
+    """Runs a function of NumPy arrays for any device."""
+    if backend.xp is np:
+        return function(*arrays)
+    made = function(*[backend.xp.asnumpy(a) for a in arrays])
+    return tuple(backend.xp.asarray(m) for m in made) if isinstance(made, tuple) else backend.xp.asarray(made)
+
+
+# -- triangular systems --------------------------------------------------------------------------------------------
+
+
+def _triangle(t: Tensor, upper: bool, unit: bool = False) -> Tensor:
+    return ops.triu(t, 1 if unit else 0) if upper else ops.tril(t, -1 if unit else 0)
+
+
+def _triangular_grad(g: Any, a: Tensor, out: Tensor, upper: bool, unit: bool, needs: Any) -> Any:
+    right = triangular_op(adjoint(a), g, not upper, unit)
+    left = _triangle(-ops.matmul(right, adjoint(out)), upper, unit) if needs[0] else None
+    return left, right
+
+
+@primitive(
+    tensors=2, grad=_triangular_grad, name="linalg_solve_triangular",
+    meta=lambda a, b, upper, unit: (b.shape, from_numpy_dtype(b.dtype)),
+)  # fmt: skip
+def triangular_op(backend: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    return lapack.solve_triangular(backend.xp, a, b, upper, unit)
+
+
+@public("linalg.solve_triangular", method=False, out=True)
+def linalg_solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A @ X = B (or X @ A = B), where one triangle of A is used.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.solve_triangular(torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0], [3.0]]), upper=False)
+    tensor([[1.],
+            [2.]])
+    """
+    name = "linalg.solve_triangular"
+    check_square(name, A)
+    check_matrix(name, B, "B")
+    check_same(name, A, B)
+    n, at = A._array.shape[-1], -2 if left else -1
+    if B._array.shape[at] != n:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({n}x{n} and {B._array.shape[-2]}x{B._array.shape[-1]})"
+        )
+    a, b = matched(A, B)
+    if left:
+        return triangular_op(a, b, upper, unitriangular)
+    return transposed(triangular_op(transposed(a), transposed(b), not upper, unitriangular))
+
+
+@public(out=True)
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """(X with A @ X = b or Aᵀ @ X = b, a copy of A): the older form of `linalg.solve_triangular`.
+
+    >>> import flambeau as torch
+    >>> torch.triangular_solve(torch.tensor([[2.0]]), torch.tensor([[4.0]])).solution
+    tensor([[0.5000]])
+    """
+    name = "triangular_solve"
+    check_matrix(name, b, "b")
+    check_square(name, A)
+    check_same(name, b, A, "b", "A")
+    if A._array.shape[-1] != b._array.shape[-2]:
+        raise RuntimeError(f"{name}: Incompatible matrix sizes: A has {A._array.shape[-1]} columns, b {b._array.shape[-2]} rows")
+    a, right = matched(A, b)
+    x = triangular_op(transposed(a), right, not upper, unitriangular) if transpose else triangular_op(a, right, upper, unitriangular)
+    return return_types.triangular_solve(x, ops.clone(a))
+
+
+# -- Cholesky ------------------------------------------------------------------------------------------------------
+
+
+def _cholesky_grad(gs: Any, outs: Any, upper: bool) -> Tensor:
+    """L⁻ᴴ Φ(Lᴴ g) L⁻¹; Φ copies the lower triangle to the upper one and takes half of it all."""
+    factor, g = outs[0], gs[0]
+    if upper:
+        factor, g = adjoint(factor), adjoint(g)
+    turned = adjoint(factor)
+    inner = ops.tril(ops.matmul(turned, g))
+    inner = (inner + adjoint(ops.tril(inner, -1))) * 0.5
+    left = triangular_op(turned, inner, True, False)
+    return adjoint(triangular_op(turned, adjoint(left), True, False))
+
+
+@primitive(grad=_cholesky_grad, name="linalg_cholesky_ex")
+def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
+    """(factor, order of the first leading minor that is not positive, or 0). Only one triangle is read."""
+    xp = backend.xp
+    lower = a.swapaxes(-1, -2).conj() if upper else a
+    try:
+        made, info = xp.linalg.cholesky(lower), xp.zeros(a.shape[:-2], xp.int32)
+        if xp is not np and bool(xp.isnan(made).any()):
+            raise np.linalg.LinAlgError
+    except np.linalg.LinAlgError:
+        made, info = _cholesky_by_columns(xp, lower)
+    return xp.ascontiguousarray(made.swapaxes(-1, -2).conj()) if upper else made, info
+
+
+def _cholesky_by_columns(xp: Any, a: Any) -> tuple[Any, Any]:
+    """Column after column for the whole batch, to find where it fails; the rest of such a matrix is not defined."""
+    n = a.shape[-1]
+    w = xp.tril(a)
+    info = xp.zeros(a.shape[:-2], xp.int32)
+    with np.errstate(all="ignore"):
+        for j in range(n):
+            row = w[..., j, :j]
+            head = w[..., j, j].real - (row * row.conj()).real.sum(-1)
+            bad = ~(head > 0)
+            info = xp.where(bad & (info == 0), xp.int32(j + 1), info)
+            root = xp.sqrt(xp.where(bad, 1, head))
+            w[..., j, j] = root
+            below = w[..., j + 1 :, j] - xp.matmul(w[..., j + 1 :, :j], row.conj()[..., None])[..., 0]
+            w[..., j + 1 :, j] = below / root[..., None]
+    return w, xp.asarray(info, xp.int32)
+
+
+def _not_positive(name: str) -> Any:
+    return lambda i: (
+        f"{name}: The factorization could not be completed because the input is not positive-definite "
+        f"(the leading minor of order {i} is not positive-definite)."
+    )
+
+
+def _cholesky(name: str, a: Tensor, upper: bool) -> Tensor:
+    check_square(name, a)
+    factor, info = cholesky_op(a, upper)
+    check_info(info, _not_positive(name))
+    return factor
+
+
+@public("linalg.cholesky", method=False, out=True)
+def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with A = L Lᴴ (or the upper U with A = Uᴴ U) of positive-definite matrices.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    return _cholesky("linalg.cholesky", A, upper)
+
+
+@public(out=True)
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """The Cholesky factor of positive-definite matrices: the older form of `linalg.cholesky`."""
+    return _cholesky("cholesky", input, upper)
+
+
+@public("linalg.cholesky_ex", method=False, out=True)
+def linalg_cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """(L, info): like `linalg.cholesky`; info is not 0 for matrices that are not positive-definite."""
+    check_square("linalg.cholesky_ex", A)
+    factor, info = cholesky_op(A, upper)
+    if check_errors:
+        check_info(info, _not_positive("linalg.cholesky_ex"))
+    return return_types.linalg_cholesky_ex(factor, info)
+
+
+@public(out=True)
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with A @ X = B, given the Cholesky factor of A.
+
+    >>> import flambeau as torch
+    >>> torch.cholesky_solve(torch.tensor([[8.0]]), torch.tensor([[2.0]]))
+    tensor([[2.]])
+    """
+    check_matrix("cholesky_solve", B, "B")
+    check_square("cholesky_solve", L, "L")
+    check_same("cholesky_solve", B, L, "B", "L")
+    if L._array.shape[-1] != B._array.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L._array.shape[-1]} by {L._array.shape[-1]} "
+            f"but each b matrix is {B._array.shape[-2]} by {B._array.shape[-1]}"
+        )
+    factor, right = matched(L, B)
+    turned = adjoint(factor)
+    first, second = (turned, factor) if upper else (factor, turned)
+    return triangular_op(second, triangular_op(first, right, False, False), True, False)
+
+
+@public(out=True)
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of A, given the Cholesky factor of A.
+
+    >>> import flambeau as torch
+    >>> torch.cholesky_inverse(torch.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
+    check_square("cholesky_inverse", L, "A")
+    n = L._array.shape[-1]
+    return cholesky_solve(ops.eye(n, dtype=L.dtype, device=L.device), L, upper)  # type: ignore[attr-defined]
+
+
+# -- LU ------------------------------------------------------------------------------------------------------------
+
+
+def _lu_grad(gs: Any, outs: Any, pivot: bool) -> Tensor:
+    """P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ, with the columns or rows beyond the square part taken off before."""
+    g, packed, pivots = gs[0], outs[0], outs[1]
+    m, n = packed._array.shape[-2:]
+    k = min(m, n)
+    low, high = ops.tril(ops.narrow(packed, -1, 0, k), -1), ops.narrow(packed, -2, 0, k)
+    low_square, high_square = ops.narrow(low, -2, 0, k), ops.triu(ops.narrow(high, -1, 0, k))
+    square = ops.narrow(ops.narrow(g, -2, 0, k), -1, 0, k)
+    eye = ops.eye(k, dtype=packed.dtype, device=packed.device)
+    by_low = ops.matmul(adjoint(low_square + eye), ops.tril(square, -1))
+    by_high = ops.matmul(ops.triu(square), adjoint(high_square))
+    if m < n:
+        rest = ops.narrow(g, -1, k, n - k)
+        by_low = by_low - ops.matmul(rest, adjoint(ops.narrow(high, -1, k, n - k)))
+    elif m > n:
+        rest = ops.narrow(g, -2, k, m - k)
+        by_high = by_high - ops.matmul(adjoint(ops.narrow(low, -2, k, m - k)), rest)
+    inner = ops.tril(by_low, -1) + ops.triu(by_high)
+    inner = triangular_op(adjoint(low_square), inner, True, True)
+    made = adjoint(triangular_op(high_square, adjoint(inner), True, False))
+    if m < n:
+        made = ops.cat((made, triangular_op(adjoint(low_square), rest, True, True)), -1)
+    elif m > n:
+        made = ops.cat((made, adjoint(triangular_op(high_square, adjoint(rest), True, False))), -2)
+    return ops.matmul(_permutation_matrix(pivots, m, made.dtype), made) if pivot else made
+
+
+@primitive(grad=_lu_grad, name="linalg_lu_factor_ex")
+def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
+    return lapack.lu_factor(backend.xp, a, pivot)
+
+
+@primitive(differentiable=False)
+def lu_order(backend: Any, pivots: Any, m: int) -> Any:
+    return lapack.permutation(backend.xp, pivots, m)
+
+
+def _permutation_matrix(pivots: Tensor, m: int, d: Any) -> Tensor:
+    order = lu_order(pivots, m)
+    rows = ops.arange(m, device=pivots.device)  # type: ignore[attr-defined]
+    return ops.to_dtype(ops.eq(ops.unsqueeze(rows, -1), ops.unsqueeze(order, -2)), d)
+
+
+def _lu_problem(name: str) -> Any:
+    return lambda i: (
+        f"{name}: U[{i},{i}] is zero and using it on lu_solve would result in a division by zero. If you still want "
+        "to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+    )
+
+
+@public("linalg.lu_factor_ex", method=False, out=True)
+def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """(LU, pivots, info): like `linalg.lu_factor`; info is the place of the first zero pivot, or 0."""
+    check_matrix("linalg.lu_factor_ex", A)
+    packed, pivots, info = lu_op(A, pivot)
+    if check_errors:
+        check_info(info, _lu_problem("torch.linalg.lu_factor_ex"))
+    return return_types.linalg_lu_factor_ex(packed, pivots, info)
+
+
+@public("linalg.lu_factor", method=False, out=True)
+def linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """(LU, pivots): L (below the diagonal) and U of A = P L U in one matrix, and the exchanges of rows that make P.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]])).pivots
+    tensor([2, 2], dtype=torch.int32)
+    """
+    check_matrix("linalg.lu_factor", A)
+    packed, pivots, info = lu_op(A, pivot)
+    check_info(info, _lu_problem("torch.linalg.lu_factor"))
+    return return_types.linalg_lu_factor(packed, pivots)
+
+
+@public("linalg.lu", method=False, out=True)
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """(P, L, U) with A = P @ L @ U.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]])).U
+    tensor([[2., 2.],
+            [0., 1.]])
+    """
+    check_matrix("linalg.lu", A)
+    packed, pivots, _ = lu_op(A, pivot)
+    made = _unpacked(packed, pivots, True, pivot)
+    return return_types.linalg_lu(*made)
+
+
+def _unpacked(packed: Tensor, pivots: Tensor, data: bool, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
+    m, n = packed._array.shape[-2:]
+    k = min(m, n)
+    empty = ops.empty(0, dtype=packed.dtype, device=packed.device)  # type: ignore[attr-defined]
+    order = _permutation_matrix(pivots, m, packed.dtype) if pivot else empty
+    if not data:
+        return order, empty, empty
+    eye = ops.eye(m, k, dtype=packed.dtype, device=packed.device)  # type: ignore[attr-defined]
+    return order, ops.tril(ops.narrow(packed, -1, 0, k), -1) + eye, ops.triu(ops.narrow(packed, -2, 0, k))
+
+
+@public(method=False, out=True)
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """(P, L, U) of a factorisation from `linalg.lu_factor`.
+
+    >>> import flambeau as torch
+    >>> torch.lu_unpack(*torch.linalg.lu_factor(torch.tensor([[2.0]]))).U
+    tensor([[2.]])
+    """
+    if unpack_pivots and LU_pivots.dtype is not int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
+            "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
+    if LU_data._array.ndim < 2:
+        raise RuntimeError("torch.lu_unpack: The input tensor LU_data must have at least 2 dimensions.")
+    if unpack_pivots and LU_pivots._array.shape[-1:] != (min(LU_data._array.shape[-2:]),):
+        raise RuntimeError("torch.lu_unpack: LU_pivots must have min(m, n) elements for each matrix of LU_data")
+    return return_types.lu_unpack(*_unpacked(LU_data, LU_pivots, unpack_data, unpack_pivots))
+
+
+def _lu_solve(name: str, packed: Tensor, pivots: Tensor, b: Tensor, left: bool, turned: bool) -> Tensor:
+    check_square(name, packed, "LU")
+    check_matrix(name, b, "B")
+    check_same(name, packed, b, "LU", "B")
+    n = packed._array.shape[-1]
+    if pivots.dtype is not int32:
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
+    if pivots._array.shape != packed._array.shape[:-1]:
+        raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix")
+    if b._array.shape[-2 if left else -1] != n:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({n}x{n} and {b._array.shape[-2]}x{b._array.shape[-1]})"
+        )
+    if not left:  # X A = B is Aᴴ Xᴴ = Bᴴ
+        return adjoint(_lu_solve(name, packed, pivots, adjoint(b), True, not turned))
+    order = _permutation_matrix(pivots, n, packed.dtype)
+    low, right = matched(packed, b)
+    if turned:
+        x = triangular_op(adjoint(low), right, False, False)
+        return ops.matmul(order, triangular_op(adjoint(low), x, True, True))
+    x = triangular_op(low, ops.matmul(transposed(order), right), False, True)
+    return triangular_op(low, x, True, False)
+
+
+@public("linalg.lu_solve", method=False, out=True)
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X with A @ X = B (X @ A = B if not `left`; with Aᴴ if `adjoint`), given A's factorisation.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.lu_solve(*torch.linalg.lu_factor(torch.tensor([[2.0]])), torch.tensor([[6.0]]))
+    tensor([[3.]])
+    """
+    return _lu_solve("linalg.lu_solve", LU, pivots, B, left, adjoint)
+
+
+@public(out=True)
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A @ X = b, given A's factorisation: the older form of `linalg.lu_solve`."""
+    return _lu_solve("torch.lu_solve", LU_data, LU_pivots, b, True, False)
+
+
+@public(out=True)
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """(LU, pivots) of matrices, and where they are singular if `get_infos`; never raises for singular ones."""
+    check_matrix("lu", A)
+    packed, pivots, info = lu_op(A, pivot)
+    return return_types.linalg_lu_factor_ex(packed, pivots, info) if get_infos else (packed, pivots)
+
+
+# -- LDL -----------------------------------------------------------------------------------------------------------
+
+
+@primitive(name="linalg_ldl_factor_ex")
+def ldl_op(backend: Any, a: Any, hermitian: bool) -> Any:
+    return on_host(backend, lambda x: lapack.ldl_factor(x, hermitian), a)
+
+
+@public("linalg.ldl_factor_ex", method=False, out=True)
+def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """(LD, pivots, info): like `linalg.ldl_factor`; info is not 0 for singular matrices."""
+    name = "torch.linalg.ldl_factor_ex"
+    check_square(name, A)
+    made = ldl_op(A, hermitian and A.dtype.category == 3)
+    if check_errors:
+        check_info(made[2], lambda i: f"{name}: the diagonal block {i} of D is zero")
+    return return_types.linalg_ldl_factor_ex(*made)
+
+
+@public("linalg.ldl_factor", method=False, out=True)
+def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+    """(LD, pivots) of symmetric (or Hermitian) matrices, in LAPACK's compact form.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.ldl_factor(torch.tensor([[4.0, 2.0], [2.0, 2.0]])).LD
+    tensor([[4.0000, 0.0000],
+            [0.5000, 1.0000]])
+    """
+    name = "torch.linalg.ldl_factor"
+    check_square(name, A)
+    packed, pivots, info = ldl_op(A, hermitian and A.dtype.category == 3)
+    check_info(info, lambda i: f"{name}: the diagonal block {i} of D is zero")
+    return return_types.linalg_ldl_factor(packed, pivots)
+
+
+@primitive(tensors=3, name="linalg_ldl_solve")
+def ldl_solve_op(backend: Any, packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
+    return on_host(backend, lambda x, p, y: lapack.ldl_solve(x, p, y, hermitian), packed, pivots, b)
+
+
+@public("linalg.ldl_solve", method=False, out=True)
+def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """X with A @ X = B, given A's factorisation from `linalg.ldl_factor`.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.ldl_solve(*torch.linalg.ldl_factor(torch.tensor([[2.0]])), torch.tensor([[6.0]]))
+    tensor([[3.]])
+    """
+    name = "torch.linalg.ldl_solve"
+    check_square(name, LD, "LD")
+    if B._array.ndim < 2:
+        raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B._array.ndim} dimensions instead")
+    check_floating(name, B)
+    check_same(name, LD, B, "LD", "B")
+    if pivots._array.shape != LD._array.shape[:-1]:
+        raise RuntimeError(f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape {list(pivots._array.shape)} instead")
+    if pivots.dtype.category != 1:
+        raise RuntimeError(f"{name}: Expected pivots to be integers. Got {pivots.dtype}")
+    if B._array.shape[-2] != LD._array.shape[-1]:
+        raise RuntimeError(f"{name}: Incompatible shapes of LD and B: {list(LD._array.shape)} and {list(B._array.shape)}")
+    packed, right = matched(LD, B)
+    places = ops.expand(pivots, packed._array.shape[:-1])
+    return ldl_solve_op(packed, places, right, hermitian and LD.dtype.category == 3)
+
+

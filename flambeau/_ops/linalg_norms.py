@@ -1,0 +1,233 @@
+"""Norms and condition numbers of matrices, and distances between the rows of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
+from .._core.sizes import wrap_dim
+from .._tensor import Tensor
+from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed, type_name
+from .linalg_solvers import inverse_op
+from .linalg_spectra import linalg_svdvals
+from .matmul import product
+from .norms import vector_norm
+from .primitive import primitive
+from .registry import ops, public
+from .rules import not_implemented
+
+# -- norms ---------------------------------------------------------------------------------------------------------
+
+_ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
+
+
+@public("linalg.matrix_norm", method=False, out=True)
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: dtype | None = None
+) -> Tensor:
+    """A norm of matrices: "fro", "nuc", the largest (or smallest, if negative) column sum 1, row sum inf or singular value 2.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [4.0, 0.0]]))
+    tensor(5.)
+    """
+    name = "linalg.matrix_norm"
+    ndim = A._array.ndim
+    if ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if not isinstance(dim, Sequence) or len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
+    rows, columns = wrap_dim(dim[0], ndim), wrap_dim(dim[1], ndim)
+    if rows == columns:
+        raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    order = ord if isinstance(ord, str) else float(ord)
+    if order not in ("fro", "nuc") if isinstance(order, str) else order not in _ORDERS:
+        raise RuntimeError(f"{name}: Order {ord} not supported.")
+    if order == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
+    by_values = order == "nuc" or abs(order) == 2  # type: ignore[arg-type]
+    check_floating(name, A, low=not by_values)
+    A = _with_dtype(name, A, dtype)
+    if by_values:
+        rest = [i for i in range(ndim) if i not in (rows, columns)]
+        made = _of_values(ops.permute(A, (*rest, rows, columns)), order)
+        if keepdim:
+            for i in sorted((rows, columns)):
+                made = ops.unsqueeze(made, i)
+        return made
+    if abs(order) == 1.0:  # type: ignore[arg-type]
+        rows, columns = columns, rows
+    sums = ops.sum(ops.abs(A), columns, keepdim)
+    if not keepdim and columns < rows:
+        rows -= 1
+    return (ops.amax if order > 0 else ops.amin)(sums, rows, keepdim)  # type: ignore[operator]
+
+
+def _of_values(a: Tensor, order: Any) -> Tensor:
+    values = linalg_svdvals(a)
+    if order == "nuc":
+        return ops.sum(values, -1)
+    return ops.amax(values, -1) if order > 0 else ops.amin(values, -1)
+
+
+def _with_dtype(name: str, a: Tensor, d: dtype | None) -> Tensor:
+    if d is None or d is a.dtype:
+        return a
+    if d.category < FLOATING or (d.category == COMPLEX) != (a.dtype.category == COMPLEX) or d.itemsize < a.dtype.itemsize:
+        raise RuntimeError(f"{name}: the dtype of the input ({type_name(a.dtype)}) cannot be converted to the specified dtype ({type_name(d)})")
+    return ops.to_dtype(a, d)
+
+
+@public("linalg.norm", method=False, out=True)
+def linalg_norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
+) -> Tensor:
+    """A norm of vectors (one dimension) or matrices (two); without `ord`, the 2-norm of all elements.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    name = "linalg.norm"
+    if dim is not None:
+        dim = (int(dim),) if hasattr(dim, "__index__") else tuple(dim)
+        if len(dim) not in (1, 2) and (ord is not None or isinstance(ord, str)):
+            raise RuntimeError(f"{name}: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+    elif ord is not None and A._array.ndim not in (1, 2):
+        raise RuntimeError(
+            f"{name}: If dim is not specified but ord is, the input must be 1D or 2D. Got {A._array.ndim}D."
+        )
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    count = len(dim) if dim is not None else A._array.ndim
+    if count == 2:
+        return matrix_norm(A, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        raise RuntimeError(f"{name}: the order {ord!r} needs matrices, got {count} dimension")
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+
+
+@public("linalg.cond", method=False, out=True)
+def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
+    """The condition number ‖A‖ ‖A⁻¹‖ in a norm of matrices; infinite for singular ones.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.cond(torch.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
+    name = "linalg.cond"
+    check_matrix(name, A)
+    order = 2.0 if p is None else p if isinstance(p, str) else float(p)
+    if order not in ("fro", "nuc") if isinstance(order, str) else order not in _ORDERS:
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    if not A._array.size:
+        return ops.zeros(A._array.shape[:-2], dtype=A.dtype.to_real(), device=A.device)  # type: ignore[attr-defined]
+    if order in (2.0, -2.0):
+        values = linalg_svdvals(A)
+        last = ops.select(values, -1, values._array.shape[-1] - 1)
+        first = ops.select(values, -1, 0)
+        return first / last if order == 2.0 else last / first
+    check_square(name, A)
+    inverse, info = inverse_op(A)
+    made = matrix_norm(A, order) * matrix_norm(ops.masked_fill(inverse, ops.ne(info, 0)[..., None, None], 0), order)
+    return ops.masked_fill(made, ops.ne(info, 0), math.inf)
+
+
+# -- distances -----------------------------------------------------------------------------------------------------
+
+
+def _euclidean_grad(g: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: Any) -> Any:
+    weight = ops.masked_fill(g / out, ops.eq(out, 0), 0)
+
+    def side(w: Tensor, own: Tensor, other: Tensor) -> Tensor:
+        return own * ops.sum(w, -1, True) - ops.matmul(w, other)
+
+    return (
+        side(weight, x, y) if needs[0] else None,
+        side(transposed(weight), y, x) if needs[1] else None,
+    )
+
+
+@primitive(
+    tensors=2, grad=_euclidean_grad, name="cdist",
+    meta=lambda x, y: ((*x.shape[:-1], y.shape[-2]), from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def euclidean_op(backend: Any, x: Any, y: Any) -> Any:
+    """Distances of all pairs of rows by one product: |x|² + |y|² - 2 x·y."""
+    xp = backend.xp
+    made = product(backend, x, y.swapaxes(-1, -2))
+    made *= -2
+    made += xp.square(x).sum(-1)[..., :, None]
+    made += xp.square(y).sum(-1)[..., None, :]
+    xp.maximum(made, 0, out=made)
+    return xp.sqrt(made, out=made)
+
+
+_MODES = {
+    None: 0, "use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2,
+}  # fmt: skip
+_MANY = 25  # rows from which a product is faster than differences
+
+
+@public(method=False)
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """The p-norm distance of every row of x1 to every row of x2.
+
+    >>> import flambeau as torch
+    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for number, t in enumerate((x1, x2), 1):
+        if not t.dtype.category == FLOATING:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{number} got: {type_name(t.dtype)}")
+        if t._array.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{number} got: {t._array.ndim}D")
+    if x1._array.shape[-1] != x2._array.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1._array.shape[-1]} X2: {x2._array.shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if x1.dtype not in (float32, float64):
+        raise not_implemented("cdist", x1.dtype)
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected X1 and X2 to have the same dtype, but got {x1.dtype} and {x2.dtype}")
+    (rows, size), others = x1._array.shape[-2:], x2._array.shape[-2]
+    mode = _MODES[compute_mode]
+    if size and p == 2 and (mode == 1 or mode == 0 and max(rows, others) > _MANY):
+        return euclidean_op(*matched(x1, x2))
+    return _lengths(ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3), p)
+
+
+def _lengths(differences: Tensor, p: float) -> Tensor:
+    """Norms over the last dimension, 0 if that is empty."""
+    return vector_norm(differences, p, -1) if differences._array.shape[-1] else ops.sum(differences, -1)
+
+
+@public("pdist", "nn.functional.pdist", method=False)
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distance of every pair of rows, in the order of the upper triangle.
+
+    >>> import flambeau as torch
+    >>> torch.pdist(torch.tensor([[0.0], [1.0], [3.0]]))
+    tensor([1., 3., 2.])
+    """
+    if input._array.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input._array.ndim}D")
+    if input.dtype not in (float32, float64):
+        raise not_implemented("pdist", input.dtype) if input.dtype.category == FLOATING else RuntimeError(
+            f"pdist only supports floating-point dtypes, got {type_name(input.dtype)}"
+        )
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    pairs = np.triu_indices(input._array.shape[0], 1)
+    first, second = (ops.as_tensor(i, device=input.device) for i in pairs)  # type: ignore[attr-defined]
+    return _lengths(ops.index_select(input, 0, first) - ops.index_select(input, 0, second), p)

@@ -1,0 +1,216 @@
+"""Powers and exponentials of matrices, cross products, and matrices made of powers or diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import COMPLEX, from_numpy_dtype
+from .._core.sizes import broadcast_shapes, wrap_dim
+from .._tensor import Tensor
+from .linalg_checks import check_square, nothing
+from .linalg_solvers import linalg_inv
+from .matmul import adjoint
+from .primitive import primitive
+from .registry import ops, public
+
+# -- powers --------------------------------------------------------------------------------------------------------
+
+
+@public("linalg.matrix_power", "matrix_power", method="matrix_power", out=True)
+def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
+    """The n-th power of square matrices, of their inverse for negative n.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    if not isinstance(A, Tensor):
+        raise TypeError(f"linalg_matrix_power(): argument 'input' (position 1) must be Tensor, not {type(A).__name__}")
+    shape = A._array.shape
+    if len(shape) < 2 or shape[-2] != shape[-1]:
+        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but got shape {list(shape)}")
+    if n == 0:
+        eye = ops.eye(shape[-1], dtype=A.dtype, device=A.device)  # type: ignore[attr-defined]
+        return eye + nothing(A)
+    if n < 0:
+        A, n = linalg_inv(A), -n
+    if n == 1:
+        return ops.clone(A)
+    made = None
+    while True:
+        if n & 1:
+            made = A if made is None else ops.matmul(made, A)
+        n >>= 1
+        if not n:
+            return made
+        A = ops.matmul(A, A)
+
+
+# -- exponential ---------------------------------------------------------------------------------------------------
+
+# The coefficients of the diagonal Padé approximant of degree 13, and the norm up to which it is exact to double precision.
+_PADE = (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+    670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+)  # fmt: skip
+_PADE_NORM = 5.371920351148152
+_MOST_SQUARINGS = 1100  # larger norms overflow in any case
+
+
+def _exponential(xp: Any, a: Any) -> Any:
+    """Scaling and squaring; each matrix of the batch has its own number of squarings."""
+    norm = xp.abs(a).sum(-2).max(-1)
+    norm = xp.where(xp.isfinite(norm), norm, 0)
+    squarings = xp.ceil(xp.log2(xp.maximum(norm / _PADE_NORM, 1))).astype(xp.int64)
+    squarings = xp.minimum(squarings, _MOST_SQUARINGS)
+    a = a * xp.exp2(-squarings.astype(xp.float64))[..., None, None]
+    b, eye = _PADE, xp.eye(a.shape[-1], dtype=a.dtype)
+    a2 = xp.matmul(a, a)
+    a4 = xp.matmul(a2, a2)
+    a6 = xp.matmul(a2, a4)
+    odd = xp.matmul(a6, b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye
+    odd = xp.matmul(a, odd)
+    even = xp.matmul(a6, b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+    made = xp.linalg.solve(even - odd, even + odd)
+    for i in range(int(squarings.max()) if squarings.size else 0):
+        made = xp.where((squarings > i)[..., None, None], xp.matmul(made, made), made)
+    return made
+
+
+def _exponential_grad(g: Tensor, a: Tensor) -> Tensor:
+    """The upper right block of exp([[Aᴴ, g], [0, Aᴴ]])."""
+    n = a._array.shape[-1]
+    turned = adjoint(a)
+    upper = ops.cat((turned, g), -1)
+    lower = ops.cat((ops.zeros_like(turned), turned), -1)
+    whole = matrix_exp_op(ops.cat((upper, lower), -2))
+    return ops.narrow(ops.narrow(whole, -2, 0, n), -1, n, n)
+
+
+@primitive(
+    grad={"a": _exponential_grad}, name="linalg_matrix_exp", meta=lambda a: (a.shape, from_numpy_dtype(a.dtype))
+)  # fmt: skip
+def matrix_exp_op(backend: Any, a: Any) -> Any:
+    xp = backend.xp
+    if not a.size:
+        return a.copy()
+    wide = a.astype(xp.complex128 if a.dtype.kind == "c" else xp.float64)
+    with np.errstate(all="ignore"):
+        return _exponential(xp, wide).astype(a.dtype)
+
+
+@public("linalg.matrix_exp", "matrix_exp", method="matrix_exp")
+def linalg_matrix_exp(A: Tensor) -> Tensor:
+    """The exponential of square matrices.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    check_square("linalg.matrix_exp", A, low=True)
+    return matrix_exp_op(A)
+
+
+# -- cross product -------------------------------------------------------------------------------------------------
+
+
+def _conjugate(t: Tensor) -> Tensor:
+    return ops.conj(t) if t.dtype.category == COMPLEX else t
+
+
+@primitive(
+    tensors=2, name="linalg_cross", meta=lambda x, y, dim: (x.shape, from_numpy_dtype(x.dtype)),
+    grad={
+        "x": lambda g, y, dim: cross_op(_conjugate(y), g, dim),
+        "y": lambda g, x, dim: cross_op(g, _conjugate(x), dim),
+    },
+)  # fmt: skip
+def cross_op(backend: Any, x: Any, y: Any, dim: int) -> Any:
+    xp = backend.xp
+    a, b = xp.moveaxis(x, dim, 0), xp.moveaxis(y, dim, 0)
+    made = xp.empty(x.shape, x.dtype)
+    to = xp.moveaxis(made, dim, 0)
+    with np.errstate(all="ignore"):
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            to[i] = a[j] * b[k] - a[k] * b[j]
+    return made
+
+
+def _cross(name: str, a: Tensor, b: Tensor, dim: int) -> Tensor:
+    x, y = a._array.shape, b._array.shape
+    if len(x) != len(y):
+        raise RuntimeError(f"{name}: inputs must have the same number of dimensions.")
+    dim = wrap_dim(dim, len(x))
+    if x[dim] != 3 or y[dim] != 3:
+        raise RuntimeError(f"{name}: inputs dimension {dim} must have length 3. Got {x[dim]} and {y[dim]}")
+    shape = broadcast_shapes(x, y)
+    if a.dtype is not b.dtype:
+        d = ops.result_type(a, b)
+        a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))
+    return cross_op(*(t if t._array.shape == shape else ops.expand(t, shape) for t in (a, b)), dim)
+
+
+@public("linalg.cross", method=False, out=True)
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors of length 3.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0]))
+    tensor([0, 0, 1])
+    """
+    return _cross("linalg.cross", input, other, dim)
+
+
+@public(out=True)
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product along `dim`, or else along the first dimension of length 3.
+
+    >>> import flambeau as torch
+    >>> torch.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0]), dim=0)
+    tensor([0, 0, 1])
+    """
+    if dim is None:
+        dim = next((i for i, n in enumerate(input._array.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return _cross("linalg.cross", input, other, dim)
+
+
+# -- matrices made of vectors --------------------------------------------------------------------------------------
+
+
+@public("linalg.vander", method=False)
+def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
+    """The matrix of the powers 0 to N - 1 of each element.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.vander(torch.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [1, 2, 4],
+            [1, 3, 9]])
+    """
+    if x.dtype.category == 0:
+        raise RuntimeError("linalg.vander: support for bool is not implemented")
+    if N is None and not x._array.ndim:
+        raise RuntimeError("linalg.vander: input must have at least one dimension.")
+    count = x._array.shape[-1] if N is None else int(N)
+    if N is not None and count <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1. Got {count}")
+    column = ops.unsqueeze(x, -1)
+    powers = ops.cumprod(ops.expand(column, (*x._array.shape, max(count - 1, 0))), -1)
+    return ops.cat((ops.ones_like(column), powers), -1)
+
+
+@public("linalg.diagonal", method=False)
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonal of matrices.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return ops.diagonal(A, offset, dim1, dim2)

@@ -1,0 +1,335 @@
+"""Losses that compare an input with a target element by element, under `nn.functional`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+
+from .._tensor import Tensor
+from .declare import pointwise
+from .registry import functions, ops, public
+from .rules import Rule, real_floating_only
+
+CODES = ("none", "mean", "sum")
+
+
+def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction that the older arguments `size_average` and `reduce` stand for."""
+    if size_average is None and reduce is None:
+        return reduction
+    average = size_average is None or size_average
+    kept = "none" if reduce is False else "mean" if average else "sum"
+    warnings.warn(
+        f"size_average and reduce are deprecated: use reduction='{kept}' instead.", UserWarning, stacklevel=4
+    )
+    return kept
+
+
+def check_reduction(reduction: Any) -> str:
+    if reduction not in CODES:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction  # type: ignore[no-any-return]
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """A loss as it is, its mean or its sum."""
+    if reduction == "none":
+        return loss
+    if reduction == "mean":
+        return ops.mean(loss)  # type: ignore[no-any-return]
+    if reduction == "sum":
+        return ops.sum(loss)  # type: ignore[no-any-return]
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def functional(function: Any) -> Any:
+    """Makes a function public under `nn.functional`."""
+    name = function.__name__
+    made = public(f"nn.functional.{name}", method=False)(function)
+    return made
+
+
+def by_number(name: str, argument: int = -1) -> Callable[[Any], Any]:
+    """Also gives a function of `nn.functional` a place at the top, where the reduction is a number."""
+
+    def decorate(function: Any) -> Any:
+        functions[name] = function
+        return function
+
+    return decorate
+
+
+def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
+    a, b = input._array.shape, target._array.shape
+    if a != b:
+        warnings.warn(
+            f"{name}: the size of the target {tuple(b)} differs from that of the input {tuple(a)}; they are "
+            "broadcast together, which is likely not what you want.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+# -- distances of one element ------------------------------------------------------------------------------------
+
+_square = pointwise(
+    "squared_difference", lambda m, x, y: (x - y) * (x - y), Rule("fi"),
+    {"x": lambda m, g, x, y: 2.0 * (x - y) * g, "y": lambda m, g, x, y: 2.0 * (y - x) * g},
+    public=False, numbers="none", backward_name="MseLossBackward0",
+)  # fmt: skip
+_smooth = pointwise(
+    "smooth_absolute", lambda m, x, y, beta: m.where(
+        m.abs(x - y) < beta, 0.5 * (x - y) * (x - y) / beta, m.abs(x - y) - 0.5 * beta
+    ), real_floating_only,
+    {
+        "x": lambda m, g, x, y, beta: g * m.where(m.abs(x - y) < beta, (x - y) / beta, m.sgn(x - y)),
+        "y": lambda m, g, x, y, beta: g * m.where(m.abs(x - y) < beta, (y - x) / beta, m.sgn(y - x)),
+    },
+    params=("beta",), public=False, numbers="none", backward_name="SmoothL1LossBackward0",
+)  # fmt: skip
+_huber = pointwise(
+    "huber", lambda m, x, y, delta: m.where(
+        m.abs(x - y) <= delta, 0.5 * (x - y) * (x - y), delta * (m.abs(x - y) - 0.5 * delta)
+    ), real_floating_only,
+    {
+        "x": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, x - y, delta * m.sgn(x - y)),
+        "y": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, y - x, delta * m.sgn(y - x)),
+    },
+    params=("delta",), public=False, numbers="none", backward_name="HuberLossBackward0",
+)  # fmt: skip
+_logits = pointwise(
+    "logistic_loss", lambda m, x, y: m.maximum(x, 0.0) - x * y + m.log1p(m.exp(-m.abs(x))), real_floating_only,
+    {"x": lambda m, g, x, y: g * (m.sigmoid(x) - y), "y": lambda m, g, x: -g * x},
+    public=False, numbers="none", backward_name="BinaryCrossEntropyWithLogitsBackward0",
+    short=lambda m, cut, x, y: cut(cut(1.0 - y) * x) + cut(m.maximum(-x, 0.0) + m.log1p(m.exp(-m.abs(x)))),
+)  # fmt: skip
+_entropy = pointwise(
+    "binary_entropy", lambda m, x, y: (y - 1.0) * m.maximum(m.log1p(-x), -100.0) - y * m.maximum(m.log(x), -100.0),
+    real_floating_only,
+    {
+        "x": lambda m, g, x, y: g * (x - y) / m.clamp_min((1.0 - x) * x, 1e-12),
+        "y": lambda m, g, x: g * (m.clamp_min(m.log1p(-x), -100.0) - m.clamp_min(m.log(x), -100.0)),
+    },
+    public=False, numbers="none", backward_name="BinaryCrossEntropyBackward0",
+)  # fmt: skip
+_soft_margin = pointwise(
+    "logistic_margin", lambda m, x, y: m.log1p(m.exp(-y * x)), real_floating_only,
+    {"x": lambda m, g, x, y: -g * y * m.sigmoid(-y * x), "y": lambda m, g, x, y: -g * x * m.sigmoid(-y * x)},
+    public=False, numbers="none", backward_name="SoftMarginLossBackward0",
+)  # fmt: skip
+
+
+@functional
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The squared differences, averaged.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    _warn_of_sizes("mse_loss", input, target)
+    loss = _square(input, target)
+    if weight is not None:
+        return _weighted(loss, weight, input, reduction)
+    return reduced(loss, reduction)
+
+
+def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Tensor:
+    if weight._array.shape != input._array.shape:
+        raise ValueError("Weights and input must have the same size.")
+    loss = loss * weight
+    if reduction == "mean":
+        return ops.sum(loss) / ops.sum(weight)  # type: ignore[no-any-return]
+    return reduced(loss, reduction)
+
+
+@functional
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The absolute differences, averaged."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    _warn_of_sizes("l1_loss", input, target)
+    loss = ops.abs(input - target)
+    if weight is not None:
+        return _weighted(loss, weight, input, reduction)
+    return reduced(loss, reduction)
+
+
+@functional
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """Squared differences below `beta`, absolute ones above, joined smoothly."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    _warn_of_sizes("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0.0:
+        return reduced(ops.abs(input - target), reduction)
+    return reduced(_smooth(input, target, beta), reduction)
+
+
+@functional
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """Half the squared differences up to `delta`, a straight line above."""
+    check_reduction(reduction)
+    _warn_of_sizes("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    loss = _huber(input, target, delta)
+    if weight is not None:
+        return _weighted(loss, weight, input, reduction)
+    return reduced(loss, reduction)
+
+
+# -- probabilities -----------------------------------------------------------------------------------------------
+
+
+@functional
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """-(y log x + (1 - y) log(1 - x)) for probabilities x; the logarithms are not below -100."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if target._array.shape != input._array.shape:
+        raise ValueError(
+            f"Using a target size ({tuple(target._array.shape)}) that is different to the input size "
+            f"({tuple(input._array.shape)}) is deprecated. Please ensure they have the same size."
+        )
+    if input.dtype is not target.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
+    inside = (input._array >= 0) & (input._array <= 1)
+    if not bool(inside.all()):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    loss = _entropy(input, target)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None) -> Tensor:
+    if pos_weight is None:
+        loss = _logits(input, target)
+    else:
+        factor = (pos_weight - 1) * target + 1
+        loss = (1 - target) * input - factor * ops.log_sigmoid(input)
+    return loss if weight is None else loss * weight
+
+
+@functional
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """`binary_cross_entropy` of sigmoid(input), computed without loss.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.binary_cross_entropy_with_logits(torch.tensor([0.0]), torch.tensor([1.0]))
+    tensor(0.6931)
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if target._array.shape != input._array.shape:
+        raise ValueError(
+            f"Target size ({tuple(target._array.shape)}) must be the same as input size ({tuple(input._array.shape)})"
+        )
+    return reduced(_logit_loss(input, target, weight, pos_weight), reduction)
+
+
+@functional
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """The Kullback-Leibler divergence of `target` from `input`, which holds logarithms of probabilities."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size; 'batchmean' "
+            "divides by the batch size only, and is the mathematical definition.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if log_target:
+        loss = ops.exp(target) * (target - input)
+    else:
+        loss = ops.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        size = input._array.shape[0] if input._array.ndim else 1
+        return ops.sum(loss) / size if input._array.ndim else ops.sum(loss)  # type: ignore[no-any-return]
+    return reduced(loss, reduction)
+
+
+@functional
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The negative log-likelihood of counts with a Poisson distribution."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction not in CODES:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
+    if full:
+        stirling = target * ops.log(target) - target + 0.5 * ops.log(2 * math.pi * target)
+        loss = loss + ops.masked_fill(stirling, target <= 1, 0)
+    return reduced(loss, reduction)
+
+
+@functional
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """The negative log-likelihood of targets with normal distributions of mean `input` and variance `var`."""
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * ops.ones_like(input)
+    elif bool((var._array < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    shape, given = input._array.shape, var._array.shape
+    if given != shape:
+        if shape[:-1] == given:
+            var = ops.unsqueeze(var, -1)
+        elif not (shape[:-1] == given[:-1] and given[-1] == 1) and not _broadcasts(shape, given):
+            raise ValueError("var is of incorrect size")
+    if reduction not in CODES:
+        raise ValueError(f"{reduction} is not valid")
+    held = ops.clone(var)
+    limited = held + ops.detach(ops.clamp(held, min=eps) - held)  # the bound has no part in the gradient
+    difference = input - target
+    loss = 0.5 * (ops.log(limited) + difference * difference / limited)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)
+
+
+def _broadcasts(shape: Any, given: Any) -> bool:
+    return len(shape) == len(given) and sum(a != b for a, b in zip(shape, given)) == 1 and all(
+        a == b or b == 1 for a, b in zip(shape, given)
+    )
+
+
+@functional
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """log(1 + exp(-y x)) for labels y of 1 and -1."""
+    return reduced(_soft_margin(input, target), legacy_reduction(size_average, reduce, reduction))
+
+

@@ -1,0 +1,120 @@
+"""Pooling of arrays: tables of windows, and the kernels run over them plane by plane (or, on GPUs, result by result)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import BY_NUMPY
+from .._kernel import pool
+
+# The windows along each dimension: (start, end, step or extent) for every result.
+Tables = Sequence[Any]
+
+
+def sliding(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> Any:
+    """The table of evenly placed windows, cut to the inside."""
+    start = np.arange(count, dtype=np.int64) * stride - padding
+    end = np.minimum(start + dilation * (kernel - 1) + 1, size)
+    start += np.where(start < 0, -(start // dilation) * dilation, 0)
+    start = np.minimum(start, size)  # a window may lie between the elements of the padding alone
+    return np.stack([start, end, np.full_like(start, dilation)], 1)
+
+
+def counted(size: int, count: int, kernel: int, stride: int, padding: int, include_padding: bool) -> Any:
+    """As `sliding`, with the number of elements that count in a mean."""
+    start = np.arange(count, dtype=np.int64) * stride - padding
+    whole = np.minimum(start + kernel, size + padding) - start
+    start, end = np.maximum(start, 0), np.minimum(start + kernel, size)
+    return np.stack([start, end, whole if include_padding else end - start], 1)
+
+
+def adaptive(size: int, count: int, extents: bool) -> Any:
+    """Windows that share a size among so many results."""
+    i = np.arange(count, dtype=np.int64)
+    start = i * size // max(count, 1)
+    end = -(-(i + 1) * size // max(count, 1))
+    return np.stack([start, end, end - start if extents else np.ones_like(i)], 1)
+
+
+def _planes(x: Any, rank: int) -> Any:
+    """(…, *size) with three dimensions of space."""
+    return x.reshape(*x.shape[: x.ndim - rank], *(1,) * (3 - rank), *x.shape[x.ndim - rank :])
+
+
+def _tables(backend: Any, tables: Tables) -> list[Any]:
+    made = [np.zeros((1, 3), np.int64) + [0, 1, 1]] * (3 - len(tables)) + list(tables)
+    return made if backend.name == "cpu" else [backend.xp.asarray(t) for t in made]
+
+
+def _by_result(tables: list[Any]) -> list[Any]:
+    """Tables (…, n, t) whose n runs along the first, second and third dimension of results."""
+    a, b, c = tables
+    return [a[..., :, None, None, :], b[..., None, :, None, :], c[..., None, None, :, :]]
+
+
+def _run(backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any], more: list[Any], outs: list[Any]) -> None:
+    code = BY_NUMPY[x.dtype].code
+    types = (code, "i64", "i64", "i64", *("i64" for _ in more), code, *("i64" for _ in outs[1:]))
+    if backend.name == "cpu":
+        lead = x.shape[:-3]
+        flat = [a.reshape(math.prod(lead), *a.shape[-3:]) for a in (x, *outs)]
+        given = [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t[None] for t in tables]
+        work = max(x.size, sum(o.size for o in outs) * 4)
+        backend.rows(backend.kernel(by_plane, types), [flat[0], *given, *more], flat[1:], work)
+    else:
+        backend.kernel(by_result, types)(x[..., None, None, None, :, :, :], *_by_result(tables), *more, *outs)
+
+
+def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
+    """Maxima of windows and their places in the plane; (N, C, *size) to twice (N, C, *results)."""
+    rank = len(tables)
+    shape = (*x.shape[: x.ndim - rank], *(t.shape[-2] for t in tables))
+    out, index = backend.xp.empty(shape, x.dtype), backend.xp.empty(shape, np.int64)
+    nothing = [t[..., 0] >= t[..., 1] for t in tables]
+    tables = [np.concatenate([t[..., :1] - e[..., None], t[..., 1:]], -1) if e.any() else t for t, e in zip(tables, nothing)]
+    if out.size:
+        _run(
+            backend, pool.max_planes, pool.max_element, _planes(x, rank), _tables(backend, tables), [],
+            [_planes(out, rank), _planes(index, rank)],
+        )  # fmt: skip
+    for axis, empty in enumerate(nothing, -rank):
+        if empty.any():
+            out.swapaxes(axis, -1)[..., np.flatnonzero(empty)] = _lowest(x.dtype)
+    return out, index
+
+
+def _lowest(d: Any) -> Any:
+    return np.iinfo(d).min if d.kind in "iu" else -np.inf
+
+
+def means(backend: Any, x: Any, tables: Tables, divisor: int) -> Any:
+    """Means of windows; a divisor of 0 stands for the number of elements."""
+    rank = len(tables)
+    out = backend.xp.empty((*x.shape[: x.ndim - rank], *(len(t) for t in tables)), x.dtype)
+    if out.size:
+        more = [backend.xp.asarray(divisor, np.int64)]
+        _run(backend, pool.mean_planes, pool.mean_element, _planes(x, rank), _tables(backend, tables), more, [_planes(out, rank)])
+    return out
+
+
+def spread(backend: Any, g: Any, size: Sequence[int], tables: Tables, divisor: int) -> Any:
+    """The adjoint of `means`: an image of the given size."""
+    rank = len(tables)
+    xp = backend.xp
+    out = xp.zeros((*g.shape[: g.ndim - rank], *size), g.dtype)
+    if not out.size or not g.size:
+        return out
+    own = _tables(backend, tables)
+    inside = []
+    for table, n in zip([np.zeros((1, 3), np.int64) + [0, 1, 1]] * (3 - rank) + list(tables), (*(1,) * (3 - rank), *size)):
+        i = np.arange(n)
+        first = np.searchsorted(table[:, 1], i, "right")
+        inside.append(np.stack([first, np.maximum(np.searchsorted(table[:, 0], i, "right"), first)], 1))
+    inside = inside if backend.name == "cpu" else [xp.asarray(t) for t in inside]
+    more = [*(xp.ascontiguousarray(t[:, 2])[None] for t in own), xp.asarray(divisor, np.int64)]
+    _run(backend, pool.spread_planes, pool.spread_element, _planes(g, rank), inside, more, [_planes(out, rank)])
+    return out

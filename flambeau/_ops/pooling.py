@@ -1,0 +1,464 @@
+"""Pooling: maxima and means over windows, sliding, adaptive or fractional. Maxima pass gradients through their places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import FLOATING, bfloat16, dtype, from_numpy_dtype, int64
+from .._tensor import Tensor
+from . import pool_arrays as arrays
+from .conv_arrays import Ints
+from .primitive import primitive
+from .registry import ops, public
+from .rules import not_implemented
+
+# -- records -------------------------------------------------------------------------------------------------------
+
+
+def _flat(t: Tensor, rank: int) -> Tensor:
+    """The dimensions of space as one."""
+    shape = t._array.shape
+    lead = shape[: len(shape) - rank]
+    return ops.reshape(t, (*lead, math.prod(shape[len(shape) - rank :])))
+
+
+def _to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tensor:
+    """Gradients of maxima, added up where the maxima were."""
+    lead = shape[: len(shape) - rank]
+    made = ops.zeros((*lead, math.prod(shape[len(shape) - rank :])), dtype=g.dtype, device=g.device)
+    return ops.reshape(ops.scatter_add(made, -1, _flat(index, rank), _flat(g, rank)), tuple(shape))
+
+
+def _max_shape(x: Any, tables: Any) -> list[Any]:
+    shape = (*x.shape[: x.ndim - len(tables)], *(t.shape[-2] for t in tables))
+    return [(shape, from_numpy_dtype(x.dtype)), (shape, int64)]
+
+
+@primitive(
+    name="max_pool", backward_name="MaxPoolWithIndicesBackward0", meta=_max_shape,
+    grad={"x": lambda g, outs, x_shape, tables: _to_places(g, outs[1], x_shape, len(tables))},
+)  # fmt: skip
+def max_pool(backend: Any, x: Any, tables: Any) -> Any:
+    """Maxima over windows along the last dimensions, and their places."""
+    return list(arrays.largest(backend, x, tables))
+
+
+@primitive(
+    name="mean_pool", backward_name="AvgPoolBackward0",
+    meta=lambda x, tables, divisor: _max_shape(x, tables)[0],
+    grad={"x": lambda g, x_shape, tables, divisor: mean_pool_backward(
+        g, tuple(x_shape[len(x_shape) - len(tables) :]), tables, divisor)},
+)  # fmt: skip
+def mean_pool(backend: Any, x: Any, tables: Any, divisor: int) -> Any:
+    """Means over windows along the last dimensions."""
+    return arrays.means(backend, x, tables, divisor)
+
+
+@primitive(
+    name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
+    grad={"x": lambda g, tables, divisor: mean_pool(g, tables, divisor)},
+)  # fmt: skip
+def mean_pool_backward(backend: Any, x: Any, size: Ints, tables: Any, divisor: int) -> Any:
+    """The adjoint of `mean_pool`."""
+    return arrays.spread(backend, x, size, tables, divisor)
+
+
+# -- arguments -----------------------------------------------------------------------------------------------------
+
+
+def spread(name: str, argument: str, value: Any, rank: int) -> Ints:
+    """A number, or one for each dimension."""
+    values = (value,) if isinstance(value, int) or hasattr(value, "__index__") else value
+    if not isinstance(values, (tuple, list)) or not all(
+        hasattr(v, "__index__") and not isinstance(v, bool) for v in values
+    ):
+        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
+    if len(values) not in (1, rank):
+        raise RuntimeError(f"{name}: {argument} must either be a single int, or a tuple of {rank} ints")
+    return tuple(v.__index__() for v in values) * (rank if len(values) == 1 else 1)
+
+
+def _check(name: str, input: Any, rank: int, takes: str, *excluded: dtype) -> tuple[int, ...]:
+    """The shape of an input that may be pooled."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    shape = input._array.shape
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
+        raise RuntimeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
+            f"but got:{list(shape)}"
+        )
+    d = input.dtype
+    kind = "bifc"[d.category]
+    if d in excluded or not (kind in takes or "l" in takes and d is int64) or not d.code:
+        raise not_implemented(name, d)
+    return shape
+
+
+def _results(
+    name: str, shape: Sequence[int], kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Ints:
+    """How many windows there are along each dimension, after PyTorch's checks."""
+    if min(kernel) <= 0:
+        raise RuntimeError(f"{name}: kernel size should be greater than zero, but got {list(kernel)}")
+    if min(stride) <= 0:
+        raise RuntimeError(f"{name}: stride should be greater than zero, but got {list(stride)}")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"{name}: dilation should be greater than zero, but got {list(dilation)}")
+    if min(padding) < 0:
+        raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {min(padding)}")
+    counts = []
+    for n, k, s, p, d in zip(shape[-len(kernel) :], kernel, stride, padding, dilation):
+        if p > (d * (k - 1) + 1) // 2:
+            raise RuntimeError(
+                f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+        room = n + 2 * p - d * (k - 1) - 1
+        count = (room + (s - 1 if ceil_mode else 0)) // s + 1
+        if ceil_mode and (count - 1) * s >= n + p:  # the last window must start inside, or in the padding before
+            count -= 1
+        counts.append(count)
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"{name}: Given input size: {list(shape)}. Calculated output size: {counts}. Output size is too small"
+        )
+    return tuple(counts)
+
+
+# -- maxima --------------------------------------------------------------------------------------------------------
+
+
+def _max_pool(
+    name: str, rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[Tensor, Tensor]:
+    kernel = spread(name, "kernel_size", kernel_size, rank)
+    step = kernel if stride is None or stride == [] or stride == () else spread(name, "stride", stride, rank)
+    around, spacing = spread(name, "padding", padding, rank), spread(name, "dilation", dilation, rank)
+    shape = _check(name, input, rank, "if")
+    counts = _results(name, shape, kernel, step, around, spacing, ceil_mode)
+    numbers = zip(shape[-rank:], counts, kernel, step, around, spacing)
+    out, index = max_pool(input, [arrays.sliding(*n) for n in numbers])
+    return out, index
+
+
+def _define_max_pool(rank: int) -> None:
+    name = f"max_pool{rank}d"
+
+    def with_indices(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = True,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        return _max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def values(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        if rank == 1 and not return_indices and isinstance(input, Tensor) and input.dtype.category != FLOATING:
+            raise not_implemented(name, input.dtype)
+        both = _max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+        return both if return_indices else both[0]
+
+    def plain(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> Tensor:  # fmt: skip
+        return values(input, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
+
+    values.__doc__ = f"""The largest element of every window that slides over the last {rank} dimension(s) of `input`.
+
+    `stride` is that of the kernel by default; with `return_indices` the places of the maxima come along.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.{name}(torch.arange(4.0).reshape({", ".join("1" * rank)}, 4), ({"1, " * (rank - 1)}2,)).flatten()
+    tensor([1., 3.])
+    """
+    with_indices.__doc__ = f"`{name}` with the places of the maxima: (values, indices)."
+    plain.__doc__ = f"`nn.functional.{name}`, values only."
+    for function, label in ((values, f"functional_{name}"), (with_indices, name + "_with_indices"), (plain, name)):
+        function.__name__ = function.__qualname__ = label
+    public(f"nn.functional.{name}", method=False)(values)
+    public(
+        f"nn.functional.{name}_with_indices", *(["max_pool1d_with_indices"] if rank == 1 else []), method=False
+    )(with_indices)
+    public(name, method=False)(plain)
+
+
+def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> Ints:
+    """The output size; None keeps a dimension."""
+    size = shape[-rank:]
+    if rank > 1 and isinstance(value, (tuple, list)) and len(shape) <= len(value):
+        raise ValueError(f"Input dimension should be at least {len(value) + 1}")
+    values = (value,) * rank if isinstance(value, int) and not isinstance(value, bool) else value
+    if rank == 1 and isinstance(values, (tuple, list)) and len(values) != 1:
+        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(values)})")
+    if not isinstance(values, (tuple, list)) or not all(v is None or hasattr(v, "__index__") for v in values):
+        raise TypeError(f"{name}(): argument 'output_size' (position 2) must be tuple of ints, not {type(value).__name__}")
+    if len(values) != rank:
+        raise RuntimeError(f"{name}: output_size must be {rank}")
+    made = tuple(n if v is None else v.__index__() for v, n in zip(values, size))
+    if min(made) < 0:
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(made)}"
+        )
+    return made
+
+
+def _adaptive_max(name: str, rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    size = _adaptive_size(name, output_size, input._array.shape, rank)
+    shape = _check(name, input, rank, "f")
+    out, index = max_pool(input, [arrays.adaptive(n, count, False) for n, count in zip(shape[-rank:], size)])
+    return out, index
+
+
+def _define_adaptive_max_pool(rank: int) -> None:
+    name = f"adaptive_max_pool{rank}d"
+
+    def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
+        return _adaptive_max(name, rank, input, output_size)
+
+    def values(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        both = _adaptive_max(name, rank, input, output_size)
+        return both if return_indices else both[0]
+
+    values.__doc__ = f"""Maxima over windows that share the last {rank} dimension(s) among `output_size` results.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.{name}(torch.arange(5.0).reshape({", ".join("1" * rank)}, 5), ({"1, " * (rank - 1)}2,)).flatten()
+    tensor([2., 4.])
+    """
+    with_indices.__doc__ = f"`{name}` with the places of the maxima: (values, indices)."
+    values.__name__ = values.__qualname__ = name
+    with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
+    public("nn.functional." + name, method=False)(values)
+    public(f"nn.functional.{name}_with_indices", method=False)(with_indices)
+
+
+@public("adaptive_max_pool1d", method=False)
+def adaptive_max_pool1d_both(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    """`nn.functional.adaptive_max_pool1d` with the places of the maxima."""
+    return _adaptive_max("adaptive_max_pool1d", 1, input, output_size)
+
+
+# -- fractional maxima ---------------------------------------------------------------------------------------------
+
+
+def _fractional_table(samples: Any, size: int, count: int, kernel: int) -> Any:
+    """Windows whose places follow from one random number for each plane; the last ends with the plane."""
+    start = np.full((*samples.shape, count), size - kernel, np.int64)
+    if count > 1:
+        alpha = samples.dtype.type((size - kernel) / (count - 1))
+        i = np.arange(count - 1).astype(samples.dtype)
+        start[..., :-1] = ((i + samples[..., None]) * alpha).astype(np.int64)
+        start[..., :-1] -= (samples * alpha).astype(np.int64)[..., None]
+    start = np.clip(start, 0, size - kernel)
+    return np.stack([start, start + kernel, np.ones_like(start)], -1)
+
+
+def _fractional(
+    name: str, rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    shape = _check(name, input, rank, "f")
+    kernel = spread(name, "kernel_size", kernel_size, rank)
+    if output_size is None:
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
+        output_size = tuple(int(n * r) for n, r in zip(shape[-rank:], ratios))
+    size = spread(name, "output_size", output_size, rank)
+    for n, k, count in zip(shape[-rank:], kernel, size):
+        if count < 1 or k < 1 or count + k - 1 > n:
+            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {n} for {count} results")
+    planes = shape[:-rank] if len(shape) == rank + 2 else (1, shape[0])
+    if samples is None:
+        samples = ops.rand((*planes, rank), dtype=input.dtype, device=input.device)
+    if samples.dtype is not input.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    given = samples._array.shape
+    if len(given) != 3 or given[0] < planes[0] or given[1] != planes[1] or given[2] != rank:
+        raise RuntimeError(f"Expect _random_samples to be of size {[*planes, rank]}; got {list(given)}.")
+    numbers = _host(samples)
+    order = range(rank) if rank == 3 else (1, 0)  # PyTorch's order of the random numbers
+    tables = [
+        _fractional_table(numbers[: planes[0], :, at], n, count, k)
+        for at, n, count, k in zip(order, shape[-rank:], size, kernel)
+    ]
+    if len(shape) == rank + 1:
+        tables = [t[0] for t in tables]
+    out, index = max_pool(input, tables)
+    return out, index
+
+
+def _host(samples: Tensor) -> Any:
+    """Random numbers in main memory, in a type that NumPy computes in."""
+    array = samples._array
+    if not isinstance(array, np.ndarray):
+        array = array.get()
+    return array if array.dtype.itemsize >= 4 else array.astype(np.float32)
+
+
+def _define_fractional_max_pool(rank: int) -> None:
+    name = f"fractional_max_pool{rank}d"
+
+    def with_indices(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        return _fractional(name, rank, input, kernel_size, output_size, output_ratio, _random_samples)
+
+    def values(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> Any:  # fmt: skip
+        both = _fractional(name, rank, input, kernel_size, output_size, output_ratio, _random_samples)
+        return both if return_indices else both[0]
+
+    values.__doc__ = f"""Maxima over windows at random places, `output_size` of them (or a ratio of the input's size).
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.{name}(torch.rand(1{", 8" * rank}), 2, 3).shape
+    torch.Size([1{", 3" * rank}])
+    """
+    values.__name__ = values.__qualname__ = name
+    with_indices.__doc__ = f"`{name}` with the places of the maxima: (values, indices)."
+    with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
+    public("nn.functional." + name, method=False)(values)
+    public(f"nn.functional.{name}_with_indices", method=False)(with_indices)
+
+
+# -- means ---------------------------------------------------------------------------------------------------------
+
+
+def _avg_pool(
+    name: str, rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Tensor:  # fmt: skip
+    kernel = spread(name, "kernel_size", kernel_size, rank)
+    step = kernel if stride is None or stride == [] or stride == () else spread(name, "stride", stride, rank)
+    around = spread(name, "padding", padding, rank)
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    shape = _check(name, input, rank, "fl", *((bfloat16,) if rank == 3 else ()))
+    counts = _results(name, shape, kernel, step, around, (1,) * rank, ceil_mode)
+    numbers = zip(shape[-rank:], counts, kernel, step, around)
+    tables = [arrays.counted(*n, count_include_pad) for n in numbers]
+    return mean_pool(input, tables, divisor_override or 0)  # type: ignore[no-any-return]
+
+
+@public("avg_pool1d", "nn.functional.avg_pool1d", method=False)
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The mean of every window that slides along the last dimension.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.avg_pool1d(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
+    return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@public("nn.functional.avg_pool2d", method=False, out=True)
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of every window that slides over the last two dimensions.
+
+    `count_include_pad` counts the padding in the divisor, `divisor_override` replaces it.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.avg_pool2d(torch.arange(4.0).reshape(1, 2, 2), 2)
+    tensor([[[1.5000]]])
+    """
+    if isinstance(input, Tensor) and input._array.ndim < 3:
+        raise IndexError(f"Dimension out of range: avg_pool2d needs 3 dimensions, but got {list(input._array.shape)}")
+    return _avg_pool(
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+@public("nn.functional.avg_pool3d", method=False, out=True)
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of every window that slides over the last three dimensions, as `avg_pool2d`.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2).item()
+    3.5
+    """
+    return _avg_pool(
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def _define_adaptive_avg_pool(rank: int) -> None:
+    name = f"adaptive_avg_pool{rank}d"
+
+    def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        shape = input._array.shape
+        size = _adaptive_size(name, output_size, shape, rank)
+        if not (rank == 2 and len(shape) == 2 or len(shape) in (rank + 1, rank + 2)):
+            raise RuntimeError(f"{name}(): Expected {rank + 1} to {rank + 2} dimensions, but got {len(shape)}")
+        if 0 in shape[-rank:]:
+            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}")
+        if input.dtype.category != FLOATING:
+            raise not_implemented(name, input.dtype)
+        tables = [arrays.adaptive(n, count, True) for n, count in zip(shape[-rank:], size)]
+        return mean_pool(input, tables, 0)  # type: ignore[no-any-return]
+
+    adaptive_avg_pool.__doc__ = f"""Means over windows that share the last {rank} dimension(s) among `output_size` results.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.{name}(torch.arange(4.0).reshape({", ".join("1" * rank)}, 4), ({"1, " * (rank - 1)}2,)).flatten()
+    tensor([0.5000, 2.5000])
+    """
+    adaptive_avg_pool.__name__ = adaptive_avg_pool.__qualname__ = name
+    public(*([name] if rank == 1 else []), "nn.functional." + name, method=False)(adaptive_avg_pool)
+
+
+def _lp_pool(
+    name: str, rank: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+) -> Tensor:
+    kernel = spread(name, "kernel_size", kernel_size, rank)
+    pool = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
+    means = pool(ops.pow(input, norm_type), kernel, stride, 0, ceil_mode)
+    sums = ops.sign(means) * ops.relu(ops.abs(means)) * math.prod(kernel)
+    return ops.pow(sums, 1.0 / norm_type)  # type: ignore[no-any-return]
+
+
+def _define_lp_pool(rank: int) -> None:
+    name = f"lp_pool{rank}d"
+
+    def lp_pool(
+        input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> Tensor:
+        return _lp_pool(name, rank, input, norm_type, kernel_size, stride, ceil_mode)
+
+    lp_pool.__doc__ = f"""The `norm_type`-norm of every window that slides over the last {rank} dimension(s).
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.{name}(torch.tensor([3.0, 4.0]).reshape({", ".join("1" * rank)}, 2), 2, ({"1, " * (rank - 1)}2,)).item()
+    5.0
+    """
+    lp_pool.__name__ = lp_pool.__qualname__ = name
+    public("nn.functional." + name, method=False)(lp_pool)
+
+
+for _rank in (1, 2, 3):
+    _define_max_pool(_rank)
+    _define_adaptive_max_pool(_rank)
+    _define_adaptive_avg_pool(_rank)
+    _define_lp_pool(_rank)
+for _rank in (2, 3):
+    _define_fractional_max_pool(_rank)

@@ -1,0 +1,135 @@
+"""Blocks that slide over images, laid out as columns (`unfold`) and added up again (`fold`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._core.dtypes import INTEGER
+from .._tensor import Tensor
+from . import conv_arrays as arrays
+from .conv_arrays import Ints, output_size
+from .primitive import primitive
+from .registry import ops, public
+from .rules import not_implemented
+
+
+@primitive(
+    name="im2col", backward_name="Im2ColBackward0",
+    grad={"x": lambda g, x_shape, kernel, dilation, padding, stride: col2im(
+        g, tuple(x_shape[2:]), kernel, dilation, padding, stride)},
+)  # fmt: skip
+def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
+    """(N, C, H, W) to (N, C * elements of a block, blocks)."""
+    blocks = arrays.windows(backend, arrays.padded(backend, x, padding), kernel, stride, dilation)
+    count = math.prod(blocks.shape[4:])
+    return backend.xp.ascontiguousarray(blocks).reshape(x.shape[0], x.shape[1] * math.prod(kernel), count)
+
+
+@primitive(
+    name="col2im", backward_name="Col2ImBackward0",
+    grad={"x": lambda g, kernel, dilation, padding, stride: im2col(g, kernel, dilation, padding, stride)},
+)  # fmt: skip
+def col2im(backend: Any, x: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
+    """The adjoint of `im2col`: blocks are added where they came from."""
+    count = output_size(size, kernel, stride, padding, dilation)
+    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *count)
+    return backend.xp.ascontiguousarray(arrays.add_windows(backend, columns, size, stride, padding, dilation))
+
+
+def _pair(name: str, argument: str, value: Any) -> Ints:
+    values = (value,) if isinstance(value, int) else value
+    if not isinstance(values, (tuple, list)) or not all(hasattr(v, "__index__") for v in values):
+        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
+    if len(values) == 1:
+        values = (*values, *values)
+    if len(values) != 2:
+        raise RuntimeError(f"It is expected {argument} equals to 2, but got size {len(values)}")
+    return tuple(int(v) for v in values)
+
+
+def _numbers(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> tuple[Ints, Ints, Ints, Ints]:
+    kernel, spacing = _pair(name, "kernel_size", kernel_size), _pair(name, "dilation", dilation)
+    around, step = _pair(name, "padding", padding), _pair(name, "stride", stride)
+    for label, values in (("kernel size", kernel), ("stride", step), ("dilation", spacing)):
+        if min(values) <= 0:
+            raise RuntimeError(f"{label} should be greater than zero, but got {values}")
+    if min(around) < 0:
+        raise RuntimeError(f"padding should be non-negative, but got {around}")
+    return kernel, spacing, around, step
+
+
+def _check(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if input.dtype.category == INTEGER:
+        raise not_implemented(name, input.dtype)
+
+
+@public("nn.functional.unfold", method=False)
+def functional_unfold(
+    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """The blocks that slide over images, as columns: (N, C, H, W) becomes (N, C * block, number of blocks).
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.unfold(torch.arange(4.0).reshape(1, 2, 2), (1, 2))
+    tensor([[0., 2.],
+            [1., 3.]])
+    """
+    kernel, spacing, around, step = _numbers("unfold", kernel_size, dilation, padding, stride)
+    _check("im2col", input)
+    shape = input._array.shape
+    if len(shape) < 3:
+        raise IndexError(f"unfold: expected an input of 3 or 4 dimensions, but got one of size {list(shape)}")
+    if len(shape) > 4 or 0 in shape[-3:]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(shape)}"
+        )
+    count = output_size(shape[-2:], kernel, step, around, spacing)
+    if min(count) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(shape[-2:])}, kernel_size={kernel}, dilation={spacing}, "
+            f"padding={around}, calculated shape of the array of sliding blocks as {count}, but its components must be "
+            "at least one."
+        )
+    if len(shape) == 3:
+        return ops.squeeze(im2col(ops.unsqueeze(input, 0), kernel, spacing, around, step), 0)  # type: ignore[no-any-return]
+    return im2col(input, kernel, spacing, around, step)  # type: ignore[no-any-return]
+
+
+@public("nn.functional.fold", method=False)
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """Adds blocks, given as columns, up to images of `output_size`: the adjoint of `unfold`.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.fold(torch.ones(1, 2, 2), (1, 3), (1, 2)).flatten()
+    tensor([1., 2., 1.])
+    """
+    size = _pair("fold", "output_size", output_size)
+    kernel, spacing, around, step = _numbers("fold", kernel_size, dilation, padding, stride)
+    _check("col2im", input)
+    shape = input._array.shape
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(shape)}"
+        )
+    if shape[-2] % math.prod(kernel):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={shape[-2]} and kernel_size={kernel}."
+        )
+    count = arrays.output_size(size, kernel, step, around, spacing)
+    if min(count) < 1 or math.prod(count) != shape[-1]:
+        raise RuntimeError(
+            f"Given output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={around}, stride={step}, "
+            "expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{count[0]} * {count[1]} = {math.prod(count)}, but got input.size(2)={shape[-1]}."
+        )
+    if len(shape) == 2:
+        return ops.squeeze(col2im(ops.unsqueeze(input, 0), size, kernel, spacing, around, step), 0)  # type: ignore[no-any-return]
+    return col2im(input, size, kernel, spacing, around, step)  # type: ignore[no-any-return]
