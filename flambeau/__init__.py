@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401 (names are here to be found)
 
+import sys as _sys
 from math import e, inf, nan, pi
 
 from . import _constructors, _copying, _methods, _overrides, _properties, _protocol, _storage
@@ -70,3 +71,5 @@ _methods.install(globals())
 from . import autograd, backends, cuda, func, linalg, nn, overrides, special, utils, version  # noqa: E402
 from .func import vmap  # noqa: E402
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
+
+torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute

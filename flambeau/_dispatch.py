@@ -10,8 +10,21 @@ from typing import Any
 from ._backend.cpu import cpu
 from ._backend.placement import gpu_count
 from ._core.state import (
-    ANOMALY, AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, PROFILE, SPARSE, local, modes,
-)  # fmt: skip
+    ANOMALY,
+    AUTOCAST,
+    BATCHED,
+    CAPTURE,
+    CUDA,
+    FUNCTION_MODE,
+    GRAD,
+    INFERENCE,
+    META,
+    OVERRIDE,
+    PROFILE,
+    SPARSE,
+    local,
+    modes,
+)
 from ._tensor import Tensor
 
 # Handlers of rarer properties, by bit, tried in this order; each layer that owns one registers it here.

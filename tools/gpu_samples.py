@@ -122,7 +122,7 @@ SAMPLES: dict[str, list[str]] = {
         "torch.sort(x, 1)", "torch.sort(x, 0, descending=True)", "torch.sort(h, 1)", "torch.sort(k, stable=True)", "torch.argsort(x, 1)", "torch.msort(x)",
         "torch.topk(x, 2)", "torch.sort(mask, 1)", "torch.sort(bytes8, 0)", "torch.topk(x, 2, 0, largest=False)", "torch.topk(h, 2)", "torch.kthvalue(x, 2, 1)", "torch.unique(k)", "torch.unique(k, return_inverse=True, return_counts=True)",
         "torch.unique(twice, dim=0)", "torch.unique_consecutive(t)", "torch.searchsorted(order, order + 0.1)", "torch.searchsorted(v.sort()[0].detach(), w, right=True)", "torch.bucketize(x, v.sort()[0].detach())",
-        "torch.bincount(t)", "torch.bincount(t, weights=torch.ones(6, device=dev))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)", "torch.histogram(x.detach(), 4)",
+        "torch.bincount(t)", "torch.bincount(t, weights=torch.ones(6, device=dev))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)",
     ],
     "matmul": [
         "x @ m", "h @ hm", "x.to(torch.float16) @ m.to(torch.float16)", "z @ z.mH", "x @ v", "v @ w", "torch.mm(x, m)", "torch.bmm(b, c)", "torch.mv(x, v)", "torch.dot(v, w)", "torch.vdot(z[0], z[1])",

@@ -169,8 +169,12 @@ class Cuda:
         source = BY_NUMPY[array.dtype].code
         call = self.casts.get((source, code))
         if call is None:
-            through = "i64" if is_integer(code) and not is_integer(source) and source != "b1" else None
-            body = (lambda m, x: m.cast(x, through)) if through else (lambda m, x: x)
+            if is_integer(code) and not is_integer(source) and source != "b1":
+                body = lambda m, x: m.cast(x, "i64")
+            elif source in PART and code not in PART and code != "b1":
+                body = lambda m, x: m.real(x)
+            else:
+                body = lambda m, x: x
             call = self.casts[source, code] = self.pointwise("cast", body, (source,), (code,), (COMPUTE.get(source, source),))
         return call(array)
 

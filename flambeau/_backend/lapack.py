@@ -9,12 +9,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import threading
 from typing import Any
 
 import numpy as np
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
+_NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
+_FEW = 256 * 256  # elements up to which the library's threads cost more than they bring
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
 
 
@@ -39,6 +42,42 @@ def _routine(name: str, arguments: int) -> Any:
             function.restype, function.argtypes = None, [ctypes.c_void_p] * arguments
             return function
     return None
+
+
+class few_threads:
+    """A block in which the library works on one thread, if the matrices in it are small."""
+
+    lock = threading.Lock()
+    inside = 0
+    usual = 0
+
+    def __init__(self, size: int):
+        self.set = _routine_with("openblas_set_num_threads") if size <= _FEW else None
+
+    def __enter__(self) -> None:
+        if self.set is not None:
+            get = _routine_with("openblas_get_num_threads")
+            with self.lock:
+                if not few_threads.inside and get is not None:
+                    few_threads.usual = get()
+                few_threads.inside += 1
+                self.set(1)
+
+    def __exit__(self, *problem: object) -> None:
+        if self.set is not None:
+            with self.lock:
+                few_threads.inside -= 1
+                if not few_threads.inside and few_threads.usual:
+                    self.set(few_threads.usual)
+
+
+@functools.cache
+def _routine_with(name: str) -> Any:
+    """One of the library's own functions, about its threads."""
+    try:
+        return getattr(_library(), f"scipy_{name}64_", None)
+    except (ImportError, OSError, AttributeError):
+        return None
 
 
 def _integer(value: int) -> Any:
@@ -70,9 +109,10 @@ def _native_lu(routine: Any, a: Any, m: int, n: int) -> tuple[Any, Any, Any]:
     pivots, info = np.zeros((*lead, k), np.int64), np.zeros(lead, np.int64)
     rows, columns = _integer(m), _integer(n)
     start, step = memory.ctypes.data, m * n * a.itemsize
-    for i in range(info.size):
-        place = pivots.ctypes.data + 8 * k * i
-        routine(rows, columns, start + i * step, rows, place, info.ctypes.data + 8 * i)
+    with few_threads(m * n):
+        for i in range(info.size):
+            place = pivots.ctypes.data + 8 * k * i
+            routine(rows, columns, start + i * step, rows, place, info.ctypes.data + 8 * i)
     return packed, pivots.astype(np.int32), info.astype(np.int32)
 
 
@@ -114,6 +154,117 @@ def permutation(xp: Any, pivots: Any, m: int) -> Any:
     return order.reshape(*lead, m)
 
 
+# -- singular values -----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _svd_room(kind: str, m: int, n: int, job: bytes) -> int:
+    """How many elements of working memory the routine likes to have."""
+    best, failed = np.zeros(1, kind), ctypes.c_int64(0)
+    rows, columns, least = _integer(m), _integer(n), _integer(min(m, n))
+    one = best.ctypes.data
+    extra = (one,) if kind in "FD" else ()
+    routine = _routine(_PREFIXES[kind] + "gesdd", 14 + len(extra))
+    tall = least if job == b"S" else columns
+    routine(job, rows, columns, one, rows, one, one, rows, one, tall, one, _integer(-1), *extra, one, ctypes.byref(failed))
+    return int(best[0].real)
+
+
+def svd(a: Any, full: bool, vectors: bool) -> tuple[Any, Any, Any] | None:
+    """(U, S, Vh) of matrices that are not tiny, U and Vh None without `vectors`; None if NumPy should do it.
+
+    Row-major memory of A is column-major memory of Aᵀ, whose factors lie as those of A do in rows: nothing is turned.
+    """
+    n, m = a.shape[-2:]  # the routine sees the transposed matrix
+    kind, least = a.dtype.char, min(m, n)
+    if kind not in _PREFIXES or m * n < _NATIVE_SVD or not a.size:
+        return None
+    whole = kind in "FD"
+    routine = _routine(_PREFIXES[kind] + "gesdd", 15 if whole else 14)
+    if routine is None:
+        return None
+    job = (b"A" if full else b"S") if vectors else b"N"
+    lead = a.shape[:-2]
+    source = np.array(a, order="C", copy=True)
+    values = np.empty((*lead, least), np.dtype(kind.lower()))
+    left = np.empty((*lead, m if full else least, m) if vectors else (1,), kind)
+    right = np.empty((*lead, n, n if full else least) if vectors else (1,), kind)
+    room = _svd_room(kind, m, n, job)
+    work, places = np.empty(room, kind), np.empty(8 * least, np.int64)
+    extra = ()
+    if whole:
+        size = max(5 * least * least + 7 * least, 2 * max(m, n) * least + 2 * least * least + least)
+        spare = np.empty(size, values.dtype)
+        extra = (spare.ctypes.data,)
+    failed = ctypes.c_int64(0)
+    rows, columns, width = _integer(m), _integer(n), _integer(n if full else least)
+    starts = [x.ctypes.data for x in (source, values, left, right)]
+    steps = [m * n * a.itemsize, least * values.itemsize, *([0, 0] if not vectors else [])]
+    if vectors:
+        steps += [left.shape[-1] * left.shape[-2] * a.itemsize, right.shape[-1] * right.shape[-2] * a.itemsize]
+    with few_threads(m * n):
+        for i in range(values.size // least):
+            x, s, u, v = (start + i * step for start, step in zip(starts, steps))
+            routine(
+                job, rows, columns, x, rows, s, u, rows, v, width, work.ctypes.data, _integer(room), *extra,
+                places.ctypes.data, ctypes.byref(failed),
+            )  # fmt: skip
+            if failed.value:
+                raise np.linalg.LinAlgError("SVD did not converge")
+    return (right, values, left) if vectors else (None, values, None)
+
+
+# -- eigenvalues ---------------------------------------------------------------------------------------------------
+
+
+def eig(a: Any, vectors: bool) -> tuple[Any, Any] | None:
+    """(eigenvalues, right eigenvectors or None) of single-precision matrices, which NumPy would compute in double
+    precision, with another order of eigenvalues; None if there is no routine for them."""
+    n = a.shape[-1]
+    whole = a.dtype.kind == "c"
+    if a.dtype.char not in "fF" or not n:
+        return None
+    routine = _routine(_PREFIXES[a.dtype.char] + "geev", 14)
+    if routine is None:
+        return None
+    memory = _column_major(a)[1].reshape(-1, n, n)
+    count = memory.shape[0]
+    parts = 1 if whole else 2  # real and imaginary parts lie apart for real matrices
+    values = np.zeros((count, parts, n), a.dtype)
+    made = np.zeros((count, n, n) if vectors else (1, 1, 1), a.dtype)
+    work, extra = np.zeros(max(1, 34 * n), a.dtype), np.zeros(2 * n, np.float32)
+    failed, order, room = ctypes.c_int64(0), _integer(n), _integer(work.size)
+    flag, step = b"V" if vectors else b"N", n * n * a.itemsize
+    for i in range(count):
+        w = values.ctypes.data + i * parts * n * a.itemsize
+        v = made.ctypes.data + (i * step if vectors else 0)
+        head = (b"N", flag, order, memory.ctypes.data + i * step, order)
+        tail = (v, order, v, order, work.ctypes.data, room)
+        if whole:
+            routine(*head, w, *tail, extra.ctypes.data, ctypes.byref(failed))
+        else:
+            routine(*head, w, w + n * a.itemsize, *tail, ctypes.byref(failed))
+        if failed.value:
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    together = values[:, 0] if whole else values[:, 0] + np.complex64(1j) * values[:, 1]
+    columns = made.swapaxes(-1, -2) if vectors else None
+    if vectors and not whole:
+        columns = _paired(columns, values[:, 1])
+    return together.reshape(a.shape[:-1]), columns.reshape(a.shape) if vectors else None
+
+
+def _paired(columns: Any, imaginary: Any) -> Any:
+    """Complex eigenvectors of real matrices: LAPACK keeps those of a conjugate pair as two real columns."""
+    made = columns.astype(np.complex64)
+    first = imaginary > 0
+    second = np.zeros_like(first)
+    second[:, 1:] = first[:, :-1]
+    following = np.roll(columns, -1, -1)
+    before = np.roll(columns, 1, -1)
+    made += 1j * np.where(first[:, None, :], following, 0)
+    return np.where(second[:, None, :], before - 1j * columns, made).astype(np.complex64)
+
+
 # -- triangular systems --------------------------------------------------------------------------------------------
 
 
@@ -138,11 +289,12 @@ def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) ->
     one = np.ones((), a.dtype)
     flags = (b"R", b"L" if upper else b"U", b"N", b"U" if unit else b"N")
     count = x.size // (n * k)
-    for i in range(count):
-        routine(
-            *flags, width, size, one.ctypes.data, a.ctypes.data + i * n * n * a.itemsize, size,
-            x.ctypes.data + i * n * k * x.itemsize, width,
-        )  # fmt: skip
+    with few_threads(n * max(n, k)):
+        for i in range(count):
+            routine(
+                *flags, width, size, one.ctypes.data, a.ctypes.data + i * n * n * a.itemsize, size,
+                x.ctypes.data + i * n * k * x.itemsize, width,
+            )  # fmt: skip
     return x
 
 

@@ -115,6 +115,11 @@ def run(jobs: Sequence[Callable[[], Any]]) -> None:
     _pool.run(jobs)
 
 
+def over(parts: Sequence[tuple[int, int]], function: Callable[[int, int], Any]) -> None:
+    """Calls function(start, stop) for parts of a range, side by side."""
+    _pool.run([partial(function, start, stop) for start, stop in parts])
+
+
 def ranges(length: int, least: int = 1) -> list[tuple[int, int]]:
     """Cuts range(length) into at most one part for each thread, each at least `least` long."""
     parts = max(1, min(_pool.size, length // max(least, 1)))

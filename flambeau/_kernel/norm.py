@@ -111,8 +111,11 @@ def norm_weights_backward(m, g, x, mean, scale, weight, bias):
 
 
 @kernel("(b,n),(b),(b),()->(b,n),(),(),()")
-def norm_blocks(m, x, weight, bias, eps, out, mean, scale, variance):
-    """A block normalized by its own mean and variance, its rows then scaled and shifted."""
+def norm_blocks(m, x, weight, bias, eps, out, mean, scale, variance, rounded):
+    """A block normalized by its own mean and variance, its rows then scaled and shifted.
+
+    With `rounded` it is normalized by the statistics as they are given out.
+    """
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
     count = m.cast(rows, "f64") * m.cast(columns, "f64")
@@ -139,6 +142,8 @@ def norm_blocks(m, x, weight, bias, eps, out, mean, scale, variance):
     mean[()] = middle
     scale[()] = factor
     variance[()] = spread
+    if rounded:
+        middle, factor = mean[()], scale[()]
     for b in range(rows):
         slope = factor * weight[b]
         level = bias[b]

@@ -34,17 +34,6 @@ def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step):
     return best, place
 
 
-@inline
-def _total(m, x, d, d_end, h, h_end, w, w_end):
-    """The sum of a window."""
-    total = m.value(0, x.type if x.type in ("i64", "f64") else "f32")
-    for i in range(d, d_end):
-        for j in range(h, h_end):
-            for k in range(w, w_end):
-                total += x[i, j, k]
-    return total
-
-
 @kernel("(d,h,w),(a,t),(b,t),(c,t)->(a,b,c),(a,b,c)")
 def max_planes(m, x, over_d, over_h, over_w, out, index):
     for a in range(over_d.shape[0]):
@@ -68,50 +57,64 @@ def max_element(m, x, over_d, over_h, over_w, out, index):
     index[()] = place
 
 
+@inline
+def _mean(m, x, d, d_end, d_count, h, h_end, h_count, w, w_end, w_count, divisor, out, at, narrow):
+    """The sum of a window over a divisor, or over the number of elements that count where that is 0."""
+    total = m.value(0, x.type if x.type in ("i64", "f64") else "f32")
+    out[at] = 0
+    for i in range(d, d_end):
+        for j in range(h, h_end):
+            for k in range(w, w_end):
+                if narrow:  # rounded at every step, as PyTorch does there
+                    out[at] = out[at] + x[i, j, k]
+                else:
+                    total += x[i, j, k]
+    if narrow:
+        total = out[at]
+    count = m.where(divisor[()] != 0, divisor[()], d_count * h_count * w_count)
+    out[at] = total / m.cast(count, total.type)
+
+
 @kernel("(d,h,w),(a,t),(b,t),(c,t),()->(a,b,c)")
-def mean_planes(m, x, over_d, over_h, over_w, divisor, out):
-    """Sums of windows over a divisor, or over the number of elements that count where it is 0."""
+def mean_planes(m, x, over_d, over_h, over_w, divisor, out, narrow):
     for a in range(over_d.shape[0]):
         for b in range(over_h.shape[0]):
             for c in range(over_w.shape[0]):
-                total = _total(m, x, over_d[a, 0], over_d[a, 1], over_h[b, 0], over_h[b, 1], over_w[c, 0], over_w[c, 1])
-                count = m.where(divisor[()] != 0, divisor[()], over_d[a, 2] * over_h[b, 2] * over_w[c, 2])
-                out[a, b, c] = total / m.cast(count, total.type)
+                _mean(
+                    m, x, over_d[a, 0], over_d[a, 1], over_d[a, 2], over_h[b, 0], over_h[b, 1], over_h[b, 2],
+                    over_w[c, 0], over_w[c, 1], over_w[c, 2], divisor, out, (a, b, c), narrow,
+                )  # fmt: skip
 
 
 @kernel("(d,h,w),(t),(t),(t),()->()")
-def mean_element(m, x, over_d, over_h, over_w, divisor, out):
-    total = _total(m, x, over_d[0], over_d[1], over_h[0], over_h[1], over_w[0], over_w[1])
-    count = m.where(divisor[()] != 0, divisor[()], over_d[2] * over_h[2] * over_w[2])
-    out[()] = total / m.cast(count, total.type)
+def mean_element(m, x, over_d, over_h, over_w, divisor, out, narrow):
+    _mean(
+        m, x, over_d[0], over_d[1], over_d[2], over_h[0], over_h[1], over_h[2], over_w[0], over_w[1], over_w[2],
+        divisor, out, (), narrow,
+    )  # fmt: skip
 
 
 @inline
-def _share(m, out, at, g, a, a_end, b, b_end, c, c_end, count_d, count_h, count_w, divisor):
+def _share(m, out, at, g, a, a_end, b, b_end, c, c_end):
     """What an element gets from the windows it lies in; added up in its own dtype, as PyTorch does."""
     out[at] = 0
     for i in range(a, a_end):
         for j in range(b, b_end):
             for k in range(c, c_end):
-                count = m.where(divisor[()] != 0, divisor[()], count_d[i] * count_h[j] * count_w[k])
-                part = g[i, j, k]
-                out[at] = out[at] + part / m.cast(count, part.type)
+                out[at] = out[at] + g[i, j, k]
 
 
-@kernel("(a,b,c),(d,t),(h,t),(w,t),(a),(b),(c),()->(d,h,w)")
-def spread_planes(m, g, in_d, in_h, in_w, count_d, count_h, count_w, divisor, out):
-    """The adjoint of `mean_planes`; tables give the first and last window that an element lies in."""
+@kernel("(a,b,c),(d,t),(h,t),(w,t)->(d,h,w)")
+def spread_planes(m, g, in_d, in_h, in_w, out):
+    """The adjoint of a sum over windows; tables give the first and last window that an element lies in."""
     for d in range(in_d.shape[0]):
         for h in range(in_h.shape[0]):
             for w in range(in_w.shape[0]):
                 _share(
-                    m, out, (d, h, w), g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w[w, 0], in_w[w, 1],
-                    count_d, count_h, count_w, divisor,
-                )  # fmt: skip
+                    m, out, (d, h, w), g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w[w, 0], in_w[w, 1]
+                )
 
 
-@kernel("(a,b,c),(t),(t),(t),(a),(b),(c),()->()")
-def spread_element(m, g, in_d, in_h, in_w, count_d, count_h, count_w, divisor, out):
-    _share(
-        m, out, (), g, in_d[0], in_d[1], in_h[0], in_h[1], in_w[0], in_w[1], count_d, count_h, count_w, divisor
-    )
+@kernel("(a,b,c),(t),(t),(t)->()")
+def spread_element(m, g, in_d, in_h, in_w, out):
+    _share(m, out, (), g, in_d[0], in_d[1], in_h[0], in_h[1], in_w[0], in_w[1])

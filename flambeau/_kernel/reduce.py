@@ -122,7 +122,7 @@ def finish(m: Any, total: Any, count: Any, how: str | None) -> Any:
 
 
 @kernel("(n)->()")
-def fold_rows(m, x, out, fold, how):
+def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     """Every row to one value."""
     f = FOLDS[fold]
     inner, wide = f.inner(x.type), f.wide(x.type)
@@ -141,7 +141,7 @@ def fold_rows(m, x, out, fold, how):
 
 
 @kernel("(r,c)->(c)")
-def fold_columns(m, x, out, fold, how):
+def fold_columns(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     """Every column to one value, walking along the rows."""
     f = FOLDS[fold]
     inner, wide = f.inner(x.type), f.wide(x.type)
@@ -193,7 +193,7 @@ def key_type(t: str) -> str:
 
 
 @kernel("(n)->(),()")
-def extremum_rows(m, x, value, place, sign):
+def extremum_rows(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
     """The largest (sign 1) or smallest (-1) element of every row, and where it is first."""
     kind = key_type(x.type)
     best = m.value(lowest(kind), kind)
@@ -216,7 +216,7 @@ def extremum_rows(m, x, value, place, sign):
 
 
 @kernel("(r,c)->(c),(c)")
-def extremum_columns(m, x, value, place, sign):
+def extremum_columns(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
     """The same down the columns."""
     kind = key_type(x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -243,7 +243,7 @@ def extremum_columns(m, x, value, place, sign):
 
 
 @kernel("(n),()->(),()")
-def moments_rows(m, x, free, squares, mean, root):
+def moments_rows(m: Any, x: Any, free: Any, squares: Any, mean: Any, root: Any) -> None:
     """The sum of squared deviations from the mean over the degrees of freedom (or its root), and the mean."""
     kind = COMPUTE.get(x.type, x.type)
     count = m.cast(x.n, "f64")
@@ -274,7 +274,7 @@ def moments_rows(m, x, free, squares, mean, root):
 
 
 @kernel("(r,c),()->(c),(c)")
-def moments_columns(m, x, free, squares, mean, root):
+def moments_columns(m: Any, x: Any, free: Any, squares: Any, mean: Any, root: Any) -> None:
     """The same down the columns."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]

@@ -36,7 +36,7 @@ _START = {"sum": 0, "prod": 1, "logsumexp": float("-inf")}
 
 
 @kernel("(n)->(n)")
-def scan_rows(m, x, out, fold):
+def scan_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
     """Running folds along rows."""
     wide = _WIDE.get(x.type, "i64")
     total = m.value(_START[fold], wide)
@@ -46,7 +46,7 @@ def scan_rows(m, x, out, fold):
 
 
 @kernel("(r,c)->(r,c)")
-def scan_columns(m, x, out, fold):
+def scan_columns(m: Any, x: Any, out: Any, fold: Any) -> None:
     """Running folds down columns, for real types."""
     wide = _WIDE.get(x.type, "i64")
     rows, columns = x.shape[0], x.shape[1]
@@ -63,7 +63,7 @@ def scan_columns(m, x, out, fold):
 
 
 @kernel("(n)->(n),(n)")
-def running_extremum(m, x, value, place, sign):
+def running_extremum(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
     """The extremum so far and the last place where it was met; NaN stays."""
     best = order_key(m, x[0], sign)
     at = m.value(0, "i64")
@@ -78,7 +78,7 @@ def running_extremum(m, x, value, place, sign):
 
 
 @kernel("(n),(n)->(n)")
-def recurrence(m, g, a, out):
+def recurrence(m: Any, g: Any, a: Any, out: Any) -> None:
     """s[i] = g[i] + a[i] * s[i - 1]."""
     kind = COMPUTE.get(g.type, g.type)
     state = m.value(0, kind)

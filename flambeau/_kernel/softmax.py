@@ -20,7 +20,7 @@ def decay(m: Any, x: Any) -> Any:
 
 
 @inline
-def _row_maximum(m, x, kind):
+def _row_maximum(m: Any, x: Any, kind: Any) -> Any:
     high = m.value(float("-inf"), kind)
     for i in range(0, x.n):
         high = m.maximum(high, x[i])
@@ -28,7 +28,7 @@ def _row_maximum(m, x, kind):
 
 
 @inline
-def _row_total(m, x, shift, kind):
+def _row_total(m: Any, x: Any, shift: Any, kind: Any) -> Any:
     """The sum of exp(x - shift) over a row: blocks in the element's own precision, joined in double."""
     total = m.value(0, "f64")
     for start in range(0, x.n, BLOCK):
@@ -41,7 +41,7 @@ def _row_total(m, x, shift, kind):
 
 
 @kernel("(n)->()")
-def log_sum_exp_rows(m, x, out):
+def log_sum_exp_rows(m: Any, x: Any, out: Any) -> None:
     """log(sum(exp(x))) of every row."""
     kind = COMPUTE.get(x.type, x.type)
     high = _row_maximum(m, x, kind)
@@ -50,7 +50,7 @@ def log_sum_exp_rows(m, x, out):
 
 
 @kernel("(n,c)->(c)")
-def log_sum_exp_columns(m, x, out):
+def log_sum_exp_columns(m: Any, x: Any, out: Any) -> None:
     """The same down the columns."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -73,7 +73,7 @@ def log_sum_exp_columns(m, x, out):
 
 
 @kernel("(n)->(n)")
-def softmax_rows(m, x, out, log):
+def softmax_rows(m: Any, x: Any, out: Any, log: Any) -> None:
     """softmax, or its logarithm, of every row."""
     kind = COMPUTE.get(x.type, x.type)
     high = _row_maximum(m, x, kind)
@@ -103,7 +103,7 @@ def softmax_rows(m, x, out, log):
 
 
 @kernel("(n,c)->(n,c)")
-def softmax_columns(m, x, out, log):
+def softmax_columns(m: Any, x: Any, out: Any, log: Any) -> None:
     """The same down the columns."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -130,7 +130,7 @@ def softmax_columns(m, x, out, log):
 
 
 @kernel("(n),(n)->(n)")
-def softmax_backward_rows(m, g, y, out, log):
+def softmax_backward_rows(m: Any, g: Any, y: Any, out: Any, log: Any) -> None:
     """From the gradient and the result: the gradient of the input."""
     kind = COMPUTE.get(g.type, g.type)
     total = m.value(0, kind)
@@ -147,7 +147,7 @@ def softmax_backward_rows(m, g, y, out, log):
 
 
 @kernel("(n,c),(n,c)->(n,c)")
-def softmax_backward_columns(m, g, y, out, log):
+def softmax_backward_columns(m: Any, g: Any, y: Any, out: Any, log: Any) -> None:
     """The same down the columns."""
     kind = COMPUTE.get(g.type, g.type)
     rows, columns = g.shape[0], g.shape[1]

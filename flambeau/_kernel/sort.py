@@ -34,14 +34,14 @@ def sort_key(m: Any, x: Any, descending: bool) -> Any:
 
 
 @kernel("(n)->(n)")
-def pack(m, x, out, descending):
+def pack(m: Any, x: Any, out: Any, descending: Any) -> None:
     """Words whose order is that of the elements, then that of their places."""
     for i in range(0, x.n):
         out[i] = (m.cast(sort_key(m, x[i], descending), "i64") << 32) | i
 
 
 @kernel("(n),(k)->(k),(k)")
-def unpack(m, x, words, value, place):
+def unpack(m: Any, x: Any, words: Any, value: Any, place: Any) -> None:
     """Elements and places in the order of sorted words."""
     for i in range(0, words.n):
         at = words[i] & 0xFFFFFFFF
@@ -51,7 +51,7 @@ def unpack(m, x, words, value, place):
 
 
 @inline
-def _merge(m, lo, mid, hi, keys, places, into_keys, into_places):
+def _merge(m: Any, lo: Any, mid: Any, hi: Any, keys: Any, places: Any, into_keys: Any, into_places: Any) -> None:
     i = lo
     j = mid
     for t in range(lo, hi):
@@ -66,7 +66,9 @@ def _merge(m, lo, mid, hi, keys, places, into_keys, into_places):
 
 
 @kernel("(n)->(n),(n),(n),(n),(n)")
-def merge_sort(m, x, value, place, keys, other_keys, other_place, descending):
+def merge_sort(
+    m: Any, x: Any, value: Any, place: Any, keys: Any, other_keys: Any, other_place: Any, descending: Any
+) -> None:
     """A stable sort of every row; the last three operands are scratch."""
     n = x.n
     for start in range(0, n, RUN):
@@ -102,7 +104,7 @@ def merge_sort(m, x, value, place, keys, other_keys, other_place, descending):
 
 
 @kernel("(n)->(k),(k)")
-def top(m, x, value, place, smallest):
+def top(m: Any, x: Any, value: Any, place: Any, smallest: Any) -> None:
     """The k largest (or smallest) elements of every row in order; k is at most MOST and at most n."""
     kind = "i32" if is_short(x.type) and x.type != "u32" else "i64"
     n, k = x.n, value.n
@@ -146,7 +148,7 @@ def top(m, x, value, place, smallest):
 
 
 @inline
-def _insert(m, keys, at, last, key, index):
+def _insert(m: Any, keys: Any, at: Any, last: Any, key: Any, index: Any) -> None:
     """Puts a key into the descending order that ends at place `last`, behind its equals."""
     j = m.cast(last, "i64")
     while (j > 0) & (keys[m.maximum(j - 1, 0)] < key):
@@ -158,7 +160,7 @@ def _insert(m, keys, at, last, key, index):
 
 
 @kernel("(n)->(),()")
-def longest_run(m, x, start, length):
+def longest_run(m: Any, x: Any, start: Any, length: Any) -> None:
     """Where the longest run of equal elements of every sorted row starts; the first among equally long ones."""
     best = m.value(0, "i64")
     first = m.value(0, "i64")
@@ -174,7 +176,7 @@ def longest_run(m, x, start, length):
 
 
 @kernel("(n),(k)->(n)")
-def upper_bound(m, x, edges, out):
+def upper_bound(m: Any, x: Any, edges: Any, out: Any) -> None:
     """How many of the ascending edges are not above each element, by bisection."""
     for i in range(0, x.n):
         first = m.value(0, "i64")

@@ -12,11 +12,12 @@ import numpy as np
 
 from .._backend import blas, threads
 from .._backend.cpu import cpu
-from .._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, float32, float64
+from .._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from .._core.sizes import broadcast_shapes
 from .._core.state import GRAD, local, modes
 from .._kernel.attention import attention_rows, attention_rows_backward
 from .._tensor import Tensor
+from .casting import cast_array
 from .primitive import primitive
 from .registry import functions, ops, public
 from .replay import second
@@ -73,7 +74,9 @@ def _attention_grad(gs: Any, outs: Any, q: Any, k: Any, v: Any, mask: Any, scale
     tensors=4, name="attention", grad=_attention_grad,
     backward_name="ScaledDotProductFlashAttentionForCpuBackward0",
 )  # fmt: skip
-def attention_op(backend: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> Any:
+def attention_op(
+    backend: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, rounded: dtype | None
+) -> Any:
     """(B, L, E), (B, S, E), (B, S, D) to (B, L, D); and for each query the logarithm of its sum of exponentials."""
     tiles = _Tiles(q, k, mask, scale, causal)
     out = np.empty((*q.shape[:2], v.shape[2]), q.dtype)
@@ -88,6 +91,8 @@ def attention_op(backend: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, 
             out[heads, rows] = blas.product(scores, v[heads, :seen])
 
     tiles.run(work)
+    if rounded is not None:  # backward sees the result as it is given out
+        out = cast_array(cast_array(out, rounded), BY_NUMPY[q.dtype])
     return out, totals
 
 
@@ -242,7 +247,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
             f"{list(key._array.shape)}, value {list(value._array.shape)}"
         )
     added = None if mask is None else _added(mask, lead, q, k)
-    out, _ = attention_op(q, k, v, added, scale, causal)
+    out, _ = attention_op(q, k, v, added, scale, causal, None if d is q.dtype else d)
     if len(lead) != 1:
         out = ops.reshape(out, (*lead, *out._array.shape[1:]))
     return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]

@@ -12,8 +12,8 @@ from .._core.dtypes import COMPLEX, dtype
 from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
-from .inplace import check_writable, rewrite_history
 from .casting import cast_array
+from .inplace import check_writable, rewrite_history
 from .primitive import primitive
 from .registry import memory_problem, ops
 
@@ -79,7 +79,7 @@ def sum_to(g: Tensor, shape: Any) -> Tensor:
 
 def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
     """A copy of `g` that lies in memory as an array with these strides (in bytes) does, where those are dense."""
-    if g._array.strides == tuple(strides) and not 0 in strides:
+    if g._array.strides == tuple(strides) and 0 not in strides:
         return clone(g)
     order = sorted(range(len(shape)), key=lambda i: -abs(strides[i]))
     back = [order.index(i) for i in range(len(shape))]

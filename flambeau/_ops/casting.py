@@ -8,8 +8,18 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import (
-    BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, bool_, complex32, complex64, dtype, promote_types, scalar_dtype,
-)  # fmt: skip
+    BOOL,
+    BY_NUMPY,
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    bool_,
+    complex32,
+    complex64,
+    dtype,
+    promote_types,
+    scalar_dtype,
+)
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap

@@ -105,7 +105,10 @@ def convolution_op(
     size = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)[2:]
     x, weight, bias = _computed(x), _computed(weight), _computed(bias)
     compute = arrays.convolve_transposed if transposed else arrays.convolve
-    made = _bilinear(backend, lambda a, b: compute(backend, a, b, stride, padding, dilation, groups, size), x, weight)
+    options = (stride, padding, dilation, groups, size)
+    if d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride)):
+        options = (*options, d.numpy)  # there PyTorch adds up in 16 bits
+    made = _bilinear(backend, lambda a, b: compute(backend, a, b, *options), x, weight)
     if bias is not None:
         made += bias.reshape(-1, *(1,) * len(size))
     return cast_array(made, d) if made.dtype != d.numpy else made

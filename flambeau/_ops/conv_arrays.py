@@ -100,9 +100,13 @@ def convolve(
 
 
 def convolve_transposed(
-    backend: Any, x: Any, weight: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, size: Ints
-) -> Any:
-    """The adjoint of `convolve`: x (N, O, *positions) spread by the weight (O, C / groups, *kernel) over images."""
+    backend: Any, x: Any, weight: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, size: Ints,
+    narrow: Any = None,
+) -> Any:  # fmt: skip
+    """The adjoint of `convolve`: x (N, O, *positions) spread by the weight (O, C / groups, *kernel) over images.
+
+    With a dtype `narrow`, products are rounded to it and added up in it.
+    """
     kernel, inputs = weight.shape[2:], weight.shape[0]
     channels, count = weight.shape[1] * groups, x.shape[2:]
     inner, positions = math.prod(weight.shape[1:]), math.prod(count)
@@ -111,6 +115,8 @@ def convolve_transposed(
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         given = x[part].reshape(-1, groups, inputs // groups, positions)
         columns = matmul(backend, matrix, given).reshape(-1, channels, *kernel, *count)
+        if narrow is not None:
+            columns = columns.astype(narrow)
         out[part] = add_windows(backend, columns, size, stride, padding, dilation)
     return out
 

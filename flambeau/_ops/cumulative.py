@@ -57,7 +57,7 @@ def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
             cpu.rows(call, [given], [target], x.size)
         else:
             parts = threads.ranges(columns, 64)
-            threads.run([lambda a=a, b=b: call(given[..., a:b], target[..., a:b]) for a, b in parts])
+            threads.over(parts, lambda a, b: call(given[..., a:b], target[..., a:b]))
     return out
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from .inplace import pointwise_in_place_form
 from .pointwise_op import Pointwise
-from .rules import Rule, arithmetic
 from .registry import functions, methods, ops
+from .rules import Rule, arithmetic
 
 
 def pointwise(

@@ -82,7 +82,7 @@ def _transposed(x: Any) -> Any:
                 cut = slice(i, i + _TILE), slice(j, min(j + _TILE, right))
                 out[:, cut[1], cut[0]] = x[:, cut[0], cut[1]].transpose(0, 2, 1)
 
-    threads.run([lambda a=a, b=b: copy(a, b) for a, b in threads.ranges(columns, _TILE)])
+    threads.over(threads.ranges(columns, _TILE), copy)
     return out
 
 
@@ -243,9 +243,7 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
         return out
     if y.shape[-2] < 64:
         out = np.empty((*outer, columns), _NUMPY[target])
-        threads.run([
-            lambda a=a, b=b: call(y[..., a:b], out[..., a:b]) for a, b in threads.ranges(columns, 256)
-        ])  # fmt: skip
+        threads.over(threads.ranges(columns, 256), lambda a, b: call(y[..., a:b], out[..., a:b]))
         return out
     return _in_pieces(y, -2, fold_columns, code, target, fold, how)
 
@@ -352,10 +350,10 @@ def _two_results(
         axis = _widest(y.shape[:outer])
         cpu.rows(call, [to_first(y, axis), *given[1:]], [to_first(v, axis) for v in views], x.size)
     else:
-        threads.run([
-            lambda a=a, b=b: call(y[..., a:b], *given[1:], *[v[..., a:b] for v in views])
-            for a, b in threads.ranges(y.shape[-1], 64)
-        ])  # fmt: skip
+        threads.over(
+            threads.ranges(y.shape[-1], 64),
+            lambda a, b: call(y[..., a:b], *given[1:], *[v[..., a:b] for v in views]),
+        )
     return outs
 
 

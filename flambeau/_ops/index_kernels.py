@@ -27,7 +27,7 @@ _CODE = {np.dtype("i4"): "i32", np.dtype("i8"): "i64"}
 
 
 @kernel("(n),(),()->()")
-def out_of_range(m, index, low, high, found):
+def out_of_range(m: Any, index: Any, low: Any, high: Any, found: Any) -> None:
     """Whether an index is outside [low, high)."""
     first, end = low[()], high[()]
     wrong = m.value(0, "i64")
@@ -37,14 +37,14 @@ def out_of_range(m, index, low, high, found):
     found[()] = wrong != 0
 
 
-def _place(m, index, n, from_end=False):
+def _place(m: Any, index: Any, n: Any, from_end: Any = False) -> Any:
     """An index as an unsigned number, so that negative ones are large; they may count from the end."""
     j = m.cast(index, "i64")
     return m.cast(m.where(j < 0, j + n, j) if from_end else j, "u64")
 
 
 @kernel("(n),(k)->(k),()")
-def gather_elements(m, x, index, out, found, from_end):
+def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
     """out[i] = x[index[i]]; ends at an index out of range and tells of it."""
     wrong = m.value(False, "b1")
     for i in range(index.n):
@@ -57,7 +57,7 @@ def gather_elements(m, x, index, out, found, from_end):
 
 
 @kernel("(n,w),(k)->(k,w),()")
-def gather_rows(m, x, index, out, found, from_end):
+def gather_rows(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
     """The row out[i] is x[index[i]], as `gather_elements`."""
     wrong = m.value(False, "b1")
     for i in range(index.n):
@@ -71,7 +71,7 @@ def gather_rows(m, x, index, out, found, from_end):
 
 
 @kernel("(n,w),(k,w)->(k,w),()")
-def gather_columns(m, x, index, out, found):
+def gather_columns(m: Any, x: Any, index: Any, out: Any, found: Any) -> None:
     """out[i, c] = x[index[i, c], c], as `gather_elements`."""
     wrong = m.value(False, "b1")
     for i in range(index.shape[0]):
@@ -84,7 +84,7 @@ def gather_columns(m, x, index, out, found):
     found[()] = wrong
 
 
-def _combined(m, how, old, new):
+def _combined(m: Any, how: Any, old: Any, new: Any) -> Any:
     """One element after another was written to it."""
     if how == "set":
         return new
@@ -96,7 +96,7 @@ def _combined(m, how, old, new):
 
 
 @kernel("(k),(k)->(n)")
-def scatter_elements(m, index, values, x, how):
+def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
     """x[index[i]] is combined with values[i], in order."""
     n = m.cast(x.n, "u64")
     for i in range(index.n):
@@ -106,7 +106,7 @@ def scatter_elements(m, index, values, x, how):
 
 
 @kernel("(k,w),(k,w)->(n,w)")
-def scatter_columns(m, index, values, x, how):
+def scatter_columns(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
     """x[index[i, c], c] is combined with values[i, c], in order."""
     n = m.cast(x.shape[0], "u64")
     for i in range(index.shape[0]):
@@ -117,7 +117,7 @@ def scatter_columns(m, index, values, x, how):
 
 
 @kernel("(k),(k,w)->(n,w)")
-def scatter_rows(m, index, values, x, how):
+def scatter_rows(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
     """The row x[index[i]] is combined with the row values[i], in order."""
     n = m.cast(x.shape[0], "u64")
     for i in range(index.n):
@@ -128,7 +128,7 @@ def scatter_rows(m, index, values, x, how):
 
 
 @kernel("(n),(n)->(k)")
-def compress(m, x, mask, out):
+def compress(m: Any, x: Any, mask: Any, out: Any) -> None:
     """The elements of x where the mask holds; their number must be k."""
     i = m.value(0, "i64")
     j = m.value(0, "i64")
@@ -139,7 +139,7 @@ def compress(m, x, mask, out):
 
 
 @kernel("(h,w)->(k,d)")
-def nonzero_pairs(m, x, out):
+def nonzero_pairs(m: Any, x: Any, out: Any) -> None:
     """Row and column of the nonzero elements of a matrix; their number must be k."""
     j = m.value(0, "i64")
     for row in range(x.shape[0]):
@@ -182,7 +182,7 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
             flat = flat.reshape(-1) if flat.flags.c_contiguous else flat
         call = cpu.kernel(out_of_range, (_CODE[flat.dtype], "i64", "i64", "b1"))
         if flat.ndim != 1 or flat.size < PARALLEL:
-            found = np.any(call(flat if flat.ndim else flat.reshape(1), low, high))
+            found: Any = np.any(call(flat if flat.ndim else flat.reshape(1), low, high))
         else:
             found = np.empty((), np.bool_)
             split(lambda s: (None, call(flat[s], low, high)), flat.size, found=found)
@@ -213,7 +213,7 @@ def update_at(backend: Any, x: Any, key: Any, values: Any, how: str) -> None:
     elif how == "multiply":  # a GPU has no such operation on memory: done on the host
         host = backend.asnumpy(x)
         positions = tuple(k if isinstance(k, slice) else backend.asnumpy(k) for k in key)
-        np.multiply.at(host, positions, backend.asnumpy(values))
+        np.multiply.at(host, positions, backend.asnumpy(values))  # type: ignore[arg-type]
         x[...] = backend.from_numpy(host)
     elif x.dtype.kind == "c":
         getattr(xp, how).at(x.real, key, values.real)

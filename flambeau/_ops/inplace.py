@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from .._autograd.hooks import follow
 from .._autograd.node import Node
@@ -80,10 +79,7 @@ def _writable(array: Any) -> Any:
 
 
 def _check_partial_overlap(written: Any, read: Any) -> None:
-    same = (
-        written.shape == read.shape and written.strides == read.strides
-        and written.__array_interface__["data"][0] == read.__array_interface__["data"][0]
-    )  # fmt: skip
+    same = written.shape == read.shape and written.strides == read.strides and _span(written) == _span(read)
     if not same and written.size and read.size and _dense_overlap(written, read):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
@@ -91,9 +87,15 @@ def _check_partial_overlap(written: Any, read: Any) -> None:
         )
 
 
+def _span(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last, on any device."""
+    start = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
+    return start, start + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize
+
+
 def _dense_overlap(a: Any, b: Any) -> bool:
     """Whether two arrays without gaps share memory; of others PyTorch does not ask, and NumPy copies where need be."""
-    (first, last), (start, stop) = byte_bounds(a), byte_bounds(b)
+    (first, last), (start, stop) = _span(a), _span(b)
     return last - first == a.nbytes and stop - start == b.nbytes and first < stop and start < last
 
 
@@ -200,7 +202,7 @@ def _write_plain(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> bool:
     for a in args:
         if isinstance(a, Tensor):
             other = a._array
-            if a.dtype is not d or other.shape != shape or a._storage is not None and a._storage is t._storage:
+            if a.dtype is not d or other.shape != shape or (a._storage is not None and a._storage is t._storage):
                 return False
             k |= a._k
             arrays.append(other)
@@ -208,7 +210,7 @@ def _write_plain(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> bool:
             arrays.append(a)
         else:
             return False
-    if k > 1 or k and local.grad or array.size >= PARALLEL or 0 in array.strides:
+    if k > 1 or (k and local.grad) or array.size >= PARALLEL or 0 in array.strides:
         return False
     try:
         entry[0](*arrays, array)
@@ -390,7 +392,7 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
                     f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, "
                     "but one of the arguments requires grad."
                 )
-    if isinstance(target, Tensor) and isinstance(records.get(function.__name__), Pointwise):
+    if isinstance(target, Tensor) and not target._k & META and isinstance(records.get(function.__name__), Pointwise):
         for a in args:
             if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
                 _check_partial_overlap(target._array, a._array)

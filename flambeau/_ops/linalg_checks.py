@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import FLOATING, dtype, float16, bfloat16
+from .._backend import lapack
+from .._core.dtypes import FLOATING, bfloat16, dtype, float16
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
 from .._tensor import Tensor
@@ -78,7 +79,8 @@ def check_info(info: Tensor, message: Callable[[int], str], error: type[Exceptio
 def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
     """A call of NumPy's linear algebra; its error becomes ours."""
     try:
-        return function(*args, **named)
+        with lapack.few_threads(args[0].size):
+            return function(*args, **named)
     except np.linalg.LinAlgError as problem:
         raise LinAlgError(f"{name}: The algorithm failed to converge: {problem}") from None
 

@@ -116,7 +116,8 @@ def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     xp = backend.xp
     lower = a.swapaxes(-1, -2).conj() if upper else a
     try:
-        made, info = xp.linalg.cholesky(lower), xp.zeros(a.shape[:-2], xp.int32)
+        with lapack.few_threads(a.size):
+            made, info = xp.linalg.cholesky(lower), xp.zeros(a.shape[:-2], xp.int32)
         if xp is not np and bool(xp.isnan(made).any()):
             raise np.linalg.LinAlgError
     except np.linalg.LinAlgError:
@@ -184,6 +185,30 @@ def linalg_cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = F
     return return_types.linalg_cholesky_ex(factor, info)
 
 
+def _with_factor(common: Tensor, factor: Tensor, upper: bool) -> Tensor:
+    """The gradient of a factor, given that of the inverse it stands for, of which both halves count."""
+    return -ops.matmul(factor, common) if upper else -ops.matmul(common, factor)
+
+
+def _cholesky_solve_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool, needs: Any) -> Any:
+    right = cholesky_solve_op(g, factor, upper)
+    if not needs[1]:
+        return right, None
+    common = ops.matmul(right, adjoint(out))
+    return right, _with_factor(common + adjoint(common), factor, upper)
+
+
+@primitive(
+    tensors=2, grad=_cholesky_solve_grad, name="cholesky_solve",
+    meta=lambda b, factor, upper: (b.shape, from_numpy_dtype(b.dtype)),
+)  # fmt: skip
+def cholesky_solve_op(backend: Any, b: Any, factor: Any, upper: bool) -> Any:
+    turned = factor.swapaxes(-1, -2).conj()
+    first, second = (turned, factor) if upper else (factor, turned)
+    x = lapack.solve_triangular(backend.xp, first, b, False, False)
+    return lapack.solve_triangular(backend.xp, second, x, True, False)
+
+
 @public(out=True)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A @ X = B, given the Cholesky factor of A.
@@ -201,9 +226,20 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
             f"but each b matrix is {B._array.shape[-2]} by {B._array.shape[-1]}"
         )
     factor, right = matched(L, B)
-    turned = adjoint(factor)
-    first, second = (turned, factor) if upper else (factor, turned)
-    return triangular_op(second, triangular_op(first, right, False, False), True, False)
+    return cholesky_solve_op(right, factor, upper)
+
+
+def _cholesky_inverse_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool) -> Tensor:
+    return _with_factor(ops.matmul(ops.matmul(out, g + adjoint(g)), out), factor, upper)
+
+
+@primitive(
+    grad={"factor": _cholesky_inverse_grad}, name="cholesky_inverse",
+    meta=lambda factor, upper: (factor.shape, from_numpy_dtype(factor.dtype)),
+)  # fmt: skip
+def cholesky_inverse_op(backend: Any, factor: Any, upper: bool) -> Any:
+    eye = backend.xp.broadcast_to(backend.xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    return cholesky_solve_op.forward(backend, eye, factor, upper)
 
 
 @public(out=True)
@@ -215,8 +251,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     tensor([[0.2500]])
     """
     check_square("cholesky_inverse", L, "A")
-    n = L._array.shape[-1]
-    return cholesky_solve(ops.eye(n, dtype=L.dtype, device=L.device), L, upper)  # type: ignore[attr-defined]
+    return cholesky_inverse_op(L, upper)
 
 
 # -- LU ------------------------------------------------------------------------------------------------------------

@@ -208,8 +208,11 @@ def cdist(
 
 
 def _lengths(differences: Tensor, p: float) -> Tensor:
-    """Norms over the last dimension, 0 if that is empty."""
-    return vector_norm(differences, p, -1) if differences._array.shape[-1] else ops.sum(differences, -1)
+    """Norms over the last dimension, 0 if that is empty; a count of differences has a gradient too, of zeros."""
+    if not differences._array.shape[-1]:
+        return ops.sum(differences, -1)
+    made = vector_norm(differences, p, -1)
+    return made if p else made + ops.sum(ops.narrow(differences, -1, 0, 0), -1)
 
 
 @public("pdist", "nn.functional.pdist", method=False)

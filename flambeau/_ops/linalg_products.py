@@ -200,8 +200,8 @@ def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
     count = x._array.shape[-1] if N is None else int(N)
     if N is not None and count <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1. Got {count}")
-    column = ops.unsqueeze(x, -1)
-    powers = ops.cumprod(ops.expand(column, (*x._array.shape, max(count - 1, 0))), -1)
+    column = ops.unsqueeze(x if x._array.ndim else ops.unsqueeze(x, 0), -1)
+    powers = ops.cumprod(ops.expand(column, (*column._array.shape[:-1], max(count - 1, 0))), -1)
     return ops.cat((ops.ones_like(column), powers), -1)
 
 

@@ -49,7 +49,8 @@ def solve_op(backend: Any, a: Any, b: Any) -> Any:
     """(x with a @ x = b, place of the first zero pivot or 0) for equal batches of matrices."""
     xp = backend.xp
     try:
-        return xp.linalg.solve(a, b), xp.zeros(a.shape[:-2], xp.int32)
+        with lapack.few_threads(a.size):
+            return xp.linalg.solve(a, b), xp.zeros(a.shape[:-2], xp.int32)
     except np.linalg.LinAlgError:
         packed, pivots, info = lapack.lu_factor(xp, a)
         order = lapack.permutation(xp, pivots, a.shape[-1])
@@ -69,7 +70,8 @@ def _inverse_grad(gs: Any, outs: Any) -> Tensor:
 def inverse_op(backend: Any, a: Any) -> Any:
     xp = backend.xp
     try:
-        return xp.linalg.inv(a), xp.zeros(a.shape[:-2], xp.int32)
+        with lapack.few_threads(a.size):
+            return xp.linalg.inv(a), xp.zeros(a.shape[:-2], xp.int32)
     except np.linalg.LinAlgError:
         return solve_op.forward(backend, a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
@@ -217,7 +219,7 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
     meta=lambda a: (a.shape[:-2], from_numpy_dtype(a.dtype)),
 )  # fmt: skip
 def det_op(backend: Any, a: Any) -> Any:
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), lapack.few_threads(a.size):
         return backend.xp.asarray(backend.xp.linalg.det(a))
 
 
@@ -250,7 +252,7 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
 
 @primitive(grad=_slogdet_grad, name="linalg_slogdet")
 def slogdet_op(backend: Any, a: Any) -> Any:
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), lapack.few_threads(a.size):
         sign, size = backend.xp.linalg.slogdet(a)
     return backend.xp.asarray(sign), backend.xp.asarray(size)
 

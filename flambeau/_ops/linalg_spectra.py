@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from .._backend import lapack
 from .._core import return_types
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import GRAD, local
 from .._tensor import Tensor
-from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged, nothing
+from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged
 from .linalg_factors import triangular_op
 from .linalg_solvers import solve_op, tolerances
 from .matmul import adjoint
@@ -65,9 +66,8 @@ def _real_as(t: Tensor) -> Tensor:
 def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
     if mode == "r":
-        return xp.zeros((0,), a.dtype), xp.linalg.qr(a, mode="r")
-    q, r = xp.linalg.qr(a, mode=mode)
-    return q, r
+        return xp.zeros((0,), a.dtype), converged("linalg.qr", xp.linalg.qr, a, mode="r")
+    return tuple(converged("linalg.qr", xp.linalg.qr, a, mode=mode))
 
 
 @public("linalg.qr", method=False, out=True)
@@ -93,7 +93,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
 
 @primitive(name="geqrf")
 def geqrf_op(backend: Any, a: Any) -> Any:
-    packed, tau = backend.xp.linalg.qr(a, mode="raw")
+    packed, tau = converged("geqrf", backend.xp.linalg.qr, a, mode="raw")
     return packed.swapaxes(-1, -2), tau
 
 
@@ -120,6 +120,12 @@ def _reflected(packed: Tensor, tau: Tensor, c: Tensor, turned: bool) -> Tensor:
         v = ops.narrow(vectors, -1, i, 1)
         c = c - ops.unsqueeze(ops.narrow(tau, -1, i, 1), -1) * ops.matmul(v, ops.matmul(adjoint(v), c))
     return c
+
+
+@primitive(grad={"x": lambda g: None}, name="unused")
+def unused(backend: Any, x: Any) -> Any:
+    """Zeros that have a tensor in their history, for results that require grad but do not depend on it."""
+    return backend.xp.zeros_like(x)
 
 
 def _check_reflectors(name: str, packed: Tensor, tau: Tensor) -> None:
@@ -152,7 +158,8 @@ def linalg_householder_product(A: Tensor, tau: Tensor) -> Tensor:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     _check_reflectors(name, A, tau)
     eye = ops.eye(m, n, dtype=A.dtype, device=A.device)  # type: ignore[attr-defined]
-    return _reflected(A, tau, eye + nothing(A), False)
+    start = eye + unused(A)
+    return _reflected(A, tau, start, False) if A._array.size else start
 
 
 @public(out=True)
@@ -243,13 +250,14 @@ def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
 
 @primitive(grad=_svd_grad, name="linalg_svd")
 def svd_op(backend: Any, a: Any, full: bool) -> Any:
-    u, s, vh = converged("linalg.svd", backend.xp.linalg.svd, a, full_matrices=full)
-    return u, s, vh
+    made = converged("linalg.svd", lapack.svd, a, full, True) if backend.xp is np else None
+    return made or tuple(converged("linalg.svd", backend.xp.linalg.svd, a, full_matrices=full))
 
 
 @primitive(differentiable=False)
 def singular_values(backend: Any, a: Any) -> Any:
-    return converged("linalg.svdvals", backend.xp.linalg.svd, a, compute_uv=False)
+    made = converged("linalg.svd", lapack.svd, a, False, False) if backend.xp is np else None
+    return made[1] if made else converged("linalg.svd", backend.xp.linalg.svd, a, compute_uv=False)
 
 
 @public("linalg.svd", method=False, out=True)
@@ -385,17 +393,23 @@ def _eig_grad(given: Any, outs: Any) -> Tensor:
 
 @primitive(grad=_eig_grad, name="linalg_eig")
 def eig_op(backend: Any, a: Any) -> Any:
-    _check_finite(backend, a)
-    values, vectors = converged("linalg.eig", backend.xp.linalg.eig, a)
-    kind = np.result_type(a.dtype, np.complex64)
-    return values.astype(kind, copy=False), vectors.astype(kind, copy=False)
+    return _eigen(backend, a, True)
 
 
 @primitive(differentiable=False)
 def eigvals_op(backend: Any, a: Any) -> Any:
+    return _eigen(backend, a, False)[0]
+
+
+def _eigen(backend: Any, a: Any, vectors: bool) -> Any:
     _check_finite(backend, a)
-    values = converged("linalg.eigvals", backend.xp.linalg.eigvals, a)
-    return values.astype(np.result_type(a.dtype, np.complex64), copy=False)
+    xp, kind = backend.xp, np.result_type(a.dtype, np.complex64)
+    made = converged("linalg.eig", lapack.eig, a, vectors) if xp is np else None
+    if made is None and vectors:
+        made = converged("linalg.eig", xp.linalg.eig, a)
+    elif made is None:
+        made = converged("linalg.eig", xp.linalg.eigvals, a), None
+    return made[0].astype(kind, copy=False), made[1].astype(kind, copy=False) if vectors else None
 
 
 def _check_finite(backend: Any, a: Any) -> None:

@@ -102,7 +102,7 @@ _huber = pointwise(
 )  # fmt: skip
 _logits = pointwise(
     "logistic_loss", lambda m, x, y: m.maximum(x, 0.0) - x * y + m.log1p(m.exp(-m.abs(x))), real_floating_only,
-    {"x": lambda m, g, x, y: g * (m.sigmoid(x) - y), "y": lambda m, g, x: -g * x},
+    {"x": lambda m, g, x, y: g * (1.0 - y) - g * m.sigmoid(-x), "y": lambda m, g, x: -g * x}, stepwise=True,
     public=False, numbers="none", backward_name="BinaryCrossEntropyWithLogitsBackward0",
     short=lambda m, cut, x, y: cut(cut(1.0 - y) * x) + cut(m.maximum(-x, 0.0) + m.log1p(m.exp(-m.abs(x)))),
 )  # fmt: skip

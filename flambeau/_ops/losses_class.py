@@ -13,7 +13,7 @@ from .._kernel.loss import cross_entropy_backward_rows, cross_entropy_rows
 from .._tensor import Tensor
 from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
-from .registry import ops
+from .registry import functions, ops
 
 _WORK = 16  # an exponential costs as much as so many moved elements
 
@@ -172,6 +172,26 @@ def cross_entropy(
         losses, _ = cross_entropy_op(input, target, ignore_index)
         return _finished(losses, target, weight, ignore_index, reduction)
     return _nll(ops.log_softmax(input, dim), target, weight, ignore_index, reduction)
+
+
+@functional
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """The cross-entropy of a linear map of the input. `options` says how to cut the work, not what it gives."""
+    if ignore_index is None:
+        ignore_index = -100
+    flat = linear_weight if linear_weight._array.ndim == 2 else ops.reshape(linear_weight, (-1, linear_weight._array.shape[-1]))
+    bias = None if linear_bias is None else ops.reshape(linear_bias, (-1,))
+    scores = functions["nn.functional.linear"](input, flat, bias)
+    extra = linear_weight._array.shape[:-1]
+    if len(extra) > 1:
+        scores = ops.reshape(scores, (*input._array.shape[:-1], *extra))
+    return cross_entropy(
+        scores, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )  # fmt: skip
 
 
 def _fusable(input: Tensor, target: Tensor) -> bool:

@@ -10,9 +10,22 @@ import numpy as np
 from .._autograd.node import Node
 from .._backend import blas
 from .._core.dtypes import (
-    COMPLEX, FLOATING, bfloat16, complex64, complex128, dtype, float16, float32, float64, from_numpy_dtype, int8,
-    int16, int32, int64, uint8,
-)  # fmt: skip
+    COMPLEX,
+    FLOATING,
+    bfloat16,
+    complex64,
+    complex128,
+    dtype,
+    float16,
+    float32,
+    float64,
+    from_numpy_dtype,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, wrap

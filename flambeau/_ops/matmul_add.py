@@ -15,9 +15,20 @@ from .._tensor import Tensor, alias, wrap
 from . import registry
 from .inplace import assign, check_writable, keep_original
 from .matmul import (
-    MULTIPLIED, adjoint, adjoint_times, check_batches, check_multiplied, check_tensors, check_vectors, conjugate, plain_name, product,
-    record, times_adjoint, type_name,
-)  # fmt: skip
+    MULTIPLIED,
+    adjoint,
+    adjoint_times,
+    check_batches,
+    check_multiplied,
+    check_tensors,
+    check_vectors,
+    conjugate,
+    plain_name,
+    product,
+    record,
+    times_adjoint,
+    type_name,
+)
 from .primitive import primitive
 from .registry import functions, methods, ops, public
 from .views import permute_op

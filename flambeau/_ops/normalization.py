@@ -33,6 +33,11 @@ def _wide(array: Any) -> dtype:
     return BY_NUMPY[array.dtype].wide
 
 
+def _statistics(x: Any, weight: Any) -> dtype:
+    """The dtype of means and factors: that of the input, or of parameters that are wider."""
+    return BY_NUMPY[x.dtype] if weight is None or weight.dtype == x.dtype else BY_NUMPY[weight.dtype]
+
+
 def _filled(given: Any, count: int, value: float, like: Any) -> Any:
     """A parameter as a dense vector, of ones or zeros if there is none."""
     if given is None:
@@ -60,7 +65,7 @@ def _rows_grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, center: bool
 def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool) -> Any:
     """The rows of a matrix normalized; their means and the factors they were multiplied by."""
     rows, count = x.shape
-    wide = _wide(x)
+    wide = _statistics(x, weight)
     out = np.empty(x.shape, x.dtype)
     mean, scale = np.empty(rows, wide.numpy), np.empty(rows, wide.numpy)
     weight, bias = _filled(weight, count, 1, x), _filled(bias, count, 0, x)
@@ -101,7 +106,7 @@ def norm_rows_back(
     if wanted[0]:
         dx = np.empty(x.shape, x.dtype)
         w = _filled(weight, count, 1, x)
-        types = (_code(cotangent), _code(x), _code(w), wide.code, wide.code, _code(x))
+        types = (_code(cotangent), _code(x), _code(w), _code(mean), _code(scale), _code(x))
         call = cpu.kernel(norm_rows_backward, types, center=center)
         threads.run([
             lambda a=a, b=b: call(cotangent[a:b], x[a:b], w, mean[a:b], scale[a:b], dx[a:b]) for a, b in parts
@@ -109,7 +114,7 @@ def norm_rows_back(
     dw = db = None
     if wanted[1] or wanted[2]:
         sums = np.empty((2, len(parts), count), np.float64)
-        call = cpu.kernel(norm_weights_backward, (_code(cotangent), _code(x), wide.code, wide.code, "f64", "f64"))
+        call = cpu.kernel(norm_weights_backward, (_code(cotangent), _code(x), _code(mean), _code(scale), "f64", "f64"))
         threads.run([
             lambda i=i, a=a, b=b: call(cotangent[a:b], x[a:b], mean[a:b], scale[a:b], sums[0, i], sums[1, i])
             for i, (a, b) in enumerate(parts)
@@ -121,6 +126,15 @@ def norm_rows_back(
 
 def _elsewhere(*tensors: Any) -> bool:
     return any(isinstance(t, Tensor) and t._k & (CUDA | META) for t in tensors)
+
+
+def _composed(formula: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *args: Any) -> Tensor:
+    """A formula over tensors; 16-bit floats are computed with as float32 and rounded once."""
+    d = x.dtype
+    if d.itemsize > 2:
+        return formula(x, weight, bias, *args)  # type: ignore[no-any-return]
+    wide = [None if t is None else ops.to_dtype(t, float32) for t in (x, weight, bias)]
+    return ops.to_dtype(formula(*wide, *args), d)  # type: ignore[no-any-return]
 
 
 def _check_row_shape(name: str, input: Tensor, shape: Sequence[int], *parameters: Tensor | None) -> tuple[int, ...]:
@@ -159,7 +173,7 @@ def _rows_of(
     flat = input if len(have) == 2 and len(shape) == 1 else ops.reshape(input, (-1 if input._array.size else 0, count))
     w, b = (None if t is None else ops.reshape(t, (count,)) for t in (weight, bias))
     if _elsewhere(input):
-        out, mean, scale = _rows_formula(flat, w, b, eps, center), None, None
+        out, mean, scale = _composed(_rows_formula, flat, w, b, eps, center), None, None
     else:
         if flat._array.strides[-1] != flat._array.itemsize and flat._array.size:
             flat = ops.contiguous(flat)
@@ -266,22 +280,21 @@ def _blocks_grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, groups: in
 
 
 @primitive(tensors=3, name="norm_blocks", grad=_blocks_grad, backward_name="NativeBatchNormBackward0")
-def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int) -> Any:
+def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
     """Blocks normalized; their means, the factors they were multiplied by, and their variances."""
-    wide = _wide(x)
+    wide = _statistics(x, weight)
     out = np.empty(x.shape, x.dtype)
     source, target = _blocks(x, groups), _blocks(out, groups)
     w, b = (_block_parameter(t, v, x, source, groups) for t, v in ((weight, 1), (bias, 0)))
-    stats = [np.empty(source.shape[:-2], wide.numpy) for _ in range(3)]
-    types = (_code(x), _code(w), _code(b), "f64", _code(x), *[wide.code] * 3)
-    _split_blocks(cpu.kernel(norm_blocks, types), [source, w, b, np.float64(eps)], [target, *stats], x.size)
+    stats = [np.empty(source.shape[:-2], d.numpy) for d in (wide, wide, _wide(x))]
+    types = (_code(x), _code(w), _code(b), "f64", _code(x), wide.code, wide.code, _wide(x).code)
+    _split_blocks(cpu.kernel(norm_blocks, types, rounded=rounded), [source, w, b, np.float64(eps)], [target, *stats], x.size)
     return out, *stats
 
 
 def _split_blocks(call: Any, arrays: list[Any], outs: list[Any], size: int) -> None:
     """Splits over the threads along the longer of the loop dimensions."""
-    lead = outs[1].ndim if outs[1].ndim < 3 else 2
-    axis = 1 if lead == 2 and outs[0].shape[1] > outs[0].shape[0] else 0
+    axis = 1 if outs[0].ndim == 4 and outs[0].shape[1] > outs[0].shape[0] else 0
     if axis:
         arrays, outs = ([a.swapaxes(0, 1) if getattr(a, "ndim", 0) else a for a in part] for part in (arrays, outs))
     cpu.rows(call, [np.asarray(a) for a in arrays], outs, size * _WORK)
@@ -311,7 +324,7 @@ def norm_blocks_back(
     source, target, g = (_blocks(a, groups) for a in (x, dx, cotangent))
     w = _block_parameter(weight, 1, x, source, groups)
     by_weight, by_bias = (np.empty(source.shape[:-1], np.float64) for _ in range(2))
-    types = (_code(cotangent), _code(x), _code(w), wide.code, wide.code, _code(x), "f64", "f64")
+    types = (_code(cotangent), _code(x), _code(w), _code(mean), _code(scale), _code(x), "f64", "f64")
     _split_blocks(cpu.kernel(norm_blocks_backward, types), [g, source, w, mean, scale], [target, by_weight, by_bias], x.size)
     channels = x.shape[1]
     dw, db = (
@@ -329,12 +342,12 @@ def _three(input: Tensor) -> Tensor:
 
 
 def _group_norm(
-    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False
 ) -> tuple[Any, ...]:
     flat = _three(input)
     if _elsewhere(input):
-        return ops.reshape(_blocks_formula(flat, weight, bias, eps, groups), input._array.shape), None, None, None
-    out, mean, scale, variance = norm_blocks_op(flat, weight, bias, eps, groups)
+        return ops.reshape(_composed(_blocks_formula, flat, weight, bias, eps, groups), input._array.shape), None, None, None
+    out, mean, scale, variance = norm_blocks_op(flat, weight, bias, eps, groups, rounded)
     return ops.reshape(out, input._array.shape), mean, scale, variance
 
 
@@ -383,9 +396,12 @@ def native_group_norm(
     """Group norm with the means and the reciprocals of the standard deviations it used."""
     _check_channels("native_group_norm", C, weight, bias)
     _check_dtypes("GroupNormKernelImpl", input, weight, bias)
-    out, mean, scale, _ = _group_norm(ops.reshape(input, (N, C, HxW)), group, weight, bias, eps)
+    out = _group_norm(ops.reshape(input, (N, C, HxW)), group, weight, bias, eps)[0]
+    groups = ops.reshape(input, (N, group, -1))  # both statistics can be differentiated
+    wide = groups if input.dtype.itemsize > 2 else ops.to_dtype(groups, float32)
+    variance, mean = ops.var_mean(wide, 2, correction=0)
     d = input.dtype if weight is None or weight.dtype is input.dtype else float32
-    return ops.reshape(out, input._array.shape), _as(mean, d), _as(scale, d)
+    return ops.reshape(out, input._array.shape), _as(mean, d), _as(ops.rsqrt(variance + eps), d)
 
 
 def _more_than_one(shape: Sequence[int]) -> None:
@@ -430,6 +446,8 @@ def _batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     shape = input._array.shape
+    if not input._array.size:
+        return ops.clone(input), ops.zeros((0,), dtype=input.dtype), ops.zeros((0,), dtype=input.dtype)
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {len(shape)}")
     if not training and (running_mean is None or running_var is None):
@@ -441,10 +459,7 @@ def _batch_norm(
     flat = _three(input)
     if _elsewhere(input):
         return _elsewhere_batch_norm(flat, weight, bias, running_mean, running_var, momentum, eps, shape)
-    if not flat._array.size:
-        out, mean, scale = ops.clone(flat), ops.zeros_like(flat[0, :, 0]), ops.zeros_like(flat[0, :, 0])  # type: ignore[index]
-        return ops.reshape(out, shape), mean, scale
-    out, mean, scale, variance = norm_blocks_op(flat, weight, bias, eps, 0)
+    out, mean, scale, variance = norm_blocks_op(flat, weight, bias, eps, 0, True)
     if running_mean is not None or running_var is not None:
         count = flat._array.size // shape[1]
         _update(running_mean, mean._array, momentum)
@@ -461,7 +476,7 @@ def _elsewhere_batch_norm(
     for running, value in ((running_mean, mean), (running_var, variance * (count / max(count - 1, 1)))):
         if running is not None:
             ops.copy_(ops.detach(running), (1 - momentum) * ops.detach(running) + momentum * value)
-    out = _blocks_formula(flat, weight, bias, eps, 0)
+    out = _composed(_blocks_formula, flat, weight, bias, eps, 0)
     return ops.reshape(out, shape), mean, ops.rsqrt(variance + eps)
 
 
@@ -486,12 +501,12 @@ def functional_batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
-    if training:
-        _more_than_one(input._array.shape if input._array.ndim > 1 else (1, 1))
+    if training and input._array.ndim > 1:
+        _more_than_one(input._array.shape)
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]  # type: ignore[no-any-return]
 
 
-@public(method=False)
+@public(method=False, out=True)
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
@@ -500,7 +515,7 @@ def native_batch_norm(
     out, mean, scale = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     d = input.dtype if weight is None or weight.dtype is input.dtype else float32
     if mean is None:
-        nothing = ops.zeros((0,), dtype=d if input.dtype.itemsize > 2 else float32)
+        nothing = ops.zeros((0,), dtype=d if weight is not None or input.dtype.itemsize > 2 else float32)
         return out, nothing, ops.clone(nothing)
     return out, _as(ops.detach(mean), d), _as(ops.detach(scale), d)
 
@@ -518,7 +533,7 @@ def instance_norm(
     _check_dtypes("batch_norm", input, weight, bias)
     if not use_input_stats:
         return _with_given(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
-    out, mean, _, variance = _group_norm(input, shape[1], weight, bias, eps)
+    out, mean, _, variance = _group_norm(input, shape[1], weight, bias, eps, True)
     if running_mean is not None or running_var is not None:
         count = math.prod(shape[2:])
         _update(running_mean, mean._array.mean(0), momentum)
@@ -550,5 +565,5 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     square = input * input
     around = [0, 0] * (ndim - 2) + [size // 2, (size - 1) // 2]
     windows = ops.unfold(functions["nn.functional.pad"](square, around), 1, size, 1)
-    mean = ops.sum(windows, -1) / size
+    mean = ops.div(ops.sum(windows, -1), size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc")
     return input / ops.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BOOL, int64
-from .._core.state import CUDA
+from .._core.state import CUDA, GRAD
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .primitive import primitive
@@ -68,8 +68,9 @@ def _sources(mode: str, size: int, before: int, after: int) -> Any:
     place = np.arange(-before, size + after)
     if mode == "replicate":
         return place.clip(0, max(size - 1, 0))
-    if mode == "circular":
-        return place % max(size, 1)
+    if mode == "circular":  # what negative padding takes away does not come round again
+        first = max(-before, 0)
+        return (place - first) % max(size - first - max(-after, 0), 1) + first
     period = max(2 * (size - 1), 1)
     place = np.abs(place) % period
     return np.minimum(place, period - place) if size > 1 else place * 0
@@ -129,6 +130,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     _check_pads(input, pad, mode)
+    if input.dtype.itemsize == 2 and input._k & GRAD:  # gradients of repeated elements are added in single precision
+        return ops.to_dtype(_pad_by_index(ops.to_dtype(input, input.dtype.wide), pad, mode), input.dtype)  # type: ignore[no-any-return]
     return _pad_by_index(input, pad, mode)
 
 

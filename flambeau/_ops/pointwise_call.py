@@ -83,7 +83,7 @@ def binary(op: Any) -> Callable[..., Any]:
         d = a.dtype
         entry = numbers.get((d, number.__class__))
         if entry is None:
-            fits = d.category == INTEGER and number.__class__ is int or d.category == FLOATING and d.itemsize > 2
+            fits = (d.category == INTEGER and number.__class__ is int) or (d.category == FLOATING and d.itemsize > 2)
             if op.numbers == "none" or not fits or d not in fast:
                 return slow(op, (a, number))
             entry = numbers[d, number.__class__] = fast[d]

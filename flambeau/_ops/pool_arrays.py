@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from .._core.dtypes import BY_NUMPY
 from .._kernel import pool
+from .casting import cast_array
 
 # The windows along each dimension: (start, end, step or extent) for every result.
 Tables = Sequence[Any]
@@ -46,7 +48,8 @@ def _planes(x: Any, rank: int) -> Any:
 
 
 def _tables(backend: Any, tables: Tables) -> list[Any]:
-    made = [np.zeros((1, 3), np.int64) + [0, 1, 1]] * (3 - len(tables)) + list(tables)
+    """Three tables: a dimension that is not there has one window of one element."""
+    made = [np.array([[0, 1, 1]])[:, : tables[0].shape[-1]]] * (3 - len(tables)) + list(tables)
     return made if backend.name == "cpu" else [backend.xp.asarray(t) for t in made]
 
 
@@ -56,7 +59,7 @@ def _by_result(tables: list[Any]) -> list[Any]:
     return [a[..., :, None, None, :], b[..., None, :, None, :], c[..., None, None, :, :]]
 
 
-def _run(backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any], more: list[Any], outs: list[Any]) -> None:
+def _run(backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any], more: list[Any], outs: list[Any], **options: Any) -> None:
     code = BY_NUMPY[x.dtype].code
     types = (code, "i64", "i64", "i64", *("i64" for _ in more), code, *("i64" for _ in outs[1:]))
     if backend.name == "cpu":
@@ -64,9 +67,9 @@ def _run(backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any],
         flat = [a.reshape(math.prod(lead), *a.shape[-3:]) for a in (x, *outs)]
         given = [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t[None] for t in tables]
         work = max(x.size, sum(o.size for o in outs) * 4)
-        backend.rows(backend.kernel(by_plane, types), [flat[0], *given, *more], flat[1:], work)
+        backend.rows(backend.kernel(by_plane, types, **options), [flat[0], *given, *more], flat[1:], work)
     else:
-        backend.kernel(by_result, types)(x[..., None, None, None, :, :, :], *_by_result(tables), *more, *outs)
+        backend.kernel(by_result, types, **options)(x[..., None, None, None, :, :, :], *_by_result(tables), *more, *outs)
 
 
 def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
@@ -91,13 +94,16 @@ def _lowest(d: Any) -> Any:
     return np.iinfo(d).min if d.kind in "iu" else -np.inf
 
 
-def means(backend: Any, x: Any, tables: Tables, divisor: int) -> Any:
-    """Means of windows; a divisor of 0 stands for the number of elements."""
+def means(backend: Any, x: Any, tables: Tables, divisor: int, narrow: bool) -> Any:
+    """Means of windows; a divisor of 0 stands for the number of elements. `narrow` sums are rounded at every step."""
     rank = len(tables)
     out = backend.xp.empty((*x.shape[: x.ndim - rank], *(len(t) for t in tables)), x.dtype)
     if out.size:
         more = [backend.xp.asarray(divisor, np.int64)]
-        _run(backend, pool.mean_planes, pool.mean_element, _planes(x, rank), _tables(backend, tables), more, [_planes(out, rank)])
+        _run(
+            backend, pool.mean_planes, pool.mean_element, _planes(x, rank), _tables(backend, tables), more,
+            [_planes(out, rank)], narrow=narrow and x.dtype.itemsize == 2,
+        )  # fmt: skip
     return out
 
 
@@ -108,13 +114,18 @@ def spread(backend: Any, g: Any, size: Sequence[int], tables: Tables, divisor: i
     out = xp.zeros((*g.shape[: g.ndim - rank], *size), g.dtype)
     if not out.size or not g.size:
         return out
-    own = _tables(backend, tables)
+    counts: Any = divisor
+    if not divisor:
+        counts = functools.reduce(np.multiply.outer, [t[:, 2] for t in tables])
+    d = BY_NUMPY[g.dtype]
+    shares = cast_array(g, d.wide) / xp.asarray(counts, d.wide.numpy)
     inside = []
-    for table, n in zip([np.zeros((1, 3), np.int64) + [0, 1, 1]] * (3 - rank) + list(tables), (*(1,) * (3 - rank), *size)):
+    for table, n in zip(tables, size):
         i = np.arange(n)
         first = np.searchsorted(table[:, 1], i, "right")
         inside.append(np.stack([first, np.maximum(np.searchsorted(table[:, 0], i, "right"), first)], 1))
-    inside = inside if backend.name == "cpu" else [xp.asarray(t) for t in inside]
-    more = [*(xp.ascontiguousarray(t[:, 2])[None] for t in own), xp.asarray(divisor, np.int64)]
-    _run(backend, pool.spread_planes, pool.spread_element, _planes(g, rank), inside, more, [_planes(out, rank)])
+    _run(
+        backend, pool.spread_planes, pool.spread_element, _planes(cast_array(shares, d), rank),
+        _tables(backend, inside), [], [_planes(out, rank)],
+    )  # fmt: skip
     return out

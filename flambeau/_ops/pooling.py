@@ -49,20 +49,20 @@ def max_pool(backend: Any, x: Any, tables: Any) -> Any:
 
 @primitive(
     name="mean_pool", backward_name="AvgPoolBackward0",
-    meta=lambda x, tables, divisor: _max_shape(x, tables)[0],
-    grad={"x": lambda g, x_shape, tables, divisor: mean_pool_backward(
-        g, tuple(x_shape[len(x_shape) - len(tables) :]), tables, divisor)},
+    meta=lambda x, tables, divisor, narrow: _max_shape(x, tables)[0],
+    grad={"x": lambda g, x_shape, tables, divisor, narrow: mean_pool_backward(
+        g, tuple(x_shape[len(x_shape) - len(tables) :]), tables, divisor, narrow)},
 )  # fmt: skip
-def mean_pool(backend: Any, x: Any, tables: Any, divisor: int) -> Any:
-    """Means over windows along the last dimensions."""
-    return arrays.means(backend, x, tables, divisor)
+def mean_pool(backend: Any, x: Any, tables: Any, divisor: int, narrow: bool = False) -> Any:
+    """Means over windows along the last dimensions; `narrow` sums of 16-bit floats are rounded at every step."""
+    return arrays.means(backend, x, tables, divisor, narrow)
 
 
 @primitive(
     name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
-    grad={"x": lambda g, tables, divisor: mean_pool(g, tables, divisor)},
+    grad={"x": lambda g, tables, divisor, narrow: mean_pool(g, tables, divisor, narrow)},
 )  # fmt: skip
-def mean_pool_backward(backend: Any, x: Any, size: Ints, tables: Any, divisor: int) -> Any:
+def mean_pool_backward(backend: Any, x: Any, size: Ints, tables: Any, divisor: int, narrow: bool = False) -> Any:
     """The adjoint of `mean_pool`."""
     return arrays.spread(backend, x, size, tables, divisor)
 
@@ -347,7 +347,7 @@ def _avg_pool(
     counts = _results(name, shape, kernel, step, around, (1,) * rank, ceil_mode)
     numbers = zip(shape[-rank:], counts, kernel, step, around)
     tables = [arrays.counted(*n, count_include_pad) for n in numbers]
-    return mean_pool(input, tables, divisor_override or 0)  # type: ignore[no-any-return]
+    return mean_pool(input, tables, divisor_override or 0, False)  # type: ignore[no-any-return]
 
 
 @public("avg_pool1d", "nn.functional.avg_pool1d", method=False)
@@ -415,7 +415,7 @@ def _define_adaptive_avg_pool(rank: int) -> None:
         if input.dtype.category != FLOATING:
             raise not_implemented(name, input.dtype)
         tables = [arrays.adaptive(n, count, True) for n, count in zip(shape[-rank:], size)]
-        return mean_pool(input, tables, 0)  # type: ignore[no-any-return]
+        return mean_pool(input, tables, 0, rank == 3 and max(size) > 1)  # type: ignore[no-any-return]
 
     adaptive_avg_pool.__doc__ = f"""Means over windows that share the last {rank} dimension(s) among `output_size` results.
 

@@ -9,7 +9,7 @@ of the result), inputs by name, `out`, or only `<input>_shape` / `<input>_dtype`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from .._core.dtypes import BY_NUMPY, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of, special
 from .._tensor import Tensor, storage_of, wrap
-from .saved import fetch, pack, trace, versions_of
 from .registry import memory_problem, ops, parameter_names, records
+from .saved import fetch, pack, trace, versions_of
 
 _new = object.__new__
 _KEPT = CUDA | META | INFERENCE  # properties that a result inherits
@@ -292,7 +292,7 @@ def _wrapped(made: Any, k: int) -> Any:
         return tuple(_wrapped(m, k) for m in made)
     if isinstance(made, list):
         return [_wrapped(m, k) for m in made]
-    if made is None or isinstance(made, (int, float, bool)) and not isinstance(made, np.generic):
+    if made is None or (isinstance(made, (int, float, bool)) and not isinstance(made, np.generic)):
         return made
     if not hasattr(made, "strides") or isinstance(made, np.generic):
         made = np.asarray(made)

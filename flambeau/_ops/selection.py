@@ -10,6 +10,7 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import (
+    BY_NUMPY,
     BOOL,
     COMPLEX,
     FLOATING,
@@ -283,7 +284,7 @@ def _flat_check(backend: Any, name: str, x: Any, index: Any) -> None:
 
 
 @primitive(
-    tensors=2, name="take", meta=lambda x, index: (index.shape, kernels.BY_NUMPY[x.dtype]),
+    tensors=2, name="take", meta=lambda x, index: (index.shape, BY_NUMPY[x.dtype]),
     grad={"x": lambda g, x_shape, index: into_zeros(put_op, x_shape, g, index, g, True)},
 )  # fmt: skip
 def take_op(backend: Any, x: Any, index: Any) -> Any:
@@ -429,7 +430,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 
 @kernel("(n),(k)->(k)")
-def _bisect(m, bounds, values, out, right):
+def _bisect(m: Any, bounds: Any, values: Any, out: Any, right: Any) -> None:
     """For every value, how many of the sorted bounds are below it (or, to the right, not above it)."""
     for i in range(values.n):
         value = values[i]
@@ -459,7 +460,7 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
         return above.sum(-1).astype(d.numpy)
     flat = values.reshape(-1) if bounds.ndim == 1 else values
     out = np.empty(flat.shape, d.numpy)
-    code = kernels.BY_NUMPY[values.dtype].code
+    code = BY_NUMPY[values.dtype].code
     call = cpu.kernel(_bisect, (code, code, d.code), right=right)
     if bounds.ndim == 1:
         kernels.split(lambda s: call(bounds, flat[s], out[s]), flat.size, 1 << 12)

@@ -49,9 +49,7 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
     work = x.size * _WORK
     if work >= PARALLEL and core == 2 and target.shape[0] < threads.get_num_threads():
         parts = threads.ranges(target.shape[-1], 64)
-        threads.run([
-            lambda a=a, b=b: call(*[y[..., a:b] for y in given], target[..., a:b]) for a, b in parts
-        ])  # fmt: skip
+        threads.over(parts, lambda a, b: call(*[y[..., a:b] for y in given], target[..., a:b]))
     elif target.ndim > core:
         cpu.rows(call, given, [target], work)
     else:

@@ -41,10 +41,10 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
         if rows.size * _SORT_WORK < PARALLEL:
             sort(rows, values, places, code, descending)
         else:
-            threads.run([
-                lambda a=a, b=b: sort(rows[a:b], values[a:b], places[a:b], code, descending)
-                for a, b in threads.ranges(len(rows))
-            ])  # fmt: skip
+            threads.over(
+                threads.ranges(len(rows)),
+                lambda a, b: sort(rows[a:b], values[a:b], places[a:b], code, descending),
+            )
     shape = (*moved.shape[:-1], length)
     if dim == x.ndim - 1:
         return values.reshape(shape), places.reshape(shape)

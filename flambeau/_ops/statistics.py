@@ -213,7 +213,7 @@ def log_sum_exp_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -
         out = xp.empty(y.shape[1], x.dtype)
         call = cpu.kernel(log_sum_exp_columns, (d.code, d.code))
         parts = threads.ranges(len(out), 64) if y.size >= PARALLEL // 8 else [(0, len(out))]
-        threads.run([lambda a=a, b=b: call(y[:, a:b], out[a:b]) for a, b in parts])
+        threads.over(parts, lambda a, b: call(y[:, a:b], out[a:b]))
         return unlay(out, x.shape, kept, order, shape)
     kept = [i for i in range(x.ndim) if i not in dims]
     y = x.transpose(*kept, *dims).reshape(*[x.shape[i] for i in kept], -1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._autograd.modes import enable_grad
 from .._core.state import GRAD
 from .._ops.registry import ops
 from .._tensor import Tensor, detached
 from . import forward_ad
-from .._autograd.modes import enable_grad
 
 
 def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:

@@ -1,7 +1,18 @@
 """Function transforms: derivatives and vectorisation of ordinary Python functions."""
 
-from .transforms import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vjp
 from . import batching as batching
+from .transforms import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+)
 from .vmap import vmap
 
 __all__ = [

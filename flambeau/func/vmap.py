@@ -14,8 +14,8 @@ from typing import Any
 from .._core.state import BATCHED
 from .._dispatch import handlers
 from .._ops.pointwise_op import Pointwise
-from .._overrides import disabled_torch_function
 from .._ops.registry import ops
+from .._overrides import disabled_torch_function
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 

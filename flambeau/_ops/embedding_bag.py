@@ -1,0 +1,124 @@
+"""Bags of embeddings: rows of a table by number, summed, averaged or maximised over each bag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import FLOATING, int32, int64
+from .._tensor import Tensor, wrap
+from .embedding import _renormalise
+from .registry import ops, public
+
+_MODES = ("sum", "mean", "max")
+
+
+def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
+    """For each index the number of its bag, and how many bags there are."""
+    starts = offsets._array.astype(np.int64)
+    count = indices._array.size
+    if starts.size and starts[0] != 0:
+        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {int(starts[0])}")
+    if starts.size and starts[-1] > count:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length: {count}, but got offsets[-1] of {int(starts[-1])}")
+    number = starts.size - 1 if last else starts.size
+    return np.searchsorted(starts[:number], np.arange(count), side="right") - 1, number
+
+
+@public(method=False)
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The rows of each bag reduced; the bag of each index, the sizes of the bags, and the indices of maxima."""
+    bags, count = _bags(indices, offsets, include_last_offset)
+    where = wrap(bags, int64)
+    flat = ops.reshape(indices, (-1,))
+    rows = ops.embedding(weight, flat, -1 if padding_idx is None else padding_idx % weight._array.shape[0], scale_grad_by_freq)
+    width = weight._array.shape[1]
+    kept = np.ones(bags.size, bool) if padding_idx is None else flat._array != padding_idx % weight._array.shape[0]
+    sizes = np.bincount(bags[kept], minlength=count)[:count] if bags.size else np.zeros(count, np.int64)
+    if weight.dtype.itemsize == 2:
+        rows = ops.to_dtype(rows, weight.dtype.wide)
+    if per_sample_weights is not None:
+        rows = rows * ops.unsqueeze(ops.reshape(per_sample_weights, (-1,)), 1)
+    if padding_idx is not None and not kept.all():
+        chosen = wrap(np.flatnonzero(kept), int64)
+        rows, where = ops.index_select(rows, 0, chosen), ops.index_select(where, 0, chosen)
+    empty = ops.zeros((count, width), dtype=rows.dtype)
+    if _MODES[mode] == "max":
+        spread = ops.expand(ops.unsqueeze(where, 1), rows._array.shape)
+        out = ops.scatter_reduce(empty, 0, spread, rows, "amax", include_self=False) if rows._array.size else ops.add(empty, ops.sum(rows))
+    else:
+        out = ops.index_add(empty, 0, where, rows)
+        if _MODES[mode] == "mean":
+            out = out / ops.unsqueeze(wrap(np.maximum(sizes, 1).astype(out.dtype.numpy), out.dtype), 1)
+    if out.dtype is not weight.dtype:
+        out = ops.to_dtype(out, weight.dtype)
+    return out, wrap(bags, int64), wrap(sizes.astype(np.int64), int64), wrap(np.zeros(count, np.int64), int64)
+
+
+def _check(input: Tensor, weight: Tensor, offsets: Any, samples: Any, mode: str, include_last: bool) -> None:
+    if samples is not None and input._array.shape != samples._array.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({tuple(samples._array.shape)}) is not None, then it must have the "
+            f"same shape as the input ({tuple(input._array.shape)})"
+        )
+    if weight._array.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._array.ndim}")
+    if input.dtype is not int64 and input.dtype is not int32:
+        raise RuntimeError(f"expected indices of type Long or Int, but got {input.dtype}")
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if samples is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+    if samples is not None and samples.dtype is not weight.dtype:
+        raise RuntimeError(f"expected per_sample_weights of type {weight.dtype}, but got {samples.dtype}")
+    if input._array.ndim == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+    elif input._array.ndim == 1:
+        if not isinstance(offsets, Tensor):
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets._array.ndim != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._array.ndim}")
+    if weight.dtype.category != FLOATING:
+        raise RuntimeError(f"expected weight of a floating type, but got {weight.dtype}")
+
+
+@public("nn.functional.embedding_bag", method=False)
+def functional_embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Sums, means or maxima of the rows of `weight` that each bag of `input` names by number.
+
+    Bags are the rows of a matrix, or the parts of a vector that begin at `offsets`.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.embedding_bag(torch.tensor([[0, 1]]), torch.tensor([[1.0], [3.0]]))
+    tensor([[2.]])
+    """
+    _check(input, weight, offsets, per_sample_weights, mode, include_last_offset)
+    if input._array.ndim == 2:
+        bags, length = input._array.shape
+        offsets = wrap(np.arange(0, bags * length, length, dtype=np.int64) if length else np.zeros(bags, np.int64), int64)
+        input = ops.reshape(input, (-1,))
+        include_last_offset = False
+        if per_sample_weights is not None:
+            per_sample_weights = ops.reshape(per_sample_weights, (-1,))
+    if padding_idx is not None:
+        count = weight._array.shape[0]
+        if not -count <= padding_idx < count:
+            raise AssertionError("padding_idx must be within num_embeddings")
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    return embedding_bag(
+        weight, input, offsets, scale_grad_by_freq, _MODES.index(mode), sparse, per_sample_weights,
+        include_last_offset, padding_idx,
+    )[0]  # fmt: skip

@@ -1,0 +1,303 @@
+"""Resizing of signals, images and volumes: along one dimension at a time, by a few weighted neighbours each."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._backend.cpu import cpu
+from .._core.dtypes import BY_NUMPY, FLOATING, float32, int64, uint8
+from .._core.state import CUDA, GRAD
+from .._dispatch import backend_of
+from .._kernel.resample import resample_columns, resample_columns_back, resample_rows, resample_rows_back
+from .._tensor import Tensor, wrap
+from .primitive import primitive
+from .registry import ops, public
+from .rules import not_implemented
+
+
+# -- one dimension -------------------------------------------------------------------------------------------------
+
+
+def _along(rows: Any, columns: Any, x: Any, out: Any, dim: int, index: Any, weights: Any) -> None:
+    """Runs a kernel along a dimension; dimensions after it are its columns."""
+    code = BY_NUMPY[x.dtype].code
+    last = dim == x.ndim - 1
+    types = (code, "i64", "f64" if weights.dtype == np.float64 else "f32", code)
+    call = cpu.kernel(rows if last else columns, types)
+    lead = math.prod(x.shape[:dim])
+    source = np.ascontiguousarray(x).reshape((lead, x.shape[dim], *(() if last else (-1,))))
+    target = out.reshape((lead, out.shape[dim], *(() if last else (-1,))))
+    work = max(x.size, out.size) * index.shape[1]
+    if lead == index.shape[0]:  # no operand but the first may look like a stack of problems
+        call(source, index, weights, target)
+    else:
+        cpu.rows(call, [source, index, weights], [target], work)
+
+
+@primitive(
+    name="resample", backward_name="UpsampleBackward0",
+    grad={"x": lambda g, x_shape, dim, index, weights: resample_back(g, dim, index, weights, x_shape[dim])},
+)  # fmt: skip
+def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any) -> Any:
+    """Along `dim`, place i of the result is the sum of weights[i, t] * x[index[i, t]]."""
+    shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
+    if backend is cpu:
+        out = np.empty(shape, x.dtype)
+        if out.size:
+            _along(resample_rows, resample_columns, x, out, dim, index, weights)
+        return out
+    xp = backend.xp
+    spread = (-1, *[1] * (x.ndim - dim - 1))
+    return sum(
+        xp.take(x, xp.asarray(index[:, t]), dim) * xp.asarray(weights[:, t].astype(x.dtype)).reshape(spread)
+        for t in range(index.shape[1])
+    )
+
+
+@primitive(
+    name="resample_backward",
+    grad={"g": lambda g, dim, index, weights: resample(g, dim, index, weights)},
+)  # fmt: skip
+def resample_back(backend: Any, g: Any, dim: int, index: Any, weights: Any, size: int) -> Any:
+    shape = (*g.shape[:dim], size, *g.shape[dim + 1 :])
+    out = backend.xp.zeros(shape, g.dtype)
+    if not g.size:
+        return out
+    if backend is cpu:
+        _along(resample_rows_back, resample_columns_back, g, out, dim, index, weights)
+        return out
+    xp = backend.xp
+    spread = (-1, *[1] * (g.ndim - dim - 1))
+    for t in range(index.shape[1]):
+        part = g * xp.asarray(weights[:, t].astype(g.dtype)).reshape(spread)
+        xp.add.at(out, (slice(None),) * dim + (xp.asarray(index[:, t]),), part)
+    return out
+
+
+# -- places and weights --------------------------------------------------------------------------------------------
+
+
+def _scale(size: int, out: int, align: bool, factor: float | None, real: Any) -> Any:
+    """How far apart in the input neighbouring places of the result are."""
+    if align:
+        return real(size - 1) / real(out - 1) if out > 1 else real(0)
+    return real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(out)
+
+
+def _nearest(size: int, out: int, factor: float | None, exact: bool, real: Any) -> Any:
+    place = np.arange(out).astype(real)
+    scale = _scale(size, out, False, factor, real)
+    found = np.floor((place + real(0.5)) * scale if exact else place * scale)
+    return np.minimum(found.astype(np.int64), size - 1)
+
+
+def _places(size: int, out: int, align: bool, factor: float | None, real: Any) -> Any:
+    scale = _scale(size, out, align, factor, real)
+    place = np.arange(out).astype(real)
+    return place * scale if align else scale * (place + real(0.5)) - real(0.5)
+
+
+def _linear(size: int, out: int, align: bool, factor: float | None, real: Any) -> tuple[Any, Any]:
+    place = np.maximum(_places(size, out, align, factor, real), real(0))
+    low = np.minimum(place.astype(np.int64), size - 1)
+    part = np.minimum(np.maximum(place - low.astype(real), real(0)), real(1))
+    return np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([real(1) - part, part], 1)
+
+
+def cubic(distance: Any, a: float) -> Any:
+    """The kernel of cubic convolution."""
+    x = np.abs(distance)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _bicubic(size: int, out: int, align: bool, factor: float | None, real: Any) -> tuple[Any, Any]:
+    place = _places(size, out, align, factor, real)
+    base = np.floor(place)
+    part = (place - base)[:, None]
+    steps = np.arange(-1, 3)
+    index = np.clip(base.astype(np.int64)[:, None] + steps, 0, size - 1)
+    return index, cubic(part - steps, -0.75).astype(real)
+
+
+def _smooth(size: int, out: int, align: bool, factor: float | None, mode: str, real: Any) -> tuple[Any, Any]:
+    """Antialiased: the kernel is stretched over all places that a place of the result covers."""
+    scale = _scale(size, out, align, factor, real)
+    reach = (2.0 if mode == "bicubic" else 1.0) * max(float(scale), 1.0)
+    stretch = 1.0 / max(float(scale), 1.0)
+    center = float(scale) * (np.arange(out) + 0.5)
+    low = np.maximum((center - reach + 0.5).astype(np.int64), 0)
+    high = np.minimum((center + reach + 0.5).astype(np.int64), size)
+    index = low[:, None] + np.arange(max(1, int((high - low).max())))
+    distance = (index - center[:, None] + 0.5) * stretch
+    weights = cubic(distance, -0.5) if mode == "bicubic" else np.maximum(1.0 - np.abs(distance), 0.0)
+    weights = np.where(index < high[:, None], weights, 0.0)
+    weights = weights / weights.sum(1, keepdims=True)
+    return np.minimum(index, size - 1), weights.astype(real)
+
+
+def _area(size: int, out: int, real: Any) -> tuple[Any, Any]:
+    i = np.arange(out)
+    low, high = i * size // out, -(-(i + 1) * size // out)
+    index = low[:, None] + np.arange(max(1, int((high - low).max())))
+    inside = index < high[:, None]
+    return np.minimum(index, size - 1), (inside / (high - low)[:, None]).astype(real)
+
+
+@functools.lru_cache(256)
+def _plan(mode: str, size: int, out: int, align: bool, factor: float | None, antialias: bool, real: Any) -> tuple[Any, Any]:
+    """Indices and weights (out, taps) of resizing one dimension."""
+    if antialias:
+        return _smooth(size, out, align, factor, mode, real)
+    if mode == "bicubic":
+        return _bicubic(size, out, align, factor, real)
+    if mode == "area":
+        return _area(size, out, real)
+    return _linear(size, out, align, factor, real)
+
+
+def _resized(
+    input: Tensor, sizes: Sequence[int], mode: str, align: bool, factors: Sequence[float | None], antialias: bool
+) -> Tensor:
+    """All dimensions after the first two resized, those in memory first that shrink the work."""
+    d = input.dtype
+    real = np.float64 if d.itemsize == 8 else np.float32
+    if mode.startswith("nearest"):
+        if d.itemsize == 2 and d.category == FLOATING and input._k & GRAD:  # gradients are added in single precision
+            wide = ops.to_dtype(input, float32)
+            return ops.to_dtype(_resized(wide, sizes, mode, align, factors, antialias), d)  # type: ignore[no-any-return]
+        for i, out in enumerate(sizes):
+            dim, size = i + 2, input._array.shape[i + 2]
+            index = _nearest(size, out, factors[i], mode == "nearest-exact", real)
+            if size != out or not np.array_equal(index, np.arange(out)):
+                array = backend_of(CUDA).from_numpy(index) if input._k & CUDA else index
+                input = ops.index_select(input, dim, wrap(array, int64, input._k & CUDA))
+        return input
+    narrow = d is not BY_NUMPY[np.dtype(real)]
+    if narrow:
+        input = ops.to_dtype(input, float32)
+    for i in reversed(range(len(sizes))):
+        size, out = input._array.shape[i + 2], sizes[i]
+        if size == out and (mode in ("area",) or factors[i] in (None, 1.0)):
+            continue
+        input = resample(input, i + 2, *_plan(mode, size, out, align, factors[i], antialias, real))
+    if not narrow:
+        return input
+    if d is uint8:
+        input = ops.clamp(ops.round(input), 0, 255)
+    return ops.to_dtype(input, d)  # type: ignore[no-any-return]
+
+
+# -- public functions ----------------------------------------------------------------------------------------------
+
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+
+
+def _output_sizes(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[list[int], list[float | None]]:
+    spatial = input._array.shape[2:]
+    count = len(spatial)
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is not None:
+        sizes = list(size) if isinstance(size, (list, tuple)) else [size] * count
+        if len(sizes) != count:
+            raise ValueError(
+                f"Input and output must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {list(spatial)} and output size of {size}."
+            )
+        for s in sizes:
+            if not isinstance(s, int) and not hasattr(s, "__index__"):
+                raise TypeError(f"expected size to be one of int or Tuple[int], but got element of type {type(s)}")
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        return [int(s) for s in sizes], [None] * count
+    if scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * count
+    if len(factors) != count:
+        raise ValueError(
+            f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
+            f"dimensions of {list(spatial)} and scale_factor of shape {scale_factor}."
+        )
+    factors = [float(f) for f in factors]
+    sizes = [math.floor(float(n) * f) for n, f in zip(spatial, factors)]
+    return sizes, [None] * count if recompute else list(factors)
+
+
+@public("nn.functional.interpolate", method=False)
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """Resizes the dimensions after the first two to `size`, or by `scale_factor`.
+
+    `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.interpolate(torch.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
+    """
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            )
+    ndim = input._array.ndim
+    sizes, factors = _output_sizes(input, size, scale_factor, recompute_scale_factor)
+    if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if ndim not in (3, 4, 5):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D)")
+    if mode not in _RANKS and mode not in ("nearest", "area", "nearest-exact"):
+        raise NotImplementedError(
+            "Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: nearest | linear | bilinear | "
+            f"bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
+    if _RANKS.get(mode, ndim) != ndim:
+        raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_RANKS[mode]}D input")
+    _check_resize(input, sizes, mode)
+    return _resized(input, sizes, mode, bool(align_corners), factors if mode != "area" else [None] * len(sizes), antialias)
+
+
+def _check_resize(input: Tensor, sizes: Sequence[int], mode: str) -> None:
+    shape = input._array.shape
+    if any(s <= 0 for s in sizes) or any(n <= 0 for n in shape[2:]):
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input {list(shape[2:])} and output {list(sizes)}"
+        )
+    if shape[1] == 0:
+        raise RuntimeError(f"Non-empty {len(shape)}D data tensor expected but got a tensor with sizes {list(shape)}")
+    if input.dtype.category != FLOATING and not (input.dtype is uint8 and mode != "area"):
+        raise not_implemented(f"upsample_{mode}", input.dtype)
+
+
+@public("nn.functional.upsample", method=False)
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """The older name of `interpolate`."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@public("nn.functional.upsample_nearest", method=False)
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode="nearest"."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+@public("nn.functional.upsample_bilinear", method=False)
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode="bilinear" and align_corners=True."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,0 +1,195 @@
+"""Convolutions against sums written out over windows; gradients, second derivatives, arguments and errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+F = torch.nn.functional
+CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def spread_matrix(size, kernel, stride, padding, dilation):
+    """(positions, kernel, size): which element of a line each window element is."""
+    count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    m = np.zeros((count, kernel, size))
+    for p, k in itertools.product(range(count), range(kernel)):
+        at = p * stride + k * dilation - padding
+        if 0 <= at < size:
+            m[p, k, at] = 1
+    return m
+
+
+def reference(x, w, stride, padding, dilation, groups):
+    """Each dimension by its matrix of windows; groups one by one."""
+    rank = x.ndim - 2
+    xs, ws = np.split(x, groups, 1), np.split(w, groups, 0)
+    outs = []
+    for a, b in zip(xs, ws):
+        letters = [("xyz"[i], "klm"[i], "pqr"[i]) for i in range(rank)]
+        mats = [
+            spread_matrix(x.shape[2 + i], w.shape[2 + i], stride[i], padding[i], dilation[i]) for i in range(rank)
+        ]
+        sides = ["nc" + "".join(t[0] for t in letters), "oc" + "".join(t[1] for t in letters)]
+        sides += [t[2] + t[1] + t[0] for t in letters]
+        outs.append(np.einsum(",".join(sides) + "->no" + "".join(t[2] for t in letters), a, b, *mats, optimize=True))
+    return np.concatenate(outs, 1)
+
+
+CASES = [
+    # rank, x, w, stride, padding, dilation, groups
+    (1, (2, 4, 13), (6, 4, 3), (1,), (1,), (1,), 1),
+    (1, (1, 6, 20), (6, 2, 5), (3,), (4,), (2,), 3),
+    (2, (2, 3, 9, 11), (5, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, (2, 16, 20, 37), (20, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, (3, 3, 30, 33), (17, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1),
+    (2, (2, 8, 12, 10), (12, 4, 3, 2), (2, 1), (0, 2), (1, 3), 2),
+    (2, (2, 40, 7, 7), (35, 40, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (2, (2, 6, 7, 9), (6, 6, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    (2, (2, 8, 9, 12), (8, 1, 3, 3), (1, 1), (1, 1), (1, 1), 8),
+    (2, (2, 8, 9, 12), (16, 1, 3, 3), (2, 2), (1, 1), (1, 1), 8),
+    (2, (1, 2, 5, 5), (3, 2, 1, 1), (1, 1), (2, 1), (1, 1), 1),
+    (3, (2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (1, 2, 1), (1, 0, 1), (2, 1, 1), 1),
+    (3, (1, 4, 4, 5, 6), (4, 1, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 4),
+]
+TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 2e-2}
+
+
+def make(case, d=torch.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    return [torch.from_numpy(rng.standard_normal(shape)).to(d) for shape in case[1:3]]
+
+
+@pytest.mark.parametrize("d", TOLERANCE, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{c[2]}-s{c[3]}-d{c[5]}-g{c[6]}")
+def test_values_and_gradients(case, d):
+    rank, _, _, stride, padding, dilation, groups = case
+    x, w = make(case, d)
+    bias = torch.linspace(-1, 1, w.shape[0], dtype=torch.float64).to(d)
+    expected = reference(*(t.double().numpy() for t in (x, w)), stride, padding, dilation, groups)
+    expected = expected + bias.double().numpy().reshape(-1, *(1,) * rank)
+    for t in (x, w, bias):
+        t.requires_grad_()
+    out = CONV[rank](x, w, bias, stride, padding, dilation, groups)
+    assert out.dtype is d and out.shape == expected.shape
+    close = {"rtol": TOLERANCE[d], "atol": TOLERANCE[d] * np.abs(expected).max()}
+    np.testing.assert_allclose(out.detach().double().numpy(), expected, **close)
+
+    g = torch.from_numpy(np.random.default_rng(1).standard_normal(expected.shape)).to(d)
+    out.backward(g)
+    # the convolution is linear in each operand: <g, conv(x, w)> gives both gradients along any direction
+    rng = np.random.default_rng(2)
+    for t, other in ((x, 0), (w, 1)):
+        direction = rng.standard_normal(t.shape)
+        pair = [x.detach().double().numpy(), w.detach().double().numpy()]
+        pair[other] = direction
+        change = (reference(*pair, stride, padding, dilation, groups) * g.double().numpy()).sum()
+        along = (t.grad.double().numpy() * direction).sum()
+        scale = np.sqrt((t.grad.double().numpy() ** 2).sum())
+        assert abs(change - along) <= TOLERANCE[d] * 10 * max(scale, 1), (change, along)
+    np.testing.assert_allclose(
+        bias.grad.double().numpy(), g.double().numpy().sum((0, *range(2, 2 + rank))), rtol=TOLERANCE[d], atol=TOLERANCE[d] * 10
+    )
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[5], CASES[8], CASES[11]], ids=lambda c: str(c[1]))
+def test_transposed_is_the_adjoint(case):
+    rank, _, _, stride, padding, dilation, groups = case
+    x, w = make(case)
+    y = CONV[rank](x, w, None, stride, padding, dilation, groups)
+    g = torch.randn(*y.shape, dtype=torch.float64)
+    extra = [
+        n - ((m - 1) * s - 2 * p + d * (k - 1) + 1)
+        for n, m, s, p, d, k in zip(x.shape[2:], y.shape[2:], stride, padding, dilation, w.shape[2:])
+    ]
+    back = TRANSPOSED[rank](g, w, None, stride, padding, extra, groups, dilation)
+    assert back.shape == x.shape
+    np.testing.assert_allclose((back * x).sum().item(), (g * y).sum().item(), rtol=1e-10)
+
+
+SMALL = [
+    (1, (2, 2, 7), (4, 1, 3), (2,), (1,), (1,), 2),
+    (2, (2, 2, 5, 4), (2, 2, 3, 2), (1, 2), (1, 0), (1, 1), 1),
+    (2, (1, 2, 4, 4), (2, 1, 3, 3), (1, 1), (1, 1), (1, 1), 2),
+    (2, (1, 3, 3, 3), (2, 3, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda c: str(c[1]))
+@pytest.mark.parametrize("d", [torch.float64, torch.complex128], ids=str)
+def test_first_and_second_derivatives(case, d):
+    rank, _, _, stride, padding, dilation, groups = case
+    x, w = make(case)
+    if d.is_complex:
+        x, w = (torch.complex(t, t.flip(-1)) for t in (x, w))
+    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+    function = lambda a, b: CONV[rank](a, b, None, stride, padding, dilation, groups)  # noqa: E731
+    assert gradcheck(function, (x, w))
+    assert gradgradcheck(function, (x, w))
+    y = function(x, w).detach().requires_grad_()
+    adjoint = lambda a, b: TRANSPOSED[rank](a, b, None, stride, padding, 0, groups, dilation)  # noqa: E731
+    assert gradcheck(adjoint, (y, w))
+    assert gradgradcheck(adjoint, (y, w))
+
+
+def test_same_padding():
+    x = torch.arange(5.0).reshape(1, 1, 5)
+    w = torch.ones(1, 1, 2)
+    with pytest.warns(UserWarning, match="same"):
+        assert F.conv1d(x, w, padding="same").tolist() == [[[1.0, 3.0, 5.0, 7.0, 4.0]]]
+    assert F.conv1d(x, torch.ones(1, 1, 3), padding="same").tolist() == [[[1.0, 3.0, 6.0, 9.0, 7.0]]]
+    assert F.conv1d(x, w, padding="valid").shape == (1, 1, 4)
+
+
+def test_integers_layouts_and_empty_batches():
+    x = torch.arange(48).reshape(1, 3, 4, 4)
+    w = torch.ones(2, 3, 2, 2, dtype=torch.int64)
+    expected = reference(x.numpy(), w.numpy(), (1, 1), (0, 0), (1, 1), 1)
+    out = F.conv2d(x, w)
+    assert out.dtype is torch.int64
+    np.testing.assert_array_equal(out.numpy(), expected)
+    turned = F.conv2d(x.double().transpose(2, 3), w.double())
+    np.testing.assert_allclose(turned.numpy(), expected.swapaxes(2, 3))
+    assert F.conv2d(torch.ones(0, 3, 4, 4), torch.ones(2, 3, 2, 2)).shape == (0, 2, 3, 3)
+    assert F.conv2d(torch.ones(3, 4, 4), torch.ones(2, 3, 2, 2)).shape == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda x, w: F.conv2d(x[0, 0], w), RuntimeError),
+        (lambda x, w: F.conv2d(x, w[:, :2]), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, stride=0), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, stride=(1, 1, 1)), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, stride=1.5), TypeError),
+        (lambda x, w: F.conv2d(x, w, padding=-1), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, padding="full"), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, stride=2, padding="same"), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, dilation=4), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, groups=0), RuntimeError),
+        (lambda x, w: F.conv2d(x, w.double()), RuntimeError),
+        (lambda x, w: F.conv2d(x, w, torch.ones(3)), RuntimeError),
+        (lambda x, w: F.conv2d(x.bool(), w.bool()), NotImplementedError),
+        (lambda x, w: F.conv_transpose2d(x, w.transpose(0, 1), output_padding=1), RuntimeError),
+    ],
+)  # fmt: skip
+def test_errors(call, error):
+    with pytest.raises(error):
+        call(torch.ones(2, 3, 6, 6), torch.ones(4, 3, 3, 3))
+
+
+def test_unfold_and_fold():
+    x = torch.arange(18.0, dtype=torch.float64).reshape(1, 2, 3, 3).requires_grad_()
+    blocks = F.unfold(x, 2, padding=1, stride=2)
+    assert blocks.shape == (1, 8, 4)
+    assert blocks[0, :, 3].tolist() == [4, 5, 7, 8, 13, 14, 16, 17]
+    counts = F.fold(F.unfold(torch.ones(1, 1, 3, 3), 2), 3, 2)
+    assert counts[0, 0].tolist() == [[1, 2, 1], [2, 4, 2], [1, 2, 1]]
+    assert gradcheck(lambda t: F.unfold(t, 2, padding=1, stride=2), (x,))
+    assert gradgradcheck(lambda t: F.fold(F.unfold(t, 2), 3, 2) ** 2, (x,))
+    with pytest.raises(RuntimeError):
+        F.fold(torch.ones(1, 4, 3), 3, 2)

@@ -1,0 +1,159 @@
+"""Pooling against windows cut out one by one; places, gradients, arguments and errors."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+F = torch.nn.functional
+MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+AVG = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+
+
+def windows(x, kernel, stride, padding, dilation, counts, fill):
+    """For each position the padded window, as an array (N, C, *counts, elements)."""
+    rank = len(kernel)
+    around = [(0, 0), (0, 0)] + [(p, p + 64) for p in padding]
+    wide = np.pad(x, around, constant_values=fill)
+    out = np.empty((*x.shape[:2], *counts, int(np.prod(kernel))), x.dtype)
+    for place in np.ndindex(*counts):
+        cut = tuple(
+            slice(i * s, i * s + d * (k - 1) + 1, d) for i, s, k, d in zip(place, stride, kernel, dilation)
+        )
+        out[(slice(None), slice(None), *place)] = wide[(slice(None), slice(None), *cut)].reshape(*x.shape[:2], -1)
+    assert rank == x.ndim - 2
+    return out
+
+
+CASES = [
+    # x, kernel, stride, padding, dilation, ceil_mode, counts
+    ((2, 3, 10), (3,), (2,), (1,), (1,), False, (5,)),
+    ((2, 3, 10), (3,), (2,), (1,), (2,), True, (5,)),
+    ((2, 2, 8, 9), (2, 3), (2, 3), (0, 0), (1, 1), False, (4, 3)),
+    ((2, 2, 7, 8), (3, 3), (2, 2), (1, 1), (1, 1), False, (4, 4)),
+    ((2, 2, 8, 8), (3, 2), (3, 2), (1, 0), (1, 1), True, (3, 4)),
+    ((1, 2, 4, 5, 6), (2, 2, 2), (1, 2, 2), (1, 0, 1), (1, 1, 1), False, (5, 2, 4)),
+]
+
+
+@pytest.mark.parametrize("d", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[1]}-s{c[2]}-p{c[3]}-d{c[4]}")
+def test_max_pool(case, d):
+    shape, kernel, stride, padding, dilation, ceil_mode, counts = case
+    values = np.random.default_rng(0).permutation(int(np.prod(shape))).reshape(shape) % 128
+    x = torch.from_numpy(values).to(d)
+    out, index = MAX[len(kernel)](x, kernel, stride, padding, dilation, ceil_mode, True)
+    expected = windows(values.astype(float), kernel, stride, padding, dilation, counts, -np.inf).max(-1)
+    np.testing.assert_array_equal(out.double().numpy(), expected)
+    flat = values.reshape(*shape[:2], -1)
+    picked = np.take_along_axis(flat, index.numpy().reshape(*shape[:2], -1), -1)
+    np.testing.assert_array_equal(picked.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("include", [True, False])
+@pytest.mark.parametrize("case", [c for c in CASES if set(c[4]) == {1} and not c[5]], ids=lambda c: str(c[0]))
+def test_avg_pool(case, include):
+    shape, kernel, stride, padding, _, _, counts = case
+    x = np.random.default_rng(0).standard_normal(shape)
+    out = AVG[len(kernel)](torch.from_numpy(x), kernel, stride, padding, False, include)
+    cut = windows(x, kernel, stride, padding, (1,) * len(kernel), counts, np.nan)
+    expected = np.nansum(cut, -1) / (cut.shape[-1] if include else (~np.isnan(cut)).sum(-1))
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-12)
+    if len(kernel) > 1:
+        seven = AVG[len(kernel)](torch.from_numpy(x), kernel, stride, padding, divisor_override=7)
+        np.testing.assert_allclose(seven.numpy(), np.nansum(cut, -1) / 7, rtol=1e-12)
+
+
+def test_large_pools_are_split_over_threads():
+    x = np.random.default_rng(0).standard_normal((4, 16, 56, 56)).astype(np.float32)
+    out = F.max_pool2d(torch.from_numpy(x), 3, 2, 1)
+    np.testing.assert_array_equal(out.numpy(), windows(x, (3, 3), (2, 2), (1, 1), (1, 1), (28, 28), -np.inf).max(-1))
+    mean = F.avg_pool2d(torch.from_numpy(x), 2)
+    np.testing.assert_allclose(mean.numpy(), x.reshape(4, 16, 28, 2, 28, 2).mean((3, 5)), rtol=1e-4, atol=1e-6)
+
+
+def test_nan_wins_and_ties_take_the_first():
+    out, index = F.max_pool1d(torch.tensor([[1.0, float("nan"), 3.0, 2.0, 2.0, 2.0]]), 3, return_indices=True)
+    assert np.isnan(out[0, 0].item()) and index.tolist() == [[1, 3]]
+    out, index = F.max_pool1d(torch.full((1, 4), -float("inf")), 2, return_indices=True)
+    assert index.tolist() == [[0, 2]]
+
+
+def test_adaptive_pools():
+    x = torch.arange(7.0).reshape(1, 7)
+    assert F.adaptive_avg_pool1d(x, 3).tolist() == [[1.0, 3.0, 5.0]]
+    out, index = F.adaptive_max_pool1d(x, 3, return_indices=True)
+    assert out.tolist() == [[2.0, 4.0, 6.0]] and index.tolist() == [[2, 4, 6]]
+    y = torch.randn(2, 3, 5, 6)
+    np.testing.assert_allclose(F.adaptive_avg_pool2d(y, 1)[..., 0, 0].numpy(), y.numpy().mean((2, 3)), atol=1e-6)
+    assert F.adaptive_avg_pool2d(y, (None, 2)).shape == (2, 3, 5, 2)
+    assert F.adaptive_max_pool3d(torch.randn(1, 4, 5, 6), (2, 1, 3)).shape == (1, 2, 1, 3)
+
+
+def test_lp_and_fractional_pools():
+    x = torch.tensor([[3.0, 4.0, 6.0, 8.0]])
+    assert F.lp_pool1d(x, 2, 2).tolist() == [[5.0, 10.0]]
+    y = torch.randn(2, 3, 9, 8)
+    out, index = F.fractional_max_pool2d(y, (2, 3), output_size=(4, 3), return_indices=True)
+    assert out.shape == (2, 3, 4, 3)
+    picked = np.take_along_axis(y.numpy().reshape(2, 3, -1), index.numpy().reshape(2, 3, -1), -1)
+    np.testing.assert_array_equal(picked.reshape(2, 3, 4, 3), out.numpy())
+    assert F.fractional_max_pool3d(torch.randn(1, 6, 6, 6), 2, output_ratio=0.5).shape == (1, 3, 3, 3)
+
+
+def test_unpool_undoes_pool():
+    x = torch.randn(2, 3, 6, 7)
+    out, index = F.max_pool2d(x, 2, return_indices=True)
+    back = F.max_unpool2d(out, index, 2, output_size=(6, 7))
+    assert back.shape == x.shape
+    np.testing.assert_array_equal(F.max_pool2d(back.abs(), 2).numpy(), out.abs().numpy())
+    with pytest.raises(RuntimeError):
+        F.max_unpool2d(out, index + 1000, 2)
+    with pytest.raises(ValueError):
+        F.max_unpool2d(out, index, 2, output_size=(60, 70))
+
+
+FUNCTIONS = {
+    "max1": (lambda x: F.max_pool1d(x, 3, 2, 1), (2, 2, 7)),
+    "max2": (lambda x: F.max_pool2d(x, 3, 1, 1), (1, 2, 4, 5)),
+    "max3": (lambda x: F.max_pool3d(x, 2), (1, 1, 4, 4, 4)),
+    "avg1": (lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 2, 7)),
+    "avg2": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), (1, 2, 5, 6)),
+    "avg3": (lambda x: F.avg_pool3d(x, 2, 1, divisor_override=3), (1, 1, 3, 3, 4)),
+    "adaptive avg": (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), (1, 2, 5, 5)),
+    "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (3, 2)), (1, 2, 5, 5)),
+    "lp": (lambda x: F.lp_pool2d(x.abs() + 0.1, 3, 2), (1, 2, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives(name):
+    function, shape = FUNCTIONS[name]
+    values = np.random.default_rng(0).permutation(int(np.prod(shape))).reshape(shape) / 10.0
+    x = torch.from_numpy(values).requires_grad_()
+    assert gradcheck(function, (x,))
+    assert gradgradcheck(lambda t: function(t) ** 2, (x,))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda x: F.max_pool2d(x, 0), RuntimeError),
+        (lambda x: F.max_pool2d(x, 2, 0), RuntimeError),
+        (lambda x: F.max_pool2d(x, 2, padding=2), RuntimeError),
+        (lambda x: F.max_pool2d(x, 9), RuntimeError),
+        (lambda x: F.max_pool2d(x, 2.5), TypeError),
+        (lambda x: F.max_pool2d(x.bool(), 2), NotImplementedError),
+        (lambda x: F.max_pool1d(x, 2), RuntimeError),
+        (lambda x: F.avg_pool2d(x, 2, divisor_override=0), RuntimeError),
+        (lambda x: F.avg_pool2d(x.int(), 2), NotImplementedError),
+        (lambda x: F.adaptive_avg_pool2d(x, (2,)), RuntimeError),
+        (lambda x: F.adaptive_avg_pool2d(x, -1), RuntimeError),
+        (lambda x: F.fractional_max_pool2d(x, 2), ValueError),
+        (lambda x: F.fractional_max_pool2d(x, 2, 8), RuntimeError),
+    ],
+)  # fmt: skip
+def test_errors(call, error):
+    with pytest.raises(error):
+        call(torch.randn(2, 4, 8, 8))
