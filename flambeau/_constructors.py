@@ -87,10 +87,7 @@ def alias_op(backend: Any, x: Any) -> Any:
 def as_subclass(input: Tensor, cls: type) -> Any:
     """The same tensor, with its history, as an instance of a subclass of Tensor."""
     if not isinstance(cls, type) or not issubclass(cls, Tensor):
-        raise TypeError(
-            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
-            "class inherits from Tensor."
-        )
+        raise TypeError("cannot make a Tensor of a class that does not inherit from Tensor")
     return recast(alias_op(input), cls)
 
 

@@ -115,9 +115,8 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
         return memo[id(self)]
     if self._edge is not None:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If "
-            "you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
-            "https://github.com/pytorch/pytorch/pull/103001"
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol; "
+            "use detach().clone()"
         )
     if self._k & META:
         rebuild, args = reduce_plain(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import flambeau as torch
@@ -27,7 +28,7 @@ class Network:
 
     def __init__(self, widths: tuple[int, ...], generator: Any):
         self.layers = []
-        for fan_in, fan_out in zip(widths, widths[1:]):
+        for fan_in, fan_out in pairwise(widths):
             weight = torch.randn(fan_in, fan_out, generator=generator) / fan_in**0.5
             self.layers.append((weight.requires_grad_(), torch.zeros(fan_out, requires_grad=True)))
 

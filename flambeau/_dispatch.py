@@ -9,6 +9,7 @@ from typing import Any
 
 from ._backend.cpu import cpu
 from ._backend.placement import gpu_count
+from ._core.config import OutOfMemoryError
 from ._core.state import (
     ANOMALY,
     AUTOCAST,
@@ -56,17 +57,19 @@ def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
                 return result
     if k & (CUDA | META):
         _check_devices(op, args)
-    if k & PROFILE and local.profiler is not None:
-        with local.profiler.span(op.name, args):
+    try:
+        if k & PROFILE and local.profiler is not None:
+            with local.profiler.span(op.name, args):
+                out = op.compute(args, k)
+        else:
             out = op.compute(args, k)
-    else:
-        out = op.compute(args, k)
+    except MemoryError as error:
+        if k & CUDA:
+            raise OutOfMemoryError(f"{op.name}: CUDA out of memory. {error}") from error
+        raise
     if k & GRAD and local.grad:
         if k & INFERENCE and any(t._k & INFERENCE for t in tensors_in(args)) and op.differentiable:
-            raise RuntimeError(
-                "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
-                "tensor and use it in autograd."
-            )
+            raise RuntimeError("Inference tensors cannot be saved for backward; use a clone() of it")
         op.record(args, out, bool(k & ANOMALY))
     if k & INFERENCE and local.inference:
         for t in tensors_in((out,)):
@@ -106,6 +109,6 @@ def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
     if len(devices) > 1:
         first, second = list(devices)[:2]
         raise RuntimeError(
-            f"{op.name}: Expected all tensors to be on the same device, but found at least two devices, "
-            f"{first} and {second}! Move one of them, for example with .to('{first}')."
+            f"{op.name}: Expected all tensors to be on the same device, got {first} and {second}; "
+            f"move one, for example with .to('{first}')"
         )

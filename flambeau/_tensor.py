@@ -34,7 +34,10 @@ class Meta:
     __slots__ = ("__dict__", "accumulator", "grad", "hooks", "post_hooks", "retains")
 
     def __init__(self) -> None:
-        self.grad = self.hooks = self.post_hooks = self.accumulator = None
+        self.grad: Tensor | None = None
+        self.hooks: dict[int, Any] | None = None
+        self.post_hooks: dict[int, Any] | None = None
+        self.accumulator: Any = None  # a weak reference to the node that stands for a leaf
         self.retains = False
 
 

@@ -1,6 +1,7 @@
 """Sample calls for `gpu_check`: expressions over the operands named in `operands`, by family.
 
-An expression with `;` is a sequence of statements that leaves its result in `out`.
+An expression with `;` is a sequence of statements that leaves its result in `out`. `dev` is the device, `ones(…)` are
+ones on it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SAMPLES: dict[str, list[str]] = {
         "x.is_floating_point()", "repr(x)", "repr(h)", "str(k)", "bool(s)", "x.get_device() >= -1", "torch.result_type(x, k)",
     ],
     "creation": [
-        "torch.zeros(3, device=dev)", "torch.ones(2, 3, dtype=torch.bfloat16, device=dev)", "torch.full((2, 2), 7, device=dev)",
+        "torch.zeros(3, device=dev)", "torch.ones((2, 3), dtype=torch.bfloat16, device=dev)", "torch.full((2, 2), 7, device=dev)",
         "torch.arange(10, device=dev)", "torch.arange(0, 1, 0.1, device=dev)", "torch.linspace(0, 1, 7, device=dev)",
         "torch.logspace(0, 2, 5, device=dev)", "torch.eye(4, device=dev)", "torch.eye(3, 5, device=dev)", "torch.tensor([1.0, 2.0], device=dev)",
         "torch.tensor(3, device=dev)", "torch.tensor([1.5, 2], dtype=torch.bfloat16, device=dev)", "torch.zeros_like(x)", "torch.ones_like(k)",
@@ -114,7 +115,7 @@ SAMPLES: dict[str, list[str]] = {
         "torch.index_put(x, (i[:1], j[:1]), y[0, :1])", "torch.put(x, i, y[0, 0].expand(5), accumulate=True)",
         "out = x.detach().clone(); out[1] = 5.0", "out = x.detach().clone(); out[:, 1:3] = y[:, :2].detach()", "out = x.detach().clone(); out[mask] = 0.0",
         "out = x.detach().clone(); out[i, j] = 1.5", "out = x.clone(); out[0] = v; out = out * 2", "out = h.detach().clone(); out[1] = 5.0",
-        "out = x.clone(); out[i[:1]] = y[:1]; out = out * 2", "out = x.detach().clone(); out.scatter_(1, l, 3.0)", "out = x.detach().clone(); out.index_add_(0, i, torch.ones(5, 4, device=dev))",
+        "out = x.clone(); out[i[:1]] = y[:1]; out = out * 2", "out = x.detach().clone(); out.scatter_(1, l, 3.0)", "out = x.detach().clone(); out.index_add_(0, i, ones(5, 4))",
         "out = x.detach().clone(); out.masked_fill_(mask, 9)", "torch.nn.functional.embedding(i, x)", "torch.isin(k, l)", "torch.unravel_index(i, (2, 3))",
         "torch.nonzero_static(mask, size=4)",
     ],
@@ -122,27 +123,27 @@ SAMPLES: dict[str, list[str]] = {
         "torch.sort(x, 1)", "torch.sort(x, 0, descending=True)", "torch.sort(h, 1)", "torch.sort(k, stable=True)", "torch.argsort(x, 1)", "torch.msort(x)",
         "torch.topk(x, 2)", "torch.sort(mask, 1)", "torch.sort(bytes8, 0)", "torch.topk(x, 2, 0, largest=False)", "torch.topk(h, 2)", "torch.kthvalue(x, 2, 1)", "torch.unique(k)", "torch.unique(k, return_inverse=True, return_counts=True)",
         "torch.unique(twice, dim=0)", "torch.unique_consecutive(t)", "torch.searchsorted(order, order + 0.1)", "torch.searchsorted(v.sort()[0].detach(), w, right=True)", "torch.bucketize(x, v.sort()[0].detach())",
-        "torch.bincount(t)", "torch.bincount(t, weights=torch.ones(6, device=dev))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)",
+        "torch.bincount(t)", "torch.bincount(t, weights=ones(6))", "torch.histc(x.detach(), 5, -2, 2)", "torch.histc(x.detach(), 5)",
     ],
     "matmul": [
         "x @ m", "h @ hm", "x.to(torch.float16) @ m.to(torch.float16)", "z @ z.mH", "x @ v", "v @ w", "torch.mm(x, m)", "torch.bmm(b, c)", "torch.mv(x, v)", "torch.dot(v, w)", "torch.vdot(z[0], z[1])",
-        "b @ m", "torch.matmul(u, torch.ones(5, 2, device=dev))", "x.t() @ y", "k @ k.t()", "torch.addmm(torch.ones(3, 5, device=dev), x, m)", "torch.addmm(torch.ones(5, device=dev), x, m, beta=0.5, alpha=2.0)",
-        "torch.baddbmm(torch.ones(2, 3, 5, device=dev), b, c)", "torch.addbmm(torch.ones(3, 5, device=dev), b, c)", "torch.addmv(x[:, 0], x, v)", "torch.addr(x, x[:, 0], v)", "torch.outer(v, w)", "torch.ger(v, w)",
+        "b @ m", "torch.matmul(u, ones(5, 2))", "x.t() @ y", "k @ k.t()", "torch.addmm(ones(3, 5), x, m)", "torch.addmm(ones(5), x, m, beta=0.5, alpha=2.0)",
+        "torch.baddbmm(ones(2, 3, 5), b, c)", "torch.addbmm(ones(3, 5), b, c)", "torch.addmv(x[:, 0], x, v)", "torch.addr(x, x[:, 0], v)", "torch.outer(v, w)", "torch.ger(v, w)",
         "torch.inner(x, y)", "torch.einsum('ij,jk->ik', x, m)", "torch.einsum('bij,bjk->bk', b, c)", "torch.einsum('ii->i', q)", "torch.tensordot(b, c, dims=([2], [1]))", "torch.nn.functional.linear(x, n[:, :4])",
-        "torch.nn.functional.linear(b, n, torch.ones(5, device=dev))", "torch.nn.functional.bilinear(x, y, torch.ones(2, 4, 4, device=dev))", "torch.chain_matmul(x, m, n)", "torch.linalg.multi_dot([x, m, n])",
+        "torch.nn.functional.linear(b, n, ones(5))", "torch.nn.functional.bilinear(x, y, ones(2, 4, 4))", "torch.chain_matmul(x, m, n)", "torch.linalg.multi_dot([x, m, n])",
         "torch.linalg.vecdot(x, y)", "torch.nn.functional.linear(h, hm.t())", "torch.addmm(hm[:3], h, hm)", "torch.cdist(x, y)", "d @ d.t()",
     ],
     "linalg": [
         "torch.linalg.inv(q)", "torch.linalg.det(q)", "torch.linalg.slogdet(q)", "torch.linalg.solve(q, v)", "torch.linalg.cholesky(q @ q.t() + 4 * torch.eye(4, device=dev))",
-        "torch.linalg.qr(m)", "torch.linalg.svdvals(m)", "torch.linalg.eigvalsh(q + q.t())", "torch.linalg.eigh(q + q.t())[0]", "torch.linalg.pinv(m)", "torch.linalg.matrix_norm(m)",
-        "torch.linalg.matrix_power(q, 3)", "torch.linalg.norm(x)", "torch.linalg.lstsq(m.t().detach(), torch.ones(5, 1, device=dev))[0]", "torch.linalg.cross(b[..., :3], b[..., :3] + 1)",
+        "torch.linalg.qr(m)", "torch.linalg.matrix_exp(q)", "torch.linalg.lu_factor(q)[0]", "torch.cholesky_inverse(q.tril() + 4 * torch.eye(4, device=dev))", "torch.cholesky_solve(q, q.tril() + 4 * torch.eye(4, device=dev))", "torch.geqrf(m.detach())[0].abs()", "torch.linalg.eigvals(q.detach()).abs().sum()", "torch.linalg.svd(m)[1]", "torch.linalg.eig(q.detach())[0].abs().sum()", "torch.linalg.solve_triangular(q.triu() + 4 * torch.eye(4, device=dev), q, upper=True)", "torch.linalg.lu(q)", "torch.linalg.cond(q)", "torch.linalg.matrix_rank(q)", "torch.linalg.svdvals(m)", "torch.linalg.eigvalsh(q + q.t())", "torch.linalg.eigh(q + q.t())[0]", "torch.linalg.pinv(m)", "torch.linalg.matrix_norm(m)",
+        "torch.linalg.matrix_power(q, 3)", "torch.linalg.norm(x)", "torch.linalg.lstsq(m.t().detach(), ones(5, 1))[0]", "torch.linalg.cross(b[..., :3], b[..., :3] + 1)",
         "torch.fft.fft(x)", "torch.fft.rfft(x)", "torch.fft.ifft(z)", "torch.fft.irfft(z)", "torch.fft.fft2(x)", "torch.fft.fftshift(x)",
     ],
     "networks": [
         "torch.nn.functional.cross_entropy(x, i[:3])", "torch.nn.functional.mse_loss(x, y)", "torch.nn.functional.l1_loss(x, y)", "torch.nn.functional.smooth_l1_loss(x, y)",
         "torch.nn.functional.nll_loss(torch.log_softmax(x, 1), i[:3])", "torch.nn.functional.binary_cross_entropy_with_logits(x, torch.sigmoid(y.detach()))", "torch.nn.functional.kl_div(torch.log_softmax(x, 1), torch.softmax(y, 1))",
         "torch.nn.functional.layer_norm(x, (4,))", "torch.nn.functional.layer_norm(h, (4,))", "torch.nn.functional.batch_norm(u, None, None, training=True)", "torch.nn.functional.group_norm(u, 3)", "torch.nn.functional.instance_norm(u)",
-        "torch.nn.functional.conv2d(u, torch.ones(2, 3, 2, 2, device=dev))", "torch.nn.functional.conv1d(b, torch.ones(2, 3, 2, device=dev))", "torch.nn.functional.conv2d(u, torch.ones(3, 1, 2, 2, device=dev), groups=3)", "torch.nn.functional.conv_transpose2d(u, torch.ones(3, 2, 2, 2, device=dev))",
+        "torch.nn.functional.conv2d(u, ones(2, 3, 2, 2))", "torch.nn.functional.conv1d(b, ones(2, 3, 2))", "torch.nn.functional.conv2d(u, ones(3, 1, 2, 2), groups=3)", "torch.nn.functional.conv_transpose2d(u, ones(3, 2, 2, 2))",
         "torch.nn.functional.max_pool2d(u, 2)", "torch.nn.functional.avg_pool2d(u, 2)", "torch.nn.functional.adaptive_avg_pool2d(u, 2)", "torch.nn.functional.max_pool1d(b, 2)", "torch.nn.functional.adaptive_max_pool2d(u, 2)",
         "torch.nn.functional.interpolate(u, scale_factor=2)", "torch.nn.functional.interpolate(u, size=(3, 3), mode='bilinear')", "torch.nn.functional.scaled_dot_product_attention(b, b, b)", "torch.nn.functional.glu(x)",
         "torch.nn.functional.gelu(x)", "torch.nn.functional.relu(h)", "torch.nn.functional.prelu(x, v[:1])", "torch.nn.functional.logsigmoid(x)", "torch.nn.functional.softplus(x)", "torch.nn.functional.unfold(u, 2)",
@@ -160,7 +161,7 @@ SAMPLES: dict[str, list[str]] = {
     "random": [
         "torch.manual_seed(1); out = torch.rand(3, device=dev).shape", "torch.manual_seed(1); out = torch.randn(2, 3, device=dev).dtype", "torch.randint(0, 5, (4,), device=dev).shape",
         "torch.randperm(5, device=dev).sort()[0]", "out = torch.rand(1000, device=dev); out = (out.min() >= 0, out.max() < 1, (out.mean() - 0.5).abs() < 0.1)",
-        "out = x.detach().clone(); out.bernoulli_(torch.ones(3, 4, device=dev))", "torch.bernoulli(torch.full((4,), 1.0, device=dev))", "torch.nn.functional.dropout(x.detach(), 0.5).shape", "out = x.detach().clone(); out.uniform_(2, 3); out = ((out >= 2) & (out <= 3)).all()",
+        "out = x.detach().clone(); out.bernoulli_(ones(3, 4))", "torch.bernoulli(torch.full((4,), 1.0, device=dev))", "torch.nn.functional.dropout(x.detach(), 0.5).shape", "out = x.detach().clone(); out.uniform_(2, 3); out = ((out >= 2) & (out <= 3)).all()",
         "out = x.detach().clone(); out = out.normal_().shape", "torch.multinomial(torch.tensor([0.0, 1.0, 0.0], device=dev), 1)", "torch.rand_like(x).shape", "torch.normal(x.detach(), 0.0)", "out = x.detach().clone(); out.exponential_(); out = (out > 0).all()",
     ],
     "in place": [

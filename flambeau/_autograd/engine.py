@@ -11,11 +11,16 @@ from .._core.state import GRAD, local
 from .._tensor import Tensor, meta_of
 from .node import Node, edge_of
 
+
+def _not_set(*args: Any) -> Any:
+    raise RuntimeError("the operations are not imported yet")
+
+
 # Set by the ops layer: sum of two gradients, a copy of one in a leaf's layout.
-add: Callable[[Tensor, Tensor], Tensor]
-clone_like: Callable[[Tensor, Tensor], Tensor]
-add_in_place: Callable[[Tensor, Tensor], Any]
-zeros: Callable[[Any, Any, Any], Tensor]
+add: Callable[[Tensor, Tensor], Tensor] = _not_set
+clone_like: Callable[[Tensor, Tensor], Tensor] = _not_set
+add_in_place: Callable[[Tensor, Tensor], Any] = _not_set
+zeros: Callable[[Any, Any, Any], Tensor] = _not_set
 
 
 def run(
@@ -57,8 +62,8 @@ def run(
                     continue
             if node.saved is None:
                 raise RuntimeError(
-                    "Trying to backward through the graph a second time, but what it had kept for that is freed. "
-                    "Specify retain_graph=True in the first call if you need to do so."
+                    "Trying to backward through the graph a second time: the first pass freed what it had kept; "
+                    "pass retain_graph=True to it"
                 )
             results = node.op.backward(node, g, create_graph)
             if look_for_nan:
@@ -77,7 +82,7 @@ def run(
                         heappush(heap, (target.seq, target))
                     else:
                         _send(edge, g, pending, heap, leaves)
-            results = g = None
+            results = g = None  # type: ignore[assignment]
         while leaves:
             leaf = leaves.pop()
             g = pending.pop(leaf)

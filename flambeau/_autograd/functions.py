@@ -40,8 +40,8 @@ class FunctionCtx:
             return tuple(getattr(self, "_to_save", ()))
         if node.saved is None:
             raise RuntimeError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed). Specify retain_graph=True to keep them."
+                "Trying to backward through the graph a second time: the saved tensors are freed; "
+                "pass retain_graph=True to keep them"
             )
         return tuple(_restore(node, s, v) for s, v in zip(node.saved, node.versions))
 
@@ -122,8 +122,8 @@ def _fitted(g: Tensor, info: Any, name: str, position: int) -> Tensor:
         except Exception:
             pass
         raise RuntimeError(
-            f"Function {name} returned an invalid gradient at index {position} - got {list(g._array.shape)} but expected "
-            f"shape compatible with {list(shape)}"
+            f"Function {name} returned an invalid gradient at index {position}: shape {list(g._array.shape)} "
+            f"does not fit {list(shape)}"
         )
     return g if g.dtype is d else fit_gradient(g, shape, d)
 
@@ -161,14 +161,13 @@ class Function(FunctionCtx):
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Use a static forward method and "
-            "call it with .apply"
+            "Legacy autograd function with non-static forward: make it a staticmethod and call the class with .apply"
         )
 
     @staticmethod
     def forward(*args: Any, **named: Any) -> Any:
         """Computes the result from (ctx, inputs), or from the inputs alone if `setup_context` is defined."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError("autograd.Function: You must implement the forward function")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -179,15 +178,14 @@ class Function(FunctionCtx):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs from those of the outputs."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-            "backward mode AD."
+            "autograd.Function: You must implement either the backward or vjp method to differentiate it"
         )
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        raise NotImplementedError("autograd.Function: You must implement the jvp function to use it in forward mode")
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:

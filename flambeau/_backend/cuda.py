@@ -14,6 +14,7 @@ from .._kernel.render_random import SAMPLERS, render_random
 from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
 from .placement import gpu_count
+from .cuda_products import product
 from .cuda_rows import RowKernels
 
 _PLANS = 4096  # layouts remembered by one kernel
@@ -128,6 +129,7 @@ class Cuda:
         self.kernels: dict[str, Any] = {}
         self.made: dict[Any, Kernel] = {}
         self.casts: dict[tuple[str, str], Any] = {}
+        self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
 
     @cached_property
@@ -164,6 +166,10 @@ class Cuda:
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
         call(*arrays, *outs)
 
+    def product(self, x: Any, y: Any) -> Any:
+        """x @ y for arrays of one dtype."""
+        return product(self.xp, x, y)
+
     def cast(self, array: Any, code: str) -> Any:
         """A copy in another type; floats become integers through int64, so that large ones wrap as they do in C."""
         source = BY_NUMPY[array.dtype].code
@@ -186,8 +192,10 @@ class Cuda:
         numbers = (*numbers, *chosen.defaults[len(numbers) :])
         made = self.xp.empty(shape, NUMPY[code])
         if made.size:
-            name = f"draw_{sampler}"
-            kernel = self.compiled(name, render_random(name, sampler, code, len(numbers)))
+            kernel = self.samplers.get((sampler, code))
+            if kernel is None:
+                name = f"draw_{sampler}"
+                kernel = self.samplers[sampler, code] = self.compiled(name, render_random(name, sampler, code, len(numbers)))
             convert = float if chosen.kind == "f64" else int
             kernel((blocks(made.size),), (THREADS,), (made, made.size, np.uint64(key), *[convert(n) for n in numbers]))
         return made

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
 from .._kernel.render_rows import THREADS, Rows, render_rows
+from .._kernel.value import PART
 from .cuda_layout import NUMPY, merged
 
 _BLOCKS = 1056  # blocks that keep a large GPU busy
-_PIECE = 4096  # elements of a row that are worth a block of their own
+_LONG = 1 << 16  # elements of a row from which one block is not enough
 _ACROSS = 32  # neighbouring rows that a block has
 _KEPT = 4096  # launches remembered
 
@@ -60,7 +61,7 @@ class RowKernels:
     def __init__(self, backend: Any):
         self.backend = backend
         self.functions: dict[Any, Any] = {}
-        self.programs: dict[tuple[str, str | None], Rows] = {}
+        self.programs: dict[Any, Rows] = {}
         self.launches: dict[Any, Launch] = {}
         self.folds: dict[Any, Any] = {}
 
@@ -98,8 +99,9 @@ class RowKernels:
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
         n, m = math.prod(x.shape[d] for d in dims), math.prod(shape)
         steps = []
-        blocks = -(-m // _ACROSS) if _down_columns(x, dims) else m
-        pieces = min(-(-_BLOCKS // max(blocks, 1)), -(-n // _PIECE))
+        columns = _down_columns(x, dims)
+        blocks = -(-m // _ACROSS) if columns else m
+        pieces = min(-(-_BLOCKS // max(blocks, 1)), -(-n // (16 * THREADS // (_ACROSS if columns else 1))))
         if pieces > 1:
             wide = FOLDS[fold].wide(code)
             parts = _dense((pieces, *shape), NUMPY[wide])
@@ -133,7 +135,8 @@ class RowKernels:
         inner += [[0] * len(lengths) for _ in outs if not rows.each]
         m, n = math.prod(sizes), math.prod(lengths)
         columns = _down_columns(first, dims)
-        piece = -(-(-(-n // pieces)) // 16) * 16
+        share = -(-n // pieces)
+        piece = -(-share // 16) * 16
         lanes = min(_power(-(-min(piece, n) // 4)), THREADS // _ACROSS if columns else THREADS)
         codes = [BY_NUMPY[a.dtype].code for a in (*arrays, *outs)]
         key = (rows, *codes, code, len(sizes), len(lengths), dense)
@@ -147,12 +150,55 @@ class RowKernels:
         numbers = (m, n, piece, count, lanes, int(columns), between, *sizes[1:], *lengths[1:], *steps)
         return Launch(function, (-(-m // (THREADS // lanes)) if n or not rows.each else 0, pieces), numbers)
 
+    def moments(self, x: Any, dims: Sequence[int], correction: float, root: bool) -> list[Any]:
+        """Variances (or their roots) and means along dimensions, without them."""
+        code = BY_NUMPY[x.dtype].code
+        count = math.prod(x.shape[d] for d in dims)
+        if count > _LONG and x.size < _BLOCKS * count:  # few long rows: by many blocks each
+            return self._long_moments(x, dims, correction, root, code, count)
+        program = self.programs.get((correction, root))
+        if program is None:
+            program = self.programs[correction, root] = _moments(correction, root)
+        shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
+        outs = [self.backend.xp.ndarray(shape, t) for t in (NUMPY[PART.get(code, code)], x.dtype)]
+        given = [Operand(a.shape, a.strides, a.dtype) for a in (x, *outs)]
+        key = (program, tuple(dims), *given)
+        found = self.launches.get(key)
+        if found is None:
+            found = self.prepare("moments", program, given[:1], given[1:], dims, code, count)
+            _remember(self.launches, key, found)
+        found((x, *outs))
+        return outs
+
+    def _long_moments(self, x: Any, dims: Sequence[int], correction: float, root: bool, code: str, count: int) -> list[Any]:
+        xp = self.backend.xp
+        wide = FOLDS["sum"].wide(code)
+        mean = self.fold(x, dims, "sum", wide, "mean")
+        squares = self.fold(x - xp.expand_dims(mean, tuple(dims)), dims, "squares", "f64", None)
+        variance = squares / (max(count - correction, 0.0) or math.nan)
+        made = xp.sqrt(variance) if root else variance
+        return [made.astype(NUMPY[PART.get(code, code)]), mean.astype(x.dtype)]
+
     def program(self, fold: str, how: str | None) -> Rows:
         found = self.programs.get((fold, how))
         if found is None:
-            stages = ((fold, FOLDS[fold].lift),)
+            lift = FOLDS[fold].lift
+            stages = ((fold, lambda m, x, count: lift(m, x)),)
             found = self.programs[fold, how] = Rows(stages, lambda m, total, count: finish(m, total, count, how), each=False)
         return found
+
+
+def _moments(correction: float, root: bool) -> Rows:
+    def deviation(m: Any, x: Any, total: Any, count: Any) -> Any:
+        d = m.cast(x, total.type) - total / m.cast(count, "f64")
+        return d.re * d.re + d.im * d.im if m.is_complex(d) else d * d
+
+    def last(m: Any, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
+        n = m.cast(count, "f64")
+        variance = squares / m.maximum(n - correction, 0.0)
+        return m.real_sqrt(variance) if root else variance, total / n
+
+    return Rows((("sum", lambda m, x, count: x), ("absolute", deviation)), last, each=False)
 
 
 def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:

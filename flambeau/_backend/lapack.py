@@ -17,7 +17,7 @@ import numpy as np
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
 _NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
-_FEW = 256 * 256  # elements up to which the library's threads cost more than they bring
+_FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
 
 
@@ -166,7 +166,8 @@ def _svd_room(kind: str, m: int, n: int, job: bytes) -> int:
     extra = (one,) if kind in "FD" else ()
     routine = _routine(_PREFIXES[kind] + "gesdd", 14 + len(extra))
     tall = least if job == b"S" else columns
-    routine(job, rows, columns, one, rows, one, one, rows, one, tall, one, _integer(-1), *extra, one, ctypes.byref(failed))
+    query = _integer(-1)
+    routine(job, rows, columns, one, rows, one, one, rows, one, tall, one, query, *extra, one, ctypes.byref(failed))
     return int(best[0].real)
 
 
@@ -191,7 +192,7 @@ def svd(a: Any, full: bool, vectors: bool) -> tuple[Any, Any, Any] | None:
     right = np.empty((*lead, n, n if full else least) if vectors else (1,), kind)
     room = _svd_room(kind, m, n, job)
     work, places = np.empty(room, kind), np.empty(8 * least, np.int64)
-    extra = ()
+    extra: tuple[Any, ...] = ()
     if whole:
         size = max(5 * least * least + 7 * least, 2 * max(m, n) * least + 2 * least * least + least)
         spare = np.empty(size, values.dtype)
@@ -247,7 +248,7 @@ def eig(a: Any, vectors: bool) -> tuple[Any, Any] | None:
         if failed.value:
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
     together = values[:, 0] if whole else values[:, 0] + np.complex64(1j) * values[:, 1]
-    columns = made.swapaxes(-1, -2) if vectors else None
+    columns: Any = made.swapaxes(-1, -2)
     if vectors and not whole:
         columns = _paired(columns, values[:, 1])
     return together.reshape(a.shape[:-1]), columns.reshape(a.shape) if vectors else None
@@ -282,7 +283,7 @@ def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
-    """Rows are taken as the columns of the transposed system xᵀ aᵀ = bᵀ, so that row-major memory needs no turning."""
+    """Solves the transposed system xᵀ aᵀ = bᵀ, whose column-major memory is the row-major memory of this one."""
     n, k = b.shape[-2:]
     a, x = np.ascontiguousarray(a), np.array(b, order="C", copy=True)
     size, width = _integer(n), _integer(k)

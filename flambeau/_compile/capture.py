@@ -110,7 +110,7 @@ class Capture:
         outer, local.grad = local.grad, False
         try:
             for step in self.steps:
-                if step.__class__ is Write:
+                if isinstance(step, Write):
                     target, source = values[step.target.number], values[step.source.number]
                     target._array[...] = source._array
                     bump(target)

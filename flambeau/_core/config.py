@@ -44,7 +44,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in levels:
-        raise RuntimeError(f"invalid value of debug_mode, expected `default`, `warn`, `error`, 0, 1 or 2, but got {debug_mode}")
+        raise RuntimeError(
+            f"invalid value of debug_mode: {debug_mode!r} is none of 'default', 'warn', 'error', 0, 1, 2"
+        )
     level = levels[debug_mode]
     use_deterministic_algorithms(level > 0, warn_only=level == 1)
 

@@ -92,8 +92,7 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
         found = BY_NUMPY.get(numpy_dtype.newbyteorder("="))
         if found is None or not numpy_dtype.isnative:
             raise TypeError(
-                f"can't convert np.ndarray of type {numpy_dtype}. The only supported types are: float64, float32, "
-                "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+                f"can't convert np.ndarray of type {numpy_dtype}: no dtype of tensors stands for it; use numbers or booleans"
             )
     return found
 

@@ -27,7 +27,7 @@ class finfo:
         if d.category == COMPLEX:
             d = d.to_real()
         if d.category != FLOATING:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{d}'")
+            raise TypeError(f"finfo() requires a floating point input type, got {d}; integers have iinfo")
         info = ml_dtypes.finfo(d.numpy)
         self._dtype = d
         self.bits = 8 * d.itemsize
@@ -74,7 +74,7 @@ class iinfo:
         if type.category == BOOL:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if type.category >= FLOATING:
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
+            raise TypeError(f"iinfo() requires an integer input type, got {type}; floating types have finfo")
         info: Any = np.iinfo(type.numpy)
         self._dtype, self.bits = type, 8 * type.itemsize
         self.max, self.min = int(info.max), int(info.min)

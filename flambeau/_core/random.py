@@ -59,7 +59,7 @@ def use_kernels(compiled: Any) -> None:
 def address(array: Array) -> int:
     """Where a contiguous array's memory begins."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):  # an empty array, or a type that buffers do not know: the slow way
         place: int = array.__array_interface__["data"][0]
         return place

@@ -91,7 +91,7 @@ def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     out = []
     for value in args:
         if value.__class__ is not int:
-            if isinstance(value, bool) or isinstance(value, float) or not hasattr(value, "__index__"):
+            if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
                 raise TypeError(f"argument '{name}' must be tuple of ints, but found element of type {type(value).__name__}")
             value = value.__index__()
         out.append(value)
@@ -146,8 +146,7 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     if unknown is not None:
         if known == 0:
             raise RuntimeError(
-                f"cannot reshape tensor of {numel} elements into shape {list(shape)} because the unspecified "
-                "dimension size -1 can be any value and is ambiguous"
+                f"cannot reshape tensor of {numel} elements into shape {list(shape)}: the size for -1 is ambiguous"
             ) if numel == 0 else RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
         if numel % known == 0:
             return shape[:unknown] + (numel // known,) + shape[unknown + 1 :]

@@ -99,7 +99,7 @@ class Variable:
 class KernelScope:
     """The domain handed to kernels: all of `symbols`, and what only a function in the making can give."""
 
-    def __init__(self, r: Llvm):
+    def __init__(self, r: Any):
         self.r = r
 
     def __getattr__(self, name: str) -> Any:

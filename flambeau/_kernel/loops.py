@@ -18,7 +18,7 @@ _BLOCK = 2048  # elements that are searched for rare cases together; they stay i
 _PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
 
 
-def load(r: Llvm, pointer: str, type: str) -> Any:
+def load(r: Any, pointer: str, type: str) -> Any:
     part = PART.get(type)
     if part is None:
         return r.load(pointer, type)
@@ -26,7 +26,7 @@ def load(r: Llvm, pointer: str, type: str) -> Any:
     return Complex(r.load(pointer, part), r.load(second, part))
 
 
-def store(r: Llvm, pointer: str, type: str, value: Any) -> None:
+def store(r: Any, pointer: str, type: str, value: Any) -> None:
     part = PART.get(type)
     if part is None:
         r.store(pointer, type, symbols.cast(value, type) if isinstance(value, Complex) else value)

@@ -137,6 +137,9 @@ def norm_blocks(m, x, weight, bias, eps, out, mean, scale, variance, rounded):
                 d = x[b, i] - middle
                 part = m.loose_add(part, d * d)
             squares = squares + m.cast(part, "f64")
+    if rounded and mean.type in COMPUTE:  # PyTorch keeps this sum in the precision of the statistics
+        squares = m.cast(m.rounded(m.cast(squares, "f32"), mean.type), "f64")
+        squares = m.cast(m.rounded(m.cast(squares / count, "f32"), mean.type), "f64") * count
     spread = squares / count
     factor = m.cast(1.0 / m.real_sqrt(spread + eps[()]), kind)
     mean[()] = middle

@@ -1,8 +1,8 @@
 """CUDA text of kernels over rows: values folded along them by threads together, then elements made from the totals.
 
-A program is a list of stages `(fold, lift)` and a last step. `lift(m, *elements, *totals)` is what a stage adds up
-(`FOLDS[fold]` says how), the totals of earlier stages being at hand; the last step gives either every element of the
-results or one value for each row.
+A program is a list of stages `(fold, lift)` and a last step. `lift(m, *elements, *totals, count)` is what a stage adds
+up (`FOLDS[fold]` says how), the totals of earlier stages and the length of a row being at hand; the last step gives
+either every element of the results or one value for each row.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _functions(rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: 
         f = FOLDS[fold]
         r = function(f"start{s}", ["char* total"])
         store(r, "total", wide, KernelScope(r).value(f.start(wide), wide))
-        r = function(f"take{s}", ["char* total", *elements, *totals[:s]])
-        part = lift(symbols, *loaded(r, inputs, "x"), *loaded(r, types[:s], "t"))
+        r = function(f"take{s}", ["char* total", *elements, *totals[:s], "long long count"])
+        part = lift(symbols, *loaded(r, inputs, "x"), *loaded(r, types[:s], "t"), Value(r, "count", "i64"))
         store(r, "total", wide, f.join(symbols, load(r, "total", wide), symbols.cast(part, wide)))
         r = function(f"join{s}", ["char* total", "char* other"])
         store(r, "total", wide, f.join(symbols, load(r, "total", wide), load(r, "other", wide)))
@@ -129,7 +129,7 @@ def render_rows(
     for s, t in enumerate(totals):
         earlier = [f"total{e}.bytes" for e in range(s)]
         text.lines.append(f"  Pack<{SIZE[t]}> total{s}; start{s}(total{s}.bytes);")
-        text.loop(lambda place: f"take{s}({', '.join([f'total{s}.bytes', *map(place, range(reads)), *earlier])});", range(reads))
+        text.loop(lambda place: f"take{s}({', '.join([f'total{s}.bytes', *map(place, range(reads)), *earlier, 'count'])});", range(reads))
         text.lines += [
             f"  *(Pack<{SIZE[t]}>*)space[t].bytes = total{s}; __syncthreads();",
             "  for (int half = lanes / 2; half; half /= 2) {",

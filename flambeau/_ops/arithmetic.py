@@ -183,9 +183,7 @@ def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:
         raise TypeError(f"div(): argument 'rounding_mode' must be str, not {type(rounding_mode).__name__}")
     op = _ROUNDED.get(rounding_mode)
     if op is None:
-        raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
-        )
+        raise RuntimeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
     _check_divisor(input, other)
     return op
 

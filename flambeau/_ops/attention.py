@@ -65,7 +65,9 @@ class _Tiles:
         return part[:, rows, :seen]
 
 
-def _attention_grad(gs: Any, outs: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, needs: Any) -> Any:
+def _attention_grad(
+    gs: Any, outs: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, needs: Any
+) -> Any:
     found = attention_back(gs[0], q, k, v, mask, outs[0], outs[1], scale, causal)
     return *[f if need else None for f, need in zip(found, needs)], None
 
@@ -149,7 +151,9 @@ def attention_back(
             scores = blas.product(q[heads, rows], keys.transpose(0, 2, 1))
             slopes = blas.product(g[heads, rows], values.transpose(0, 2, 1))
             mask_part = tiles.masked(heads, rows, seen, scores)
-            call(scores, slopes, mask_part, tiles.scale, limits, totals[heads, rows], inner[heads, rows], scores, slopes)
+            call(
+                scores, slopes, mask_part, tiles.scale, limits, totals[heads, rows], inner[heads, rows], scores, slopes
+            )
             dq[heads, rows] = blas.product(slopes, keys)
             dk[heads, :seen] += blas.product(slopes.transpose(0, 2, 1), q[heads, rows])
             dv[heads, :seen] += blas.product(scores.transpose(0, 2, 1), g[heads, rows])
@@ -247,7 +251,8 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
             f"{list(key._array.shape)}, value {list(value._array.shape)}"
         )
     added = None if mask is None else _added(mask, lead, q, k)
-    out, _ = attention_op(q, k, v, added, scale, causal, None if d is q.dtype else d)
+    short = d is not q.dtype and len(lead) == 2 and q._array.shape[2] == v._array.shape[2]
+    out, _ = attention_op(q, k, v, added, scale, causal, d if short else None)
     if len(lead) != 1:
         out = ops.reshape(out, (*lead, *out._array.shape[1:]))
     return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]
@@ -264,7 +269,9 @@ def _added(mask: Tensor, lead: tuple[int, ...], q: Tensor, k: Tensor) -> Tensor:
     shape = (q._array.shape[1], k._array.shape[1])
     before = mask._array.shape[:-2]
     if math.prod(before) == 1:
-        return ops.expand(ops.reshape(mask, (1, *mask._array.shape[-2:])) if mask._array.ndim > 1 else mask, (1, *shape))  # type: ignore[no-any-return]
+        return ops.expand(
+            ops.reshape(mask, (1, *mask._array.shape[-2:])) if mask._array.ndim > 1 else mask, (1, *shape)
+        )  # type: ignore[no-any-return]
     return ops.reshape(ops.expand(mask, (*lead, *shape)), (-1, *shape))  # type: ignore[no-any-return]
 
 
@@ -278,7 +285,9 @@ def _canonical_mask(mask: Tensor | None, name: str, other: Any, target: Any, che
     if mask.dtype is not bool_ and mask.dtype.category != FLOATING:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if check_other and other is not None and other.dtype is not mask.dtype:
-        warnings.warn(f"Support for mismatched {name} and other mask is deprecated. Use same type for both instead.", stacklevel=4)
+        warnings.warn(
+            f"Support for mismatched {name} and other mask is deprecated. Use same type for both instead.", stacklevel=4
+        )
     if mask.dtype is bool_:
         return ops.masked_fill(ops.zeros_like(mask, dtype=target), mask, -math.inf)  # type: ignore[no-any-return]
     return mask
@@ -339,9 +348,7 @@ def multi_head_attention_forward(
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
         if any(w is None for w in weights):
             raise AssertionError("use_separate_proj_weight is True but a projection weight is None")
-        q, k, v = (
-            functions["nn.functional.linear"](t, w, b) for t, w, b in zip((query, key, value), weights, biases)
-        )
+        q, k, v = (functions["nn.functional.linear"](t, w, b) for t, w, b in zip((query, key, value), weights, biases))
     else:
         if in_proj_weight is None:
             raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")

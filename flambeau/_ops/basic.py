@@ -114,8 +114,9 @@ def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     return clone_strided(g, leaf._array.shape, leaf._array.strides)
 
 
-for _function in (to_dtype, fit_gradient, sum_to, clone_strided, zero_):
-    setattr(ops, getattr(_function, "name", None) or _function.__name__, _function)
+ops.to_dtype = to_dtype
+for _function in (fit_gradient, sum_to, clone_strided, zero_):
+    setattr(ops, _function.__name__, _function)
 engine.clone_like = clone_like
 engine.add_in_place = add_in_place
 engine.zeros = zeros

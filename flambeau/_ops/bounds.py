@@ -143,7 +143,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     if isinstance(values, Tensor) and isinstance(input, Tensor) and input.dtype is not values.dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+        raise RuntimeError("heaviside: not implemented for tensors with different dtypes")
     return heaviside_op.call(input, values)
 
 

@@ -36,7 +36,7 @@ def transposed_size(
 
 
 def matmul(backend: Any, x: Any, y: Any) -> Any:
-    return blas.product(x, y) if backend.xp is np else backend.xp.matmul(x, y)
+    return blas.product(x, y) if backend.xp is np else backend.product(x, y)
 
 
 def padded(backend: Any, x: Any, padding: Ints) -> Any:

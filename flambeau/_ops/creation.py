@@ -212,7 +212,7 @@ def empty_permuted(
     check_layout(layout, pin_memory)
     shape, order = shape_argument("empty_permuted", (size,)), size_argument((physical_layout,), "physical_layout")
     if len(order) != len(shape):
-        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(shape)} is not equal to len(physical_layout) = {len(order)}")
+        raise RuntimeError(f"physical_layout orders {len(order)} dimensions, but size has {len(shape)}")
     for d_ in order:
         if not 0 <= d_ < len(shape):
             raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {d_})")

@@ -41,8 +41,8 @@ def diff(
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
         if any(a != b for i, (a, b) in enumerate(zip(t._array.shape, input._array.shape)) if i != dim):
             raise RuntimeError(
-                f"diff expects the shape of tensor to prepend or append to match that of input except along the "
-                f"differencing dimension; input.size = {list(input._array.shape)}, other.size = {list(t._array.shape)}"
+                f"diff: prepend and append must have the shape of input except along dim, got {list(t._array.shape)} "
+                f"for {list(input._array.shape)}"
             )
     x = ops.cat(parts, dim) if len(parts) > 1 else input
     if n >= x._array.shape[dim]:
@@ -181,8 +181,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     steps = list(spacing) if listed else [spacing] * len(dims)
     if listed and len(steps) != len(dims):
         raise RuntimeError(
-            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length {len(dims)}, but got a "
-            f"list of length {len(steps)}"
+            f"torch.gradient expected spacing to be a number or a list of length {len(dims)}, "
+            f"got one of length {len(steps)}"
         )
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -191,13 +191,10 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     for h, d in zip(steps, dims):
         if isinstance(h, Tensor) and h._array.ndim != 1:
-            raise RuntimeError(
-                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
-                f"{h._array.ndim} dimensions!"
-            )
+            raise RuntimeError(f"torch.gradient: each element of spacing must have one dimension, got {h._array.ndim}")
         if isinstance(h, Tensor) and h._array.shape[0] != input._array.shape[d]:
             raise RuntimeError(
-                f"torch.gradient expected each element of spacing to have the length of its dimension {d}, "
-                f"{input._array.shape[d]}, but got {h._array.shape[0]}"
+                f"torch.gradient: spacing along dimension {d} must have its length {input._array.shape[d]}, "
+                f"got {h._array.shape[0]}"
             )
     return tuple((_uneven if isinstance(h, Tensor) else _even)(input, h, d, edge_order) for h, d in zip(steps, dims))

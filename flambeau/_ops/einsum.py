@@ -32,8 +32,7 @@ def _letters(text: str, where: str, offset: int) -> list[Any]:
             found.append(c)
         elif c != " ":
             raise RuntimeError(
-                f"einsum(): invalid subscript given at index {offset + i} in the equation string, subscripts must be "
-                "in [a-zA-Z]"
+                f"einsum(): invalid subscript at index {offset + i} of the equation; subscripts are letters"
             )
         i += 1
     return found
@@ -52,7 +51,7 @@ def _letter(number: Any) -> Any:
     if number is ...:
         return number
     if not isinstance(number, int) or not 0 <= number < 52:
-        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+        raise ValueError("einsum(): the numbers in a list of subscripts must be in [0, 52)")
     return chr(ord("A") + number) if number < 26 else chr(ord("a") + number - 26)
 
 
@@ -72,13 +71,13 @@ def _expanded(inputs: list[list[Any]], operands: Sequence[Tensor]) -> tuple[list
         ndim, named = t._array.ndim, len(labels) - (... in labels)
         if ... not in labels and named != ndim:
             raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
-                f"({ndim}) for operand {number} and no ellipsis was given"
+                f"einsum(): the number of subscripts ({named}) does not match the number of dimensions ({ndim}) "
+                f"of operand {number}; an ellipsis stands for the rest"
             )
         if named > ndim:
             raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions "
-                f"({ndim}) for operand {number}"
+                f"einsum(): the number of subscripts ({named}) is more than the number of dimensions ({ndim}) "
+                f"of operand {number}"
             )
         if ... in labels:
             covered = ndim - named
@@ -99,9 +98,7 @@ def _output_labels(inputs: list[list[Any]], output: list[Any] | None, most: int)
         if output.count(label) > 1:
             raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
         if label is not ... and label not in known:
-            raise RuntimeError(
-                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
-            )
+            raise RuntimeError(f"einsum(): output subscript {label} does not appear in any operand")
     if ... not in output:
         return output
     at = output.index(...)
@@ -149,7 +146,7 @@ def _term(t: Tensor, labels: list[Any], number: int) -> _Term:
             n, m = t._array.shape[first], t._array.shape[second]
             if n != m:
                 raise RuntimeError(
-                    f"einsum(): subscript {label} is repeated for operand {number} but the sizes don't match, {m} != {n}"
+                    f"einsum(): subscript {label} is repeated for operand {number} with different sizes, {m} and {n}"
                 )
             t = ops.movedim(ops.diagonal(t, 0, first, second), -1, first)
             labels = [*labels[:second], *labels[second + 1 :]]
@@ -163,8 +160,8 @@ def _check_sizes(terms: Sequence[_Term]) -> None:
             if n != 1 and seen.get(label, 1) not in (1, n):
                 name = label if isinstance(label, str) else "..."
                 raise RuntimeError(
-                    f"einsum(): subscript {name} has size {n} for operand {number} which does not broadcast with "
-                    f"previously seen size {seen[label]}"
+                    f"einsum(): subscript {name} has size {n} in operand {number}, which does not broadcast with "
+                    f"{seen[label]} before it"
                 )
             if n != 1 or label not in seen:
                 seen[label] = n
@@ -224,8 +221,7 @@ def einsum(*args: Any) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
+            "einsum(): expected an equation and operands, or operands each followed by a list of subscripts"
         )
     if isinstance(args[0], str):
         operands = args[1:]
@@ -264,7 +260,7 @@ def _contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[i
         dims = dims.tolist() if dims._array.ndim else int(dims._array)  # type: ignore[attr-defined]
     if isinstance(dims, (tuple, list)):
         if len(dims) != 2:
-            raise RuntimeError("tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]]")
+            raise RuntimeError("tensordot: dims must be an int or two lists of ints")
         first, second = dims
         for position, part in enumerate((first, second)):
             if isinstance(part, int):
@@ -301,8 +297,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 b = ops.sum(b, (j,), True, dtype=b.dtype)
             else:
                 raise RuntimeError(
-                    f"contracted dimensions need to match, but first has size {n} in dim {i} and second has size {m} "
-                    f"in dim {j}"
+                    f"contracted dimensions need to match, got {n} in dim {i} of the first and {m} in dim {j} of the second"
                 )
     x, y = a._array.shape, b._array.shape
     left, right = [i for i in range(len(x)) if i not in first], [j for j in range(len(y)) if j not in second]
@@ -358,8 +353,8 @@ def _check_chain(tensors: Sequence[Tensor]) -> None:
     for i, (a, b) in enumerate(pairwise(tensors)):
         if b.dtype is not tensors[0].dtype:
             raise RuntimeError(
-                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {plain_name(tensors[0].dtype)} "
-                f"and tensor {i + 1} {plain_name(b.dtype)}"
+                f"multi_dot(): all tensors must have the same dtype, got {plain_name(tensors[0].dtype)} for tensor 0 "
+                f"and {plain_name(b.dtype)} for tensor {i + 1}"
             )
         if a._array.shape[-1] != b._array.shape[0]:
             raise RuntimeError(

@@ -79,8 +79,7 @@ def embedding(
         raise RuntimeError("'weight' must be 2-D")
     if indices.dtype is not int64 and indices.dtype is not int32:
         raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"{indices.dtype} instead (while checking arguments for embedding)"
+            f"embedding: Expected tensor for argument #1 'indices' to be int32 or int64, got {indices.dtype}"
         )
     return embedding_op(weight, indices, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import FLOATING, int32, int64
+from .._core.state import CUDA
 from .._tensor import Tensor, wrap
+from .conversion import host_array
 from .embedding import _renormalise
 from .registry import ops, public
 
@@ -16,14 +18,24 @@ _MODES = ("sum", "mean", "max")
 
 def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
     """For each index the number of its bag, and how many bags there are."""
-    starts = offsets._array.astype(np.int64)
+    starts = host_array(offsets).astype(np.int64)
     count = indices._array.size
     if starts.size and starts[0] != 0:
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {int(starts[0])}")
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {int(starts[0])}"
+        )
     if starts.size and starts[-1] > count:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length: {count}, but got offsets[-1] of {int(starts[-1])}")
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length: {count}, but got offsets[-1] of {int(starts[-1])}"
+        )
     number = starts.size - 1 if last else starts.size
     return np.searchsorted(starts[:number], np.arange(count), side="right") - 1, number
+
+
+def _beside(weight: Tensor, array: Any) -> Tensor:
+    """Integers as a tensor on the device of `weight`."""
+    made = wrap(array.astype(np.int64, copy=False), int64)
+    return made if not weight._k & CUDA else ops.to_device(made, int64, weight.device)  # type: ignore[attr-defined, no-any-return]
 
 
 @public(method=False)
@@ -34,30 +46,36 @@ def embedding_bag(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The rows of each bag reduced; the bag of each index, the sizes of the bags, and the indices of maxima."""
     bags, count = _bags(indices, offsets, include_last_offset)
-    where = wrap(bags, int64)
+    where = _beside(weight, bags)
     flat = ops.reshape(indices, (-1,))
-    rows = ops.embedding(weight, flat, -1 if padding_idx is None else padding_idx % weight._array.shape[0], scale_grad_by_freq)
+    rows = ops.embedding(
+        weight, flat, -1 if padding_idx is None else padding_idx % weight._array.shape[0], scale_grad_by_freq
+    )
     width = weight._array.shape[1]
-    kept = np.ones(bags.size, bool) if padding_idx is None else flat._array != padding_idx % weight._array.shape[0]
+    kept = np.ones(bags.size, bool) if padding_idx is None else host_array(flat) != padding_idx % weight._array.shape[0]
     sizes = np.bincount(bags[kept], minlength=count)[:count] if bags.size else np.zeros(count, np.int64)
     if weight.dtype.itemsize == 2:
         rows = ops.to_dtype(rows, weight.dtype.wide)
     if per_sample_weights is not None:
         rows = rows * ops.unsqueeze(ops.reshape(per_sample_weights, (-1,)), 1)
     if padding_idx is not None and not kept.all():
-        chosen = wrap(np.flatnonzero(kept), int64)
+        chosen = _beside(weight, np.flatnonzero(kept))
         rows, where = ops.index_select(rows, 0, chosen), ops.index_select(where, 0, chosen)
-    empty = ops.zeros((count, width), dtype=rows.dtype)
+    empty = ops.new_zeros(rows, (count, width))
     if _MODES[mode] == "max":
         spread = ops.expand(ops.unsqueeze(where, 1), rows._array.shape)
-        out = ops.scatter_reduce(empty, 0, spread, rows, "amax", include_self=False) if rows._array.size else ops.add(empty, ops.sum(rows))
+        out = (
+            ops.scatter_reduce(empty, 0, spread, rows, "amax", include_self=False)
+            if rows._array.size
+            else ops.add(empty, ops.sum(rows))
+        )
     else:
         out = ops.index_add(empty, 0, where, rows)
         if _MODES[mode] == "mean":
-            out = out / ops.unsqueeze(wrap(np.maximum(sizes, 1).astype(out.dtype.numpy), out.dtype), 1)
+            out = out / ops.unsqueeze(ops.to_dtype(_beside(weight, np.maximum(sizes, 1)), out.dtype), 1)
     if out.dtype is not weight.dtype:
         out = ops.to_dtype(out, weight.dtype)
-    return out, wrap(bags, int64), wrap(sizes.astype(np.int64), int64), wrap(np.zeros(count, np.int64), int64)
+    return out, *(_beside(weight, a) for a in (bags, sizes, np.zeros(count, np.int64)))
 
 
 def _check(input: Tensor, weight: Tensor, offsets: Any, samples: Any, mode: str, include_last: bool) -> None:
@@ -73,12 +91,16 @@ def _check(input: Tensor, weight: Tensor, offsets: Any, samples: Any, mode: str,
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if samples is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}')."
+        )
     if samples is not None and samples.dtype is not weight.dtype:
         raise RuntimeError(f"expected per_sample_weights of type {weight.dtype}, but got {samples.dtype}")
     if input._array.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences."
+            )
     elif input._array.ndim == 1:
         if not isinstance(offsets, Tensor):
             raise ValueError("offsets has to be a 1D Tensor but got None")
@@ -107,7 +129,9 @@ def functional_embedding_bag(
     _check(input, weight, offsets, per_sample_weights, mode, include_last_offset)
     if input._array.ndim == 2:
         bags, length = input._array.shape
-        offsets = wrap(np.arange(0, bags * length, length, dtype=np.int64) if length else np.zeros(bags, np.int64), int64)
+        offsets = wrap(
+            np.arange(0, bags * length, length, dtype=np.int64) if length else np.zeros(bags, np.int64), int64
+        )
         input = ops.reshape(input, (-1,))
         include_last_offset = False
         if per_sample_weights is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.placement import as_device, bits, cuda_problem
+from .._core.config import OutOfMemoryError
 from .._core.devices import _local
 from .._core.dtypes import FLOATING, INTEGER, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
@@ -49,10 +50,7 @@ def check_layout(layout: Any, pin_memory: Any) -> None:
             raise TypeError(f"argument 'layout' must be torch.layout, not {type(layout).__name__}")
         raise RuntimeError(f"this function makes dense tensors only, not layout={layout}")
     if pin_memory and cuda_problem() is not None:
-        raise RuntimeError(
-            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
-            "this system."
-        )
+        raise RuntimeError("pin_memory=True requires a CUDA device, and there is none")
 
 
 def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | None = None) -> tuple[int, ...]:
@@ -75,7 +73,7 @@ def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | Non
         if n >= 1 << 63:
             raise TypeError(f"{name}(): argument 'size' holds {n}, which does not fit into 64 bits")
         if n < 0:
-            raise RuntimeError(f"{name}: Dimension size must be non-negative. Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
 
@@ -90,6 +88,8 @@ def memory(shape: tuple[int, ...], d: dtype, k: int = 0, index: int | None = Non
         with placed(k, index):
             return (backend.xp.zeros if zeros else backend.xp.empty)(shape, d.numpy)
     except (MemoryError, ValueError, OverflowError) as error:
+        if k & CUDA and isinstance(error, MemoryError):
+            raise OutOfMemoryError(f"CUDA out of memory. {error}") from error
         raise memory_error(shape, d) from error
 
 

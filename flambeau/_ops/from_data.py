@@ -43,14 +43,13 @@ def _checked(array: Any) -> Any:
     size = array.itemsize
     for s in array.strides:
         if s < 0:
-            raise ValueError(
-                "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-                "currently supported. Copy the array first (array.copy())."
-            )
+            raise ValueError("At least one stride in the given numpy array is negative; copy it first (array.copy())")
         if s % size:
-            raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+            raise ValueError(
+                "given numpy array strides not a multiple of the element byte size; copy it first (array.copy())"
+            )
     if not array.dtype.isnative:
-        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not supported.")
+        raise ValueError("given numpy array has byte order different from the native one; convert it with astype first")
     return array
 
 
@@ -102,8 +101,7 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         data = _without_tensors(data)
     if isinstance(leaf, np.ndarray):
         warnings.warn(
-            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
-            "single numpy.ndarray with numpy.array() before converting to a tensor.",
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow; join them with numpy.array() first",
             stacklevel=5,
         )
     try:
@@ -266,8 +264,8 @@ def tensor(
         check_layout(None, pin_memory)
     if isinstance(data, Tensor):
         warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            "To copy construct from a tensor, use t.detach().clone() instead of torch.tensor(t), "
+            "with .requires_grad_() where it is wanted",
             stacklevel=3,
         )
         return _copied(data, d, device, requires_grad)
@@ -393,15 +391,14 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+        raise ValueError(f"offset ({offset} bytes) must lie within the buffer length ({length} bytes)")
     if count < 0:
         if (length - offset) % size:
             raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})")
         count = (length - offset) // size
     if count * size > length - offset:
         raise ValueError(
-            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than actual "
-            f"buffer length ({length} bytes)"
+            f"{count} elements of {size} bytes after offset {offset} are more than the buffer length ({length} bytes)"
         )
     if view.readonly:
         warnings.warn(

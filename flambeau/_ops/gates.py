@@ -43,10 +43,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             raise RuntimeError("Not allow zero-dim input tensor.")
         channels = input._array.shape[1] if ndim > 1 else 1
         if channels != count:
-            raise RuntimeError(
-                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
-                f"channel size = {channels}."
-            )
+            raise RuntimeError(f"prelu: Mismatch of parameter numbers and input channel size, {count} and {channels}")
     if weight._array.ndim:
         weight = ops.reshape(weight, (1, count) + (1,) * (ndim - 2) if ndim > 1 else (count,) if ndim else ())
     return prelu_op.call(input, weight)
@@ -106,7 +103,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     tensor([1.5000])
     """
     if not input._array.ndim:
-        raise RuntimeError("glu does not support scalars because halving size must be even")
+        raise RuntimeError("glu does not support scalars: there is nothing to halve")
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
     if n % 2:

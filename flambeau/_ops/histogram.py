@@ -134,20 +134,16 @@ def _edges(name: str, input: Tensor, points: Any, bins: Any, range: Any) -> list
     if isinstance(bins, int):
         bins = [bins] * count
     if len(bins) != count:
-        raise RuntimeError(
-            f"{name}: expected {count} sequences of bin edges for a {count}-dimensional histogram but got {len(bins)}"
-        )
+        raise RuntimeError(f"{name}: {count} dimensions need {count} sequences of bin edges, got {len(bins)}")
     if range is not None and len(range) != 2 * count:
-        raise RuntimeError(
-            f"{name}: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}"
-        )
+        raise RuntimeError(f"{name}: {count} dimensions need a range of {2 * count} elements, got {len(range)}")
     made = []
     for i, b in enumerate(bins):
         if isinstance(b, Tensor):
             if b.dtype is not input.dtype:
                 raise RuntimeError(
-                    "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with "
-                    f"dtype {input.dtype} and bins for dimension {i} with dtype {b.dtype}"
+                    f"torch.histogramdd: input tensor and bins tensors should have the same dtype, got {input.dtype} "
+                    f"and, for dimension {i}, {b.dtype}"
                 )
             if b._array.ndim != 1 or not b._array.size:
                 raise RuntimeError(f"{name}: bins tensor should have one dimension and at least one element")
@@ -177,9 +173,7 @@ def _check(name: str, input: Tensor, weight: Tensor | None) -> None:
     if input.dtype.category != FLOATING or input.dtype not in (float32, float64):
         raise not_implemented("histogramdd", input.dtype)
     if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(
-            f"{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype"
-        )
+        raise RuntimeError(f"{name}: input and weight should have the same dtype")
 
 
 @public(out=True)

@@ -129,9 +129,7 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
     used = sum(map(_consumed, parts))
     if used > len(shape):
         if not shape and used == 1 and not any(isinstance(p, (slice, Tensor)) for p in parts):
-            raise IndexError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
-            )
+            raise IndexError("invalid index of a 0-dim tensor; tensor.item() gives its number")
         if not shape and any(isinstance(p, slice) for p in parts):
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
@@ -162,7 +160,8 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             if d is uint8:
                 warnings.warn(
-                    "indexing with dtype torch.uint8 is deprecated, use torch.bool instead.", UserWarning, stacklevel=4
+                    "indexing with dtype torch.uint8 is deprecated; use torch.bool",
+                    UserWarning, stacklevel=4,
                 )
             if d in (bool_, uint8):
                 if ndim == 0:
@@ -462,8 +461,7 @@ def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, 
     if values.dtype is not x.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{SCALAR_NAMES.get(x.dtype.name, x.dtype.name)} for the destination and "
-            f"{SCALAR_NAMES.get(values.dtype.name, values.dtype.name)} for the source."
+            f"{SCALAR_NAMES.get(values.dtype.name, values.dtype.name)} for {SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}"
         )
     if values._k & local.grad:
         tensors, dims = _settled(values, tensors, dims) if not x._k else (tensors, dims)

@@ -48,20 +48,16 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
         if t._view is not None and t._view[3] is not None:
             raise RuntimeError(
-                "Output 0 of a function that returns multiple views is being modified inplace. This view is the output "
-                "of a function that returns multiple views. Such functions do not allow the output views to be "
-                "modified inplace. You should replace the inplace operation by an out-of-place one."
+                "a view from a function that returns multiple views is being modified inplace; "
+                "use the operation that is not in place"
             )
     if t._k & INFERENCE and local.grad and not local.inference:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
-            "normal tensor before doing inplace update."
-        )
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
     array = t._array
     if not expanded and 0 in array.strides and overlaps_itself(array):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location; clone() it first"
         )
     if not isinstance(array, np.ndarray) or array.flags.writeable:
         storage = t._storage
@@ -82,8 +78,8 @@ def _check_partial_overlap(written: Any, read: Any) -> None:
     same = written.shape == read.shape and written.strides == read.strides and _span(written) == _span(read)
     if not same and written.size and read.size and _dense_overlap(written, read):
         raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-            "memory location. Please clone() the tensor before performing the operation."
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+            "a single memory location; clone() one of them first"
         )
 
 
@@ -123,7 +119,7 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
         chain.reverse()
         node = edge[0]
         first = (base._edge or (base, 0)) if base._k & GRAD else None
-        whole = Node(CopySlices(node, chain), (first, *node.edges[1:]))
+        whole = Node(CopySlices(), (first, *node.edges[1:]))
         geometry = (base._array.shape, base._array.strides, base.dtype, base._k)
         whole.saved = (node, chain, geometry)
         base_old, base._edge = base._edge, (whole, 0)
@@ -171,11 +167,8 @@ class CopySlices:
     backward_name = "CopySlices"
     name = "copy_slices"
 
-    def __init__(self, node: Node, chain: Any):
-        pass
-
     def backward(self, node: Node, g: Tensor, create_graph: bool) -> list[Any]:
-        inner, chain, (shape, strides, d, k) = node.saved
+        inner, chain, (shape, strides, *_) = node.saved
         whole = ops.clone_strided(g, shape, strides)
         part = replay(chain, whole)
         results = inner.op.backward(inner, ops.clone(part), create_graph)
@@ -389,8 +382,8 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         for a in [*args, *named.values(), *(target if isinstance(target, (tuple, list)) else (target,))]:
             if isinstance(a, Tensor) and a._k & GRAD:
                 raise RuntimeError(
-                    f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, "
-                    "but one of the arguments requires grad."
+                    f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation; "
+                    "detach() what requires grad, or leave out= away"
                 )
     if isinstance(target, Tensor) and not target._k & META and isinstance(records.get(function.__name__), Pointwise):
         for a in args:
@@ -430,11 +423,9 @@ def resize_out(t: Tensor, shape: Any) -> None:
         return
     if t._array.size:
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(t._array.shape)}, which does not "
-            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release "
-            "outputs will not be resized unless they have zero elements.",
-            UserWarning,
-            stacklevel=4,
+            f"An output with one or more elements was resized from {list(t._array.shape)} to {list(shape)}; "
+            "pass one of that shape or an empty one, as resizing is deprecated",
+            UserWarning, stacklevel=4,
         )
     ops.resize_(t, shape)
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
-from .._core.dtypes import BY_NUMPY, FLOATING, float32, int64, uint8
+from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, int64, uint8
 from .._core.state import CUDA, GRAD
 from .._dispatch import backend_of
 from .._kernel.resample import resample_columns, resample_columns_back, resample_rows, resample_rows_back
 from .._tensor import Tensor, wrap
+from .casting import cast_array
 from .primitive import primitive
-from .registry import ops, public
+from .registry import functions, ops, public
 from .rules import not_implemented
-
 
 # -- one dimension -------------------------------------------------------------------------------------------------
 
@@ -42,10 +42,10 @@ def _along(rows: Any, columns: Any, x: Any, out: Any, dim: int, index: Any, weig
 
 @primitive(
     name="resample", backward_name="UpsampleBackward0",
-    grad={"x": lambda g, x_shape, dim, index, weights: resample_back(g, dim, index, weights, x_shape[dim])},
+    grad={"x": lambda g, x_shape, dim, index, exact: resample_back(g, dim, index, exact, x_shape[dim])},
 )  # fmt: skip
-def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any) -> Any:
-    """Along `dim`, place i of the result is the sum of weights[i, t] * x[index[i, t]]."""
+def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any, exact: Any) -> Any:
+    """Along `dim`, place i of the result is the sum of weights[i, t] * x[index[i, t]]; backward takes `exact` ones."""
     shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
     if backend is cpu:
         out = np.empty(shape, x.dtype)
@@ -62,20 +62,20 @@ def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any) -> Any:
 
 @primitive(
     name="resample_backward",
-    grad={"g": lambda g, dim, index, weights: resample(g, dim, index, weights)},
+    grad={"x": lambda g, dim, index, weights: resample(g, dim, index, weights, weights)},
 )  # fmt: skip
-def resample_back(backend: Any, g: Any, dim: int, index: Any, weights: Any, size: int) -> Any:
-    shape = (*g.shape[:dim], size, *g.shape[dim + 1 :])
-    out = backend.xp.zeros(shape, g.dtype)
-    if not g.size:
+def resample_back(backend: Any, x: Any, dim: int, index: Any, weights: Any, size: int) -> Any:
+    shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+    out = backend.xp.zeros(shape, x.dtype)
+    if not x.size:
         return out
     if backend is cpu:
-        _along(resample_rows_back, resample_columns_back, g, out, dim, index, weights)
+        _along(resample_rows_back, resample_columns_back, x, out, dim, index, weights)
         return out
     xp = backend.xp
-    spread = (-1, *[1] * (g.ndim - dim - 1))
+    spread = (-1, *[1] * (x.ndim - dim - 1))
     for t in range(index.shape[1]):
-        part = g * xp.asarray(weights[:, t].astype(g.dtype)).reshape(spread)
+        part = x * xp.asarray(weights[:, t].astype(x.dtype)).reshape(spread)
         xp.add.at(out, (slice(None),) * dim + (xp.asarray(index[:, t]),), part)
     return out
 
@@ -143,24 +143,24 @@ def _smooth(size: int, out: int, align: bool, factor: float | None, mode: str, r
     return np.minimum(index, size - 1), weights.astype(real)
 
 
-def _area(size: int, out: int, real: Any) -> tuple[Any, Any]:
-    i = np.arange(out)
-    low, high = i * size // out, -(-(i + 1) * size // out)
-    index = low[:, None] + np.arange(max(1, int((high - low).max())))
-    inside = index < high[:, None]
-    return np.minimum(index, size - 1), (inside / (high - low)[:, None]).astype(real)
-
-
 @functools.lru_cache(256)
-def _plan(mode: str, size: int, out: int, align: bool, factor: float | None, antialias: bool, real: Any) -> tuple[Any, Any]:
+def _plan(
+    mode: str, size: int, out: int, align: bool, factor: float | None, antialias: bool, real: Any
+) -> tuple[Any, Any]:
     """Indices and weights (out, taps) of resizing one dimension."""
     if antialias:
         return _smooth(size, out, align, factor, mode, real)
     if mode == "bicubic":
         return _bicubic(size, out, align, factor, real)
-    if mode == "area":
-        return _area(size, out, real)
     return _linear(size, out, align, factor, real)
+
+
+def _rounded(weights: Any, d: dtype, mode: str) -> Any:
+    """Weights in the precision of 16-bit inputs, as PyTorch has them; linear ones still add up to one."""
+    short = cast_array(weights, d).astype(np.float32)
+    if mode != "bicubic":
+        short[:, 0] = cast_array(1 - short[:, 1], d).astype(np.float32)
+    return short
 
 
 def _resized(
@@ -185,9 +185,11 @@ def _resized(
         input = ops.to_dtype(input, float32)
     for i in reversed(range(len(sizes))):
         size, out = input._array.shape[i + 2], sizes[i]
-        if size == out and (mode in ("area",) or factors[i] in (None, 1.0)):
+        if size == out and factors[i] in (None, 1.0):
             continue
-        input = resample(input, i + 2, *_plan(mode, size, out, align, factors[i], antialias, real))
+        index, exact = _plan(mode, size, out, align, factors[i], antialias, real)
+        short = narrow and d is not uint8 and not antialias and mode != "bilinear"
+        input = resample(input, i + 2, index, _rounded(exact, d, mode) if short else exact, exact)
     if not narrow:
         return input
     if d is uint8:
@@ -254,7 +256,9 @@ def interpolate(
     ndim = input._array.ndim
     sizes, factors = _output_sizes(input, size, scale_factor, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
     if ndim not in (3, 4, 5):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D)")
     if mode not in _RANKS and mode not in ("nearest", "area", "nearest-exact"):
@@ -265,7 +269,9 @@ def interpolate(
     if _RANKS.get(mode, ndim) != ndim:
         raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_RANKS[mode]}D input")
     _check_resize(input, sizes, mode)
-    return _resized(input, sizes, mode, bool(align_corners), factors if mode != "area" else [None] * len(sizes), antialias)
+    if mode == "area":
+        return functions[f"nn.functional.adaptive_avg_pool{len(sizes)}d"](input, tuple(sizes))  # type: ignore[no-any-return]
+    return _resized(input, sizes, mode, bool(align_corners), factors, antialias)
 
 
 def _check_resize(input: Tensor, sizes: Sequence[int], mode: str) -> None:
@@ -285,19 +291,29 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The older name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @public("nn.functional.upsample_nearest", method=False)
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="nearest"."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning,
+        stacklevel=3,
+    )
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @public("nn.functional.upsample_bilinear", method=False)
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="bilinear" and align_corners=True."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning,
+        stacklevel=3,
+    )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -125,8 +125,8 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
         if other[:dim] != shape[:dim] or other[dim + 1 :] != shape[dim + 1 :]:
             at = next(j for j in range(len(shape)) if j != dim and other[j] != shape[j])
             raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {dim}. Expected size {shape[at]} but got size {other[at]} "
-                f"for tensor number {i} in the list."
+                f"Sizes of tensors must match except in dimension {dim}: expected {shape[at]} in dimension {at}, "
+                f"got {other[at]} in tensor number {i}"
             )
     return cat_op(given, dim)
 
@@ -174,7 +174,8 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
     for i, x in enumerate(given):
         if x._array.shape != shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(x._array.shape)} at entry {i}"
+                f"stack expects each tensor to be equal size, got {list(shape)} at entry 0 and {list(x._array.shape)} "
+                f"at entry {i}"
             )
     return stack_op(given, dim)
 
@@ -232,15 +233,13 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
-        )
+        warnings.warn("torch.meshgrid: pass the indexing argument ('ij' or 'xy'), which will be required", stacklevel=3)
         indexing = "ij"
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(f"torch.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     for x in tensors:
         if x._array.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(x._array.shape)}")
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor, got shape {list(x._array.shape)}")
         if x.dtype is not tensors[0].dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
         if x.device != tensors[0].device:
@@ -340,7 +339,7 @@ def block_diag(*tensors: Any) -> Tensor:
     for i, x in enumerate(tensors):
         if x._array.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x._array.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions, tensor {i} has {x._array.ndim}"
             )
         d = promote_types(d, x.dtype)
     cast = [x if x.dtype is d else ops.to_dtype(x, d) for x in tensors]

@@ -85,10 +85,20 @@ def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
         raise LinAlgError(f"{name}: The algorithm failed to converge: {problem}") from None
 
 
+def svd_arrays(name: str, xp: Any, a: Any, full: bool = False, vectors: bool = True) -> tuple[Any, Any, Any]:
+    """(U, S, Vh) of arrays; U and Vh are None without `vectors`."""
+    made = converged(name, lapack.svd, a, full, vectors) if xp is np else None
+    if made is not None:
+        return made  # type: ignore[no-any-return]
+    if vectors:
+        return tuple(converged(name, xp.linalg.svd, a, full_matrices=full))  # type: ignore[return-value]
+    return None, converged(name, xp.linalg.svd, a, compute_uv=False), None
+
+
 def transposed(t: Tensor) -> Tensor:
     return ops.transpose(t, -2, -1)
 
 
 def nothing(t: Tensor) -> Tensor:
-    """Zeros in the shape of matrices that still have these in their history, for results that require grad all the same."""
+    """Zeros with matrices in their history, for results that require grad and do not depend on them."""
     return ops.tril(ops.triu(t, 1), -1)

@@ -8,10 +8,16 @@ import numpy as np
 
 from .._backend import lapack
 from .._core import return_types
-from .._core.dtypes import from_numpy_dtype, int32
+from .._core.dtypes import from_numpy_dtype, int32, int64
 from .._tensor import Tensor
 from .linalg_checks import (
-    check_floating, check_info, check_matrix, check_same, check_square, matched, transposed,
+    check_floating,
+    check_info,
+    check_matrix,
+    check_same,
+    check_square,
+    matched,
+    transposed,
 )  # fmt: skip
 from .matmul import adjoint
 from .primitive import primitive
@@ -89,9 +95,10 @@ def triangular_solve(
     check_square(name, A)
     check_same(name, b, A, "b", "A")
     if A._array.shape[-1] != b._array.shape[-2]:
-        raise RuntimeError(f"{name}: Incompatible matrix sizes: A has {A._array.shape[-1]} columns, b {b._array.shape[-2]} rows")
+        raise RuntimeError(f"{name}: A has {A._array.shape[-1]} columns, but b has {b._array.shape[-2]} rows")
     a, right = matched(A, b)
-    x = triangular_op(transposed(a), right, not upper, unitriangular) if transpose else triangular_op(a, right, upper, unitriangular)
+    matrix = transposed(a) if transpose else a
+    x = triangular_op(matrix, right, upper != transpose, unitriangular)
     return return_types.triangular_solve(x, ops.clone(a))
 
 
@@ -144,10 +151,7 @@ def _cholesky_by_columns(xp: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _not_positive(name: str) -> Any:
-    return lambda i: (
-        f"{name}: The factorization could not be completed because the input is not positive-definite "
-        f"(the leading minor of order {i} is not positive-definite)."
-    )
+    return lambda i: f"{name}: the input is not positive-definite: its leading minor of order {i} is not positive"
 
 
 def _cholesky(name: str, a: Tensor, upper: bool) -> Tensor:
@@ -222,8 +226,8 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     check_same("cholesky_solve", B, L, "B", "L")
     if L._array.shape[-1] != B._array.shape[-2]:
         raise RuntimeError(
-            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L._array.shape[-1]} by {L._array.shape[-1]} "
-            f"but each b matrix is {B._array.shape[-2]} by {B._array.shape[-1]}"
+            f"cholesky_solve: Incompatible matrix sizes: L has {L._array.shape[-1]} columns, "
+            f"but B has {B._array.shape[-2]} rows"
         )
     factor, right = matched(L, B)
     return cholesky_solve_op(right, factor, upper)
@@ -258,7 +262,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 
 
 def _lu_grad(gs: Any, outs: Any, pivot: bool) -> Tensor:
-    """P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ, with the columns or rows beyond the square part taken off before."""
+    """P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ; what lies beyond the square part is taken off before."""
     g, packed, pivots = gs[0], outs[0], outs[1]
     m, n = packed._array.shape[-2:]
     k = min(m, n)
@@ -289,7 +293,10 @@ def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
     return lapack.lu_factor(backend.xp, a, pivot)
 
 
-@primitive(differentiable=False)
+@primitive(
+    differentiable=False,
+    meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64),
+)
 def lu_order(backend: Any, pivots: Any, m: int) -> Any:
     return lapack.permutation(backend.xp, pivots, m)
 
@@ -302,8 +309,7 @@ def _permutation_matrix(pivots: Tensor, m: int, d: Any) -> Tensor:
 
 def _lu_problem(name: str) -> Any:
     return lambda i: (
-        f"{name}: U[{i},{i}] is zero and using it on lu_solve would result in a division by zero. If you still want "
-        "to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        f"{name}: the matrix is singular: U[{i},{i}] is zero; linalg.lu and linalg.lu_factor_ex factorise it all the same"
     )
 
 
@@ -367,8 +373,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     """
     if unpack_pivots and LU_pivots.dtype is not int32:
         raise RuntimeError(
-            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
-            "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+            f"torch.lu_unpack: LU_pivots must be int32, as linalg.lu_factor gives them, got {LU_pivots.dtype}"
         )
     if LU_data._array.ndim < 2:
         raise RuntimeError("torch.lu_unpack: The input tensor LU_data must have at least 2 dimensions.")
@@ -478,17 +483,15 @@ def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool =
     name = "torch.linalg.ldl_solve"
     check_square(name, LD, "LD")
     if B._array.ndim < 2:
-        raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B._array.ndim} dimensions instead")
+        raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B._array.ndim}")
     check_floating(name, B)
     check_same(name, LD, B, "LD", "B")
     if pivots._array.shape != LD._array.shape[:-1]:
-        raise RuntimeError(f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape {list(pivots._array.shape)} instead")
+        raise RuntimeError(f"{name}: pivots must have the shape LD.shape[:-1], got {list(pivots._array.shape)}")
     if pivots.dtype.category != 1:
         raise RuntimeError(f"{name}: Expected pivots to be integers. Got {pivots.dtype}")
     if B._array.shape[-2] != LD._array.shape[-1]:
-        raise RuntimeError(f"{name}: Incompatible shapes of LD and B: {list(LD._array.shape)} and {list(B._array.shape)}")
+        raise RuntimeError(f"{name}: LD has {LD._array.shape[-1]} rows, but B has {B._array.shape[-2]}")
     packed, right = matched(LD, B)
     places = ops.expand(pivots, packed._array.shape[:-1])
     return ldl_solve_op(packed, places, right, hermitian and LD.dtype.category == 3)
-
-

@@ -29,7 +29,7 @@ _ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
-    """A norm of matrices: "fro", "nuc", the largest (or smallest, if negative) column sum 1, row sum inf or singular value 2.
+    """A norm of matrices: "fro", "nuc", or the largest (smallest if negative) column sum 1, row sum inf or value 2.
 
     >>> import flambeau as torch
     >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [4.0, 0.0]]))
@@ -77,8 +77,9 @@ def _of_values(a: Tensor, order: Any) -> Tensor:
 def _with_dtype(name: str, a: Tensor, d: dtype | None) -> Tensor:
     if d is None or d is a.dtype:
         return a
-    if d.category < FLOATING or (d.category == COMPLEX) != (a.dtype.category == COMPLEX) or d.itemsize < a.dtype.itemsize:
-        raise RuntimeError(f"{name}: the dtype of the input ({type_name(a.dtype)}) cannot be converted to the specified dtype ({type_name(d)})")
+    other_kind = (d.category == COMPLEX) != (a.dtype.category == COMPLEX)
+    if d.category < FLOATING or other_kind or d.itemsize < a.dtype.itemsize:
+        raise RuntimeError(f"{name}: {type_name(a.dtype)} cannot be converted to dtype {type_name(d)}")
     return ops.to_dtype(a, d)
 
 
@@ -109,6 +110,21 @@ def linalg_norm(
     if isinstance(ord, str):
         raise RuntimeError(f"{name}: the order {ord!r} needs matrices, got {count} dimension")
     return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+
+
+@public(method=False, out=True)
+def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The 2-norm of all elements, or over one or two dimensions."""
+    dim = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+    if len(dim) > 2:
+        raise RuntimeError(f"frobenius_norm: expected at most 2 dimensions, got {len(dim)}")
+    return vector_norm(input, 2, dim, keepdim)
+
+
+@public(method=False, out=True)
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of matrices."""
+    return matrix_norm(input, "nuc", dim, keepdim)
 
 
 @public("linalg.cond", method=False, out=True)
@@ -202,7 +218,7 @@ def cdist(
         raise RuntimeError(f"expected X1 and X2 to have the same dtype, but got {x1.dtype} and {x2.dtype}")
     (rows, size), others = x1._array.shape[-2:], x2._array.shape[-2]
     mode = _MODES[compute_mode]
-    if size and p == 2 and (mode == 1 or mode == 0 and max(rows, others) > _MANY):
+    if size and p == 2 and (mode == 1 or (mode == 0 and max(rows, others) > _MANY)):
         return euclidean_op(*matched(x1, x2))
     return _lengths(ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3), p)
 
@@ -226,8 +242,10 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if input._array.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input._array.ndim}D")
     if input.dtype not in (float32, float64):
-        raise not_implemented("pdist", input.dtype) if input.dtype.category == FLOATING else RuntimeError(
-            f"pdist only supports floating-point dtypes, got {type_name(input.dtype)}"
+        raise (
+            not_implemented("pdist", input.dtype)
+            if input.dtype.category == FLOATING
+            else RuntimeError(f"pdist only supports floating-point dtypes, got {type_name(input.dtype)}")
         )
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend import lapack
 from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._tensor import Tensor
@@ -39,7 +40,7 @@ def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
         A, n = linalg_inv(A), -n
     if n == 1:
         return ops.clone(A)
-    made = None
+    made: Any = None
     while True:
         if n & 1:
             made = A if made is None else ops.matmul(made, A)
@@ -51,7 +52,7 @@ def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
 
 # -- exponential ---------------------------------------------------------------------------------------------------
 
-# The coefficients of the diagonal Padé approximant of degree 13, and the norm up to which it is exact to double precision.
+# The diagonal Padé approximant of degree 13, and the norm up to which it is exact to double precision.
 _PADE = (
     64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
@@ -98,7 +99,7 @@ def matrix_exp_op(backend: Any, a: Any) -> Any:
     if not a.size:
         return a.copy()
     wide = a.astype(xp.complex128 if a.dtype.kind == "c" else xp.float64)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), lapack.few_threads(a.size):
         return _exponential(xp, wide).astype(a.dtype)
 
 

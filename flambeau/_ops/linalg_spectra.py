@@ -11,7 +11,7 @@ from .._core import return_types
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import GRAD, local
 from .._tensor import Tensor
-from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged
+from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged, svd_arrays
 from .linalg_factors import triangular_op
 from .linalg_solvers import solve_op, tolerances
 from .matmul import adjoint
@@ -39,12 +39,10 @@ def _qr_grad(gs: Any, outs: Any, mode: str) -> Tensor:
     """For full column rank; of a wide matrix the square part on the left decides."""
     (gq, gr), (q, r) = gs, outs
     if mode == "r":
-        raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced')"
-        )
+        raise RuntimeError("linalg.qr: the derivative needs Q, which mode='r' does not compute; use mode='reduced'")
     m, n = q._array.shape[-2], r._array.shape[-1]
     if mode == "complete" and m > n:
-        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
+        raise RuntimeError("linalg.qr: no derivative for mode='complete' of matrices with more rows than columns")
     inner = ops.matmul(gr, adjoint(r)) - ops.matmul(adjoint(q), gq)
     if m >= n:
         inner = ops.triu(inner)
@@ -80,7 +78,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
     """
     check_matrix("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+        raise RuntimeError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got '{mode}'")
     return return_types.linalg_qr(*qr_op(A, mode))
 
 
@@ -135,7 +133,8 @@ def _check_reflectors(name: str, packed: Tensor, tau: Tensor) -> None:
     check_same(name, packed, tau, "input", "tau")
     if tau._array.shape[:-1] != packed._array.shape[:-2]:
         raise RuntimeError(
-            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau._array.shape[:-1])}"
+            f"{name}: tau must have the batch dimensions of input, {list(packed._array.shape[:-2])}, "
+            f"got {list(tau._array.shape[:-1])}"
         )
 
 
@@ -205,7 +204,7 @@ def _svd_grad(given: Any, outs: Any) -> Tensor:
     inner = ops.zeros_like(ops.matmul(adjoint(u), u)) if gs is None else ops.diag_embed(_as(gs, u))
     column, row = ops.unsqueeze(s, -1), ops.unsqueeze(s, -2)
     gaps = (row - column) * (row + column) + _eye(k, s)
-    turns = None
+    turns: Any = None
     if gu is not None:
         gu = ops.narrow(gu, -1, 0, k)
         by_u = ops.matmul(adjoint(u), gu)
@@ -235,6 +234,12 @@ def _as(t: Tensor, like: Tensor) -> Tensor:
     return t if t.dtype is like.dtype else ops.to_dtype(t, like.dtype)
 
 
+def _phase_error(name: str, what: str) -> RuntimeError:
+    return RuntimeError(
+        f"{name}: what is differentiated depends on the phase of complex {what}, which is arbitrary: it has no derivative"
+    )
+
+
 def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
     """Singular vectors are free up to a phase: what is differentiated must not depend on it."""
     turn: Any = 0
@@ -242,22 +247,22 @@ def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
         if part is not None:
             turn = turn + ops.imag(_diagonal(part))
     if not bool(ops.all(ops.le(ops.abs(turn), 1e-2))):
-        raise RuntimeError(
-            "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. The "
-            "specified loss function depends on this quantity, so it is ill-defined."
-        )
+        raise _phase_error("linalg.svd", "singular vectors")
 
 
 @primitive(grad=_svd_grad, name="linalg_svd")
 def svd_op(backend: Any, a: Any, full: bool) -> Any:
-    made = converged("linalg.svd", lapack.svd, a, full, True) if backend.xp is np else None
-    return made or tuple(converged("linalg.svd", backend.xp.linalg.svd, a, full_matrices=full))
+    return svd_arrays("linalg.svd", backend.xp, a, full)
 
 
 @primitive(differentiable=False)
 def singular_values(backend: Any, a: Any) -> Any:
-    made = converged("linalg.svd", lapack.svd, a, False, False) if backend.xp is np else None
-    return made[1] if made else converged("linalg.svd", backend.xp.linalg.svd, a, compute_uv=False)
+    return svd_arrays("linalg.svdvals", backend.xp, a, vectors=False)[1]
+
+
+def _check_driver(a: Tensor, driver: str | None) -> None:
+    if driver is not None and a.device.type != "cuda":  # type: ignore[attr-defined]
+        raise RuntimeError("linalg.svd: driver= can only be given for CUDA tensors")
 
 
 @public("linalg.svd", method=False, out=True)
@@ -269,8 +274,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     tensor([4., 3.])
     """
     check_matrix("linalg.svd", A)
-    if driver is not None and not A.device.type == "cuda":  # type: ignore[attr-defined]
-        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    _check_driver(A, driver)
     return return_types.linalg_svd(*svd_op(A, full_matrices))
 
 
@@ -283,8 +287,7 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     tensor([4., 3.])
     """
     check_matrix("linalg.svdvals", A)
-    if driver is not None and not A.device.type == "cuda":  # type: ignore[attr-defined]
-        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    _check_driver(A, driver)
     if local.grad and A._k & GRAD:
         return svd_op(A, False)[1]
     return singular_values(A)
@@ -294,14 +297,14 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V): the older form of `linalg.svd`, with V and not its adjoint."""
     if input._array.ndim < 2:
-        raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {input._array.ndim} dimensions instead")
+        raise RuntimeError(f"svd: input must have at least 2 dimensions, got {input._array.ndim}")
     check_matrix("svd", input, "input")
     if compute_uv:
         u, s, vh = svd_op(input, not some)
         return return_types.svd(u, s, adjoint(vh))
     lead, (m, n) = input._array.shape[:-2], input._array.shape[-2:]
-    zeros = [ops.zeros((*lead, i, i), dtype=input.dtype, device=input.device) for i in (m, n)]  # type: ignore[attr-defined]
-    return return_types.svd(zeros[0], linalg_svdvals(input), zeros[1])
+    u, v = (ops.new_zeros(input, (*lead, i, i)) for i in (m, n))
+    return return_types.svd(u, linalg_svdvals(input), v)
 
 
 # -- eigenvalues ---------------------------------------------------------------------------------------------------
@@ -315,10 +318,7 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
         return ops.matmul(v * ops.unsqueeze(_as(g_values, v), -2), turned)
     inner = ops.matmul(turned, g_vectors)
     if v.dtype.category == COMPLEX and not bool(ops.all(ops.le(ops.abs(ops.imag(_diagonal(inner))), 1e-2))):
-        raise RuntimeError(
-            "linalg_eigh_backward: The eigenvectors in the complex case are specified up to multiplication by e^{i phi}. "
-            "The specified loss function depends on this quantity, so it is ill-defined."
-        )
+        raise _phase_error("linalg.eigh", "eigenvectors")
     inner = inner / _gaps(values)
     inner = inner - ops.diag_embed(_diagonal(inner))
     inner = (inner + adjoint(inner)) * 0.5
@@ -379,10 +379,7 @@ def _eig_grad(given: Any, outs: Any) -> Tensor:
     if g_vectors is not None:
         by_v = ops.matmul(turned, g_vectors)
         if not bool(ops.all(ops.le(ops.abs(ops.imag(_diagonal(by_v))), 1e-2))):
-            raise RuntimeError(
-                "linalg_eig_backward: The eigenvectors in the complex case are specified up to multiplication by "
-                "e^{i phi}. The specified loss function depends on this quantity, so it is ill-defined."
-            )
+            raise _phase_error("linalg.eig", "eigenvectors")
         by_v = by_v - ops.matmul(turned, v) * ops.unsqueeze(_real_as(_diagonal(by_v)), -2)
         inner = by_v / ops.conj(_gaps(values))
         inner = inner - ops.diag_embed(_diagonal(inner))
@@ -404,7 +401,7 @@ def eigvals_op(backend: Any, a: Any) -> Any:
 def _eigen(backend: Any, a: Any, vectors: bool) -> Any:
     _check_finite(backend, a)
     xp, kind = backend.xp, np.result_type(a.dtype, np.complex64)
-    made = converged("linalg.eig", lapack.eig, a, vectors) if xp is np else None
+    made: Any = converged("linalg.eig", lapack.eig, a, vectors) if xp is np else None
     if made is None and vectors:
         made = converged("linalg.eig", xp.linalg.eig, a)
     elif made is None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
-
 
 from .._tensor import Tensor
 from .declare import pointwise
-from .registry import functions, ops, public
+from .registry import ops, public
 from .rules import Rule, real_floating_only
 
 CODES = ("none", "mean", "sum")
@@ -22,9 +20,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
         return reduction
     average = size_average is None or size_average
     kept = "none" if reduce is False else "mean" if average else "sum"
-    warnings.warn(
-        f"size_average and reduce are deprecated: use reduction='{kept}' instead.", UserWarning, stacklevel=4
-    )
+    warnings.warn(f"size_average and reduce are deprecated: use reduction='{kept}' instead.", UserWarning, stacklevel=4)
     return kept
 
 
@@ -47,19 +43,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 def functional(function: Any) -> Any:
     """Makes a function public under `nn.functional`."""
-    name = function.__name__
-    made = public(f"nn.functional.{name}", method=False)(function)
-    return made
-
-
-def by_number(name: str, argument: int = -1) -> Callable[[Any], Any]:
-    """Also gives a function of `nn.functional` a place at the top, where the reduction is a number."""
-
-    def decorate(function: Any) -> Any:
-        functions[name] = function
-        return function
-
-    return decorate
+    return public(f"nn.functional.{function.__name__}", method=False)(function)
 
 
 def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -102,9 +86,26 @@ _huber = pointwise(
 )  # fmt: skip
 _logits = pointwise(
     "logistic_loss", lambda m, x, y: m.maximum(x, 0.0) - x * y + m.log1p(m.exp(-m.abs(x))), real_floating_only,
-    {"x": lambda m, g, x, y: g * (1.0 - y) - g * m.sigmoid(-x), "y": lambda m, g, x: -g * x}, stepwise=True,
+    {"x": lambda m, g, x, y: (m.sigmoid(x) - y) * g, "y": lambda m, g, x: -g * x}, stepwise=True,
     public=False, numbers="none", backward_name="BinaryCrossEntropyWithLogitsBackward0",
     short=lambda m, cut, x, y: cut(cut(1.0 - y) * x) + cut(m.maximum(-x, 0.0) + m.log1p(m.exp(-m.abs(x)))),
+)  # fmt: skip
+
+
+def _log_sigmoid(m: Any, x: Any) -> Any:
+    return -(m.clamp_min(-x, 0.0) + m.log1p(m.exp(-m.abs(x))))
+
+
+_weighted_logits = pointwise(
+    "weighted_logistic_loss", lambda m, x, y, w: (1.0 - y) * x - ((w - 1.0) * y + 1.0) * _log_sigmoid(m, x),
+    real_floating_only,
+    {
+        "x": lambda m, g, x, y, w: ((w * y + 1.0 - y) * m.sigmoid(x) - w * y) * g,
+        "y": lambda m, g, x, w: g * (-x - (w - 1.0) * _log_sigmoid(m, x)),
+        "w": lambda m, g, x, y: -g * y * _log_sigmoid(m, x),
+    },
+    stepwise=True, public=False, numbers="none", backward_name="BinaryCrossEntropyWithLogitsBackward0",
+    short=lambda m, cut, x, y, w: cut(cut(1.0 - y) * x) - cut(cut(cut(cut(w - 1.0) * y) + 1.0) * cut(_log_sigmoid(m, x))),
 )  # fmt: skip
 _entropy = pointwise(
     "binary_entropy", lambda m, x, y: (y - 1.0) * m.maximum(m.log1p(-x), -100.0) - y * m.maximum(m.log(x), -100.0),
@@ -226,8 +227,7 @@ def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight
     if pos_weight is None:
         loss = _logits(input, target)
     else:
-        factor = (pos_weight - 1) * target + 1
-        loss = (1 - target) * input - factor * ops.log_sigmoid(input)
+        loss = _weighted_logits(input, target, pos_weight)
     return loss if weight is None else loss * weight
 
 
@@ -320,8 +320,10 @@ def gaussian_nll_loss(
 
 
 def _broadcasts(shape: Any, given: Any) -> bool:
-    return len(shape) == len(given) and sum(a != b for a, b in zip(shape, given)) == 1 and all(
-        a == b or b == 1 for a, b in zip(shape, given)
+    return (
+        len(shape) == len(given)
+        and sum(a != b for a, b in zip(shape, given)) == 1
+        and all(a == b or b == 1 for a, b in zip(shape, given))
     )
 
 
@@ -331,5 +333,3 @@ def soft_margin_loss(
 ) -> Tensor:
     """log(1 + exp(-y x)) for labels y of 1 and -1."""
     return reduced(_soft_margin(input, target), legacy_reduction(size_average, reduce, reduction))
-
-

@@ -132,7 +132,9 @@ def _nll(input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, red
     if len(shape) == 1 and given == (1,):
         return _nll(ops.unsqueeze(input, 0), target, weight, skipped, reduction)
     if len(shape) > 1 and (not given or given[0] != shape[0]):
-        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0] if given else ()}).")
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0] if given else ()})."
+        )
     if given != expected:
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
     target = _check_index_targets("nll_loss", input, target)
@@ -166,7 +168,9 @@ def cross_entropy(
         return _smoothed(ops.log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
     if _fusable(input, target):
         if target._array.shape[0] != shape[0]:
-            raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({target._array.shape[0]}).")
+            raise ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size ({target._array.shape[0]})."
+            )
         _check_weight(weight, shape[1])
         _check_targets(target, shape[1], ignore_index)
         losses, _ = cross_entropy_op(input, target, ignore_index)
@@ -181,12 +185,20 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0, options: Any = None,
 ) -> Tensor:  # fmt: skip
     """The cross-entropy of a linear map of the input. `options` says how to cut the work, not what it gives."""
+    if input._array.ndim not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input._array.ndim}")
     if ignore_index is None:
         ignore_index = -100
-    flat = linear_weight if linear_weight._array.ndim == 2 else ops.reshape(linear_weight, (-1, linear_weight._array.shape[-1]))
+    flat = (
+        linear_weight
+        if linear_weight._array.ndim == 2
+        else ops.reshape(linear_weight, (-1, linear_weight._array.shape[-1]))
+    )
     bias = None if linear_bias is None else ops.reshape(linear_bias, (-1,))
     scores = functions["nn.functional.linear"](input, flat, bias)
     extra = linear_weight._array.shape[:-1]
+    if len(extra) > 1 and input._array.ndim == 1:
+        raise RuntimeError(f"a linear_weight of shape {tuple(linear_weight._array.shape)} requires batched input")
     if len(extra) > 1:
         scores = ops.reshape(scores, (*input._array.shape[:-1], *extra))
     return cross_entropy(
@@ -208,7 +220,9 @@ def _smoothed(
     dim = 0 if logs._array.ndim == 1 else 1
     count = logs._array.shape[dim]
     kept = target != skipped
-    shaped = None if weight is None else ops.reshape(weight, [count if i == dim else 1 for i in range(logs._array.ndim)])
+    shaped = (
+        None if weight is None else ops.reshape(weight, [count if i == dim else 1 for i in range(logs._array.ndim)])
+    )
     spread = -ops.sum(logs if shaped is None else logs * shaped, dim)
     spread = ops.where(kept, spread, ops.zeros_like(spread))
     if reduction == "mean":

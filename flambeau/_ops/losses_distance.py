@@ -118,7 +118,9 @@ def triplet_margin_loss(
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = {t._array.ndim for t in (anchor, positive, negative)}
     if len(ranks) > 1:
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions")
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions"
+        )
     return reduced(
         _triplet(lambda a, b: pairwise_distance(a, b, p, eps), anchor, positive, negative, margin, swap), reduction
     )
@@ -148,7 +150,9 @@ def triplet_margin_with_distance_loss(
         raise RuntimeError(
             f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got {ranks}"
         )
-    return reduced(_triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction)
+    return reduced(
+        _triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction
+    )
 
 
 # -- scores of classes -------------------------------------------------------------------------------------------
@@ -168,7 +172,9 @@ def multi_margin_loss(
     if weight is not None and weight._array.ndim != 1:
         raise ValueError("weight must be one-dimensional")
     if len(shape) > 2 or not (shape[-1] if shape else 1):
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
+        )
     single = len(shape) < 2
     x = ops.reshape(input, (1, -1)) if single else input
     y = ops.reshape(target, (-1,))
@@ -199,7 +205,9 @@ def multilabel_margin_loss(
     check_reduction(reduction)
     shape = input._array.shape
     if len(shape) > 2 or not (shape[-1] if shape else 1):
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
+        )
     if target._array.shape != shape:
         raise RuntimeError(f"inconsistent target size: {list(target._array.shape)} for input of size: {list(shape)}")
     single = len(shape) < 2
@@ -232,5 +240,3 @@ def multilabel_soft_margin_loss(
     last = input._array.ndim - 1
     loss = ops.sum(loss, last) / input._array.shape[last] if last >= 0 else loss
     return reduced(loss, reduction)
-
-

@@ -53,7 +53,9 @@ def ctc_back(
 
 
 def _lengths(given: Any, name: str, batch: int) -> Any:
-    values = np.asarray(given._array if isinstance(given, Tensor) else list(given) if isinstance(given, (tuple, list)) else [given])
+    values = np.asarray(
+        given._array if isinstance(given, Tensor) else list(given) if isinstance(given, (tuple, list)) else [given]
+    )
     if values.dtype.kind not in "iu":
         raise RuntimeError(f"{name} must be integral")
     values = values.reshape(-1).astype(np.int64)
@@ -77,7 +79,9 @@ def _padded_targets(targets: Tensor, counts: Any, batch: int) -> Any:
     if values.ndim != 2 or values.shape[0] != batch:
         raise RuntimeError(f"Expected tensor to have size {batch} at dimension 0, but got {list(values.shape)}")
     if counts.size and values.shape[1] < counts.max():
-        raise RuntimeError(f"Expected tensor to have size at least {int(counts.max())} at dimension 1, but got size {list(values.shape)}")
+        raise RuntimeError(
+            f"Expected tensor to have size at least {int(counts.max())} at dimension 1, but got size {list(values.shape)}"
+        )
     return np.ascontiguousarray(values[:, :longest]) if values.shape[1] else np.zeros((batch, 1), np.int64)
 
 

@@ -106,7 +106,7 @@ def check_batches(a: Tensor, b: Tensor) -> None:
 
 
 def product(backend: Any, x: Any, y: Any) -> Any:
-    return blas.product(x, y) if backend.xp is np else backend.xp.asarray(backend.xp.matmul(x, y))
+    return blas.product(x, y) if backend.xp is np else backend.product(x, y)
 
 
 def adjoint(t: Tensor) -> Tensor:
@@ -375,14 +375,10 @@ def _check_dot(a: Tensor, b: Tensor) -> None:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            "dot : expected both vectors to have same dtype, but found "
-            f"{type_name(a.dtype)} and {type_name(b.dtype)}"
+            f"dot: expected both vectors to have same dtype, got {type_name(a.dtype)} and {type_name(b.dtype)}"
         )
     if x.size != y.size:
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{x.size}] and src [{y.size}] to have the same number of "
-            f"elements, but got {x.size} and {y.size} elements respectively"
-        )
+        raise RuntimeError(f"inconsistent tensor size: the vectors have {x.size} and {y.size} elements")
     check_multiplied("dot", a.dtype)
 
 
@@ -425,10 +421,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if not x or not y:
         return ops.mul(input, other)
     if x[-1] != y[-1]:
-        raise RuntimeError(
-            "inner() the last dimension must match on both input tensors but got shapes "
-            f"{list(x)} and {list(y)}"
-        )
+        raise RuntimeError(f"inner() the last dimension must match, got shapes {list(x)} and {list(y)}")
     return ops.tensordot(input, other, ([-1], [-1]))
 
 
@@ -462,13 +455,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """
     check_tensors("linalg_vecdot", x=x, y=y)
     if x.dtype.category < FLOATING:
-        raise RuntimeError(
-            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {type_name(x.dtype)}"
-        )
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor, got {type_name(x.dtype)}")
     if x.dtype is not y.dtype:
         raise RuntimeError(
-            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
-            f"{type_name(x.dtype)} and y of type {type_name(y.dtype)} instead"
+            f"linalg.vecdot: Expected x and y to have the same dtype, got {type_name(x.dtype)} and {type_name(y.dtype)}"
         )
     try:
         ndim = len(broadcast_shapes(x._array.shape, y._array.shape))

@@ -39,7 +39,7 @@ from .views import permute_op
 def _add_product(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     if backend.xp is np:
         return blas.add_product(c, x, y, beta, alpha)
-    made = backend.xp.asarray(backend.xp.matmul(x, y)) * alpha
+    made = backend.product(x, y) * alpha
     return made if beta == 0 else (made + beta * c).astype(x.dtype)
 
 
@@ -136,7 +136,7 @@ def linear_op(backend: Any, x: Any, weight: Any, bias: Any) -> Any:
     """x @ weight.T + bias over the last dimension of x, as one product of matrices."""
     rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if backend.xp is not np:
-        made = backend.xp.matmul(rows, weight.T)
+        made = backend.product(rows, weight.T)
     elif bias is None:
         made = blas.product(rows, weight.T)
     else:
@@ -206,15 +206,15 @@ def _factor(value: Any, d: dtype) -> Any:
 def _check_expand(shape: tuple[int, ...], target: tuple[int, ...], d: dtype) -> None:
     if len(shape) > len(target):
         raise RuntimeError(
-            f"expand(torch.{type_name(d)}Tensor{{{list(shape)}}}, size={list(target)}): the number of sizes provided "
-            f"({len(target)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+            f"expand: the number of sizes provided ({len(target)}) must be greater or equal to the number of "
+            f"dimensions ({len(shape)})"
         )
     lead = len(target) - len(shape)
     for i, n in enumerate(shape):
         if n != target[i + lead] and n != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({target[i + lead]}) must match the existing size ({n}) at "
-                f"non-singleton dimension {i + lead}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+                f"non-singleton dimension {i + lead}: {list(shape)} cannot become {list(target)}"
             )
 
 
@@ -312,8 +312,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     d = input.dtype
     if not d is batch1.dtype is batch2.dtype:
         raise RuntimeError(
-            f"Input dtypes must be the same, got: input {plain_name(d)}, batch1: {plain_name(batch1.dtype)}, "
-            f"batch2: {plain_name(batch2.dtype)}"
+            f"Input dtypes must be the same, got {plain_name(d)}, {plain_name(batch1.dtype)} "
+            f"and {plain_name(batch2.dtype)}"
         )
     check_batches(batch1, batch2)
     shape = (*batch1._array.shape[:2], batch2._array.shape[2])

@@ -141,7 +141,9 @@ def _check_row_shape(name: str, input: Tensor, shape: Sequence[int], *parameters
     shape = tuple(shape)
     have = input._array.shape
     if not shape:
-        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, but got normalized_shape = {list(shape)}")
+        raise RuntimeError(
+            f"Expected normalized_shape to be at least 1-dimensional, but got normalized_shape = {list(shape)}"
+        )
     for kind, t in zip(("weight", "bias"), parameters):
         if t is not None and t._array.shape != shape:
             raise RuntimeError(
@@ -161,7 +163,9 @@ def _check_dtypes(name: str, input: Tensor, *parameters: Tensor | None) -> None:
         raise not_implemented(name, input.dtype)
     for t in parameters:
         if t is not None and t.dtype is not input.dtype and not (input.dtype.itemsize == 2 and t.dtype is float32):
-            raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {input.dtype}, got {t.dtype}")
+            raise RuntimeError(
+                f"mixed dtype (CPU): expect parameter to have scalar type of {input.dtype}, got {t.dtype}"
+            )
 
 
 def _rows_of(
@@ -288,7 +292,9 @@ def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, gro
     w, b = (_block_parameter(t, v, x, source, groups) for t, v in ((weight, 1), (bias, 0)))
     stats = [np.empty(source.shape[:-2], d.numpy) for d in (wide, wide, _wide(x))]
     types = (_code(x), _code(w), _code(b), "f64", _code(x), wide.code, wide.code, _wide(x).code)
-    _split_blocks(cpu.kernel(norm_blocks, types, rounded=rounded), [source, w, b, np.float64(eps)], [target, *stats], x.size)
+    _split_blocks(
+        cpu.kernel(norm_blocks, types, rounded=rounded), [source, w, b, np.float64(eps)], [target, *stats], x.size
+    )
     return out, *stats
 
 
@@ -325,7 +331,9 @@ def norm_blocks_back(
     w = _block_parameter(weight, 1, x, source, groups)
     by_weight, by_bias = (np.empty(source.shape[:-1], np.float64) for _ in range(2))
     types = (_code(cotangent), _code(x), _code(w), _code(mean), _code(scale), _code(x), "f64", "f64")
-    _split_blocks(cpu.kernel(norm_blocks_backward, types), [g, source, w, mean, scale], [target, by_weight, by_bias], x.size)
+    _split_blocks(
+        cpu.kernel(norm_blocks_backward, types), [g, source, w, mean, scale], [target, by_weight, by_bias], x.size
+    )
     channels = x.shape[1]
     dw, db = (
         (part.sum(0) if groups else part.sum(1)).reshape(channels).astype(wide.numpy) if want else None
@@ -346,7 +354,12 @@ def _group_norm(
 ) -> tuple[Any, ...]:
     flat = _three(input)
     if _elsewhere(input):
-        return ops.reshape(_composed(_blocks_formula, flat, weight, bias, eps, groups), input._array.shape), None, None, None
+        return (
+            ops.reshape(_composed(_blocks_formula, flat, weight, bias, eps, groups), input._array.shape),
+            None,
+            None,
+            None,
+        )
     out, mean, scale, variance = norm_blocks_op(flat, weight, bias, eps, groups, rounded)
     return ops.reshape(out, input._array.shape), mean, scale, variance
 
@@ -385,7 +398,9 @@ def functional_group_norm(
     """Normalizes each group of channels of each sample."""
     if input._array.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._array.ndim}")
-    _more_than_one([input._array.shape[0] * input._array.shape[1] // max(num_groups, 1), num_groups, *input._array.shape[2:]])
+    _more_than_one(
+        [input._array.shape[0] * input._array.shape[1] // max(num_groups, 1), num_groups, *input._array.shape[2:]]
+    )
     return group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -397,7 +412,7 @@ def native_group_norm(
     _check_channels("native_group_norm", C, weight, bias)
     _check_dtypes("GroupNormKernelImpl", input, weight, bias)
     out = _group_norm(ops.reshape(input, (N, C, HxW)), group, weight, bias, eps)[0]
-    groups = ops.reshape(input, (N, group, -1))  # both statistics can be differentiated
+    groups = ops.reshape(input, (N, group, C // max(group, 1) * HxW))  # both statistics can be differentiated
     wide = groups if input.dtype.itemsize > 2 else ops.to_dtype(groups, float32)
     variance, mean = ops.var_mean(wide, 2, correction=0)
     d = input.dtype if weight is None or weight.dtype is input.dtype else float32
@@ -420,6 +435,8 @@ def _with_given(
     input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
     """Normalized by statistics that are known: a factor and a summand for each channel."""
+    if mean.dtype.itemsize == 2:
+        mean, variance = ops.to_dtype(mean, float32), ops.to_dtype(variance, float32)
     factor = ops.rsqrt(variance + eps)
     if weight is not None:
         factor = factor * weight
@@ -565,5 +582,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     square = input * input
     around = [0, 0] * (ndim - 2) + [size // 2, (size - 1) // 2]
     windows = ops.unfold(functions["nn.functional.pad"](square, around), 1, size, 1)
-    mean = ops.div(ops.sum(windows, -1), size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc")
+    mean = functions["div"](
+        ops.sum(windows, -1), size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc"
+    )
     return input / ops.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]

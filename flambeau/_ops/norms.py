@@ -85,7 +85,8 @@ def vector_norm(
     d = x.dtype
     if d.category < FLOATING:
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {SCALAR_NAMES.get(d.name, d.name)}"
+            "linalg.vector_norm: Expected a floating point or complex tensor, got "
+            f"{SCALAR_NAMES.get(d.name, d.name)}"
         )
     if dtype is not None:
         _check_norm_dtype(d, dtype)
@@ -100,14 +101,13 @@ def vector_norm(
     if x._array.size == 0 and (p < 0 or p == math.inf):
         if dim is None or (not hasattr(dim, "__index__") and not len(dim)):
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {_order_name(p)} norm on an empty tensor because the operation "
-                "does not have an identity"
+                f"linalg.vector_norm cannot compute the {_order_name(p)} norm on an empty tensor: it has no identity"
             )
         for i in dims:
             if shape[i] == 0:
                 raise RuntimeError(
-                    f"linalg.vector_norm cannot compute the {_order_name(p)} norm on the dimension {i} because this "
-                    "dimension is empty and the operation does not have an identity"
+                    f"linalg.vector_norm cannot compute the {_order_name(p)} norm on the dimension {i}: it is empty, "
+                    "and the norm has no identity"
                 )
     return run_plain(norm_op, x.dtype.to_real(), x, p, dims, keepdim)
 
@@ -124,10 +124,7 @@ def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
             f"linalg.vector_norm: dtype should be {kinds[0]} for {kinds[1]} inputs, but got {name(wanted)}"
         )
     if promote_types(own, wanted) is not wanted:
-        raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({name(own)}) should be convertible without narrowing to the "
-            f"specified dtype ({name(wanted)})"
-        )
+        raise RuntimeError(f"linalg.vector_norm: {name(own)} cannot be converted without narrowing to {name(wanted)}")
 
 
 @public(out=True)

@@ -93,10 +93,10 @@ def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
     shape = input._array.shape
     count = len(pad) // 2
     if len(pad) % 2 or not (len(shape) in (count + 1, count + 2) and 1 <= count <= 3):
-        raise NotImplementedError(
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
-        )
-    if any(n == 0 for n in shape[-count:] if mode != "circular") or any(n == 0 for n in shape[len(shape) - count - 1 :]):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    if any(n == 0 for n in shape[-count:] if mode != "circular") or any(
+        n == 0 for n in shape[len(shape) - count - 1 :]
+    ):
         raise RuntimeError(f"Expected the input to have non-zero sizes, but got {list(shape)}")
     for i in range(count):
         n, before, after = shape[-1 - i], int(pad[2 * i]), int(pad[2 * i + 1])
@@ -122,7 +122,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if len(pad) % 2:
         raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}")
     if len(pad) // 2 > input._array.ndim:
-        raise ValueError(f"Padding length should be less than or equal to two times the input dimension, got {len(pad)}")
+        raise ValueError(
+            f"Padding length should be less than or equal to two times the input dimension, got {len(pad)}"
+        )
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
@@ -143,7 +145,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C r², H, W) to (…, C, H r, W r)."""
     shape, r = input._array.shape, upscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)")
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     *lead, c, h, w = shape
@@ -163,7 +167,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H r, W r) to (…, C r², H, W)."""
     shape, r = input._array.shape, downscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)")
+        raise RuntimeError(
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     *lead, c, h, w = shape
@@ -186,6 +192,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if shape[1] % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
+        )
     parts = ops.reshape(input, (shape[0], groups, shape[1] // groups, *shape[2:]))
     return ops.reshape(ops.transpose(parts, 1, 2), shape)  # type: ignore[no-any-return]

@@ -253,7 +253,7 @@ def _even_sizes(x: Tensor, size: int, dim: int, name: str) -> tuple[tuple[int, .
     if size < 0:
         raise RuntimeError(f"{name} expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
-        raise RuntimeError(f"{name} expects split_size greater than 0 unless the dimension size is 0, but got dimension size of {n}")
+        raise RuntimeError(f"{name} expects split_size greater than 0 for a dimension of size {n}")
     count = max(-(-n // size), 1) if size else 1
     return tuple([size] * (count - 1) + [n - size * (count - 1)]), dim
 
@@ -264,11 +264,11 @@ def _given_sizes(x: Tensor, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim, sizes = wrap_dim(dim, len(shape)), size_argument((sizes,), "split_sizes")
     if any(n < 0 for n in sizes):
-        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}")
+        raise RuntimeError(f"split_with_sizes expects split_sizes to be non-negative, got {list(sizes)}")
     if sum(sizes) != shape[dim]:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {shape[dim]} (input tensor's size at dimension {dim}), "
-            f"but got split_sizes={list(sizes)}"
+            f"split_with_sizes expects split_sizes to sum exactly to {shape[dim]}, the size of dimension {dim}, "
+            f"got {list(sizes)}"
         )
     return sizes, dim
 
@@ -356,17 +356,16 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
             indices_or_sections = named.pop(key)
     shape = input._array.shape
     if not shape:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor")
     dim = wrap_dim(dim, len(shape))
     n = shape[dim]
     at = indices_or_sections
     if isinstance(at, Tensor):
         if at.dtype.name != "int64":
-            raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {at.dtype}")
+            raise RuntimeError(f"tensor_split: a tensor of indices or sections must be int64, got {at.dtype}")
         if at._array.ndim > 1:
             raise RuntimeError(
-                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
-                f"got a tensor with {at._array.ndim} dims"
+                f"tensor_split: a tensor of indices or sections must have at most one dimension, got {at._array.ndim}"
             )
         at = at._array.tolist()
     if isinstance(at, int):
@@ -390,16 +389,13 @@ def _axis_split(name: str, least: int, dim_of: Any) -> Any:
                 indices_or_sections = named.pop(key)
         ndim = input._array.ndim
         if ndim < least:
-            raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
-            )
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, got one with {ndim}")
         dim = dim_of(ndim)
         sections = indices_or_sections
         if isinstance(sections, int):
             if sections == 0 or input._array.shape[dim] % sections:
                 raise RuntimeError(
-                    f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
-                    f"{input._array.shape[dim]} is not divisible by the split_size {sections}!"
+                    f"torch.{name}: dimension {dim} of size {input._array.shape[dim]} is not divisible by {sections}"
                 )
         return tensor_split(input, sections, dim)
 
@@ -463,9 +459,7 @@ def view_as_real(input: Tensor) -> Tensor:
 def view_as_complex(input: Tensor) -> Tensor:
     """A complex view of a real tensor whose last dimension holds the two parts."""
     if input.dtype not in REAL_OF.values():
-        raise RuntimeError(
-            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {input.dtype}"
-        )
+        raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, got {input.dtype}")
     x = input._array
     if not x.ndim:
         raise RuntimeError("Input tensor must have one or more dimensions")

@@ -234,7 +234,7 @@ def _gradient(derivative: Any) -> Callable[[Node, Tensor], Tensor]:
     def call(node: Node, g: Tensor) -> Tensor:
         saved, incoming = node.saved[index], g._array
         if saved.__class__ is SavedOutput:
-            storage = saved if saved.shared is None else saved.shared
+            storage: Any = saved if saved.shared is None else saved.shared
             array, k = saved.array, saved.k
         elif saved.__class__ is Tensor:
             storage, array, k = saved._storage, saved._array, saved._k

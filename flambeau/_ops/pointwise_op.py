@@ -201,6 +201,8 @@ class Pointwise:
         try:
             made = self.run(backend, call, arrays, results)
         except (ValueError, MemoryError) as error:
+            if k & CUDA and isinstance(error, MemoryError):
+                raise
             raise memory_problem(error) or broadcast_error(args) from error
         device = k & CUDA
         if self.outputs == 1:

@@ -124,7 +124,5 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 def _float_power_(input: Tensor, exponent: Any) -> Tensor:
     d = complex128 if COMPLEX in (_category(input), _category(exponent)) else float64
     if input.dtype is not d:
-        raise RuntimeError(
-            f"the base given to float_power_ has dtype {input.dtype} but the operation's result requires dtype {d}"
-        )
+        raise RuntimeError(f"float_power_: the base has dtype {input.dtype}, but the result requires dtype {d}")
     return pow_(input, _doubled(exponent, d))

@@ -55,7 +55,8 @@ class Primitive:
             self.formulas = [(grad, self._uses(grad))]
         elif grad:
             self.formulas = [
-                (grad[n], self._uses(grad[n])) if n in grad else None for n in self.names[:tensors]  # type: ignore[index]
+                (grad[n], self._uses(grad[n])) if n in grad else None  # type: ignore[index, operator]
+                for n in self.names[:tensors]
             ]
         self.plans: dict[int, Any] = {}  # by which arguments need a gradient: what to keep
         self.call = view_call(self) if view and tensors == 1 and not many else plain_call(self)

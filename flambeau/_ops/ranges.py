@@ -120,11 +120,7 @@ def range(
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The numbers from start to end, both included; `arange` is what one wants."""
-    warnings.warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=3,
-    )
+    warnings.warn("torch.range is deprecated; use torch.arange, which leaves its end out", stacklevel=3)
     if end is None:
         start, end = 0, start
     d = as_dtype(dtype, "range") or (out.dtype if out is not None else default.float)
@@ -144,7 +140,9 @@ def _ends(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> 
     """The checked arguments of linspace and logspace: start, end, steps and dtype."""
     for key, v in (("start", start), ("end", end)):
         if isinstance(v, Tensor) and v._array.ndim:
-            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {key} with {v._array.ndim} dimension(s).")
+            raise RuntimeError(
+                f"{name} only supports 0-dimensional start and end tensors, got {key} with {v._array.ndim} dimension(s)"
+            )
     if steps is None or not hasattr(steps, "__index__") or isinstance(steps, bool):
         raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
     steps = steps.__index__()
@@ -158,7 +156,7 @@ def _ends(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> 
         d = out.dtype
     if complex_ends:
         if d is not None and d.category != COMPLEX:
-            raise RuntimeError(f"torch.{name}(): inferred dtype ComplexFloat can't be safely cast to passed dtype {d}")
+            raise RuntimeError(f"torch.{name}(): complex bounds can't be safely cast to {d}")
         d = d or default.complex
     return start, end, steps, d or default.float
 

@@ -138,8 +138,8 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
     if d.category < FLOATING:
         which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
-            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
-            f"Got: {SCALAR_NAMES.get(d.name, d.name)}"
+            f"mean(): could not infer output dtype: {which} dtype must be floating point or complex, "
+            f"got {SCALAR_NAMES.get(d.name, d.name)}"
         )
     input, d = _sum_input("mean", input, d)
     return run_plain(mean_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)

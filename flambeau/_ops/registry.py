@@ -32,6 +32,16 @@ methods: dict[str, Any] = {}
 functions: dict[str, Any] = {}
 
 
+def _not_set(*args: Any) -> Any:
+    raise RuntimeError("the operations are not imported yet")
+
+
+# Set by `_overrides` and `inplace`, which come after this module.
+overridden: Callable[[Any, Any, Any], Any] = _not_set
+into_out: Callable[[Any, Any, Any, Any], Any] = _not_set
+in_place_form: Callable[[str, Any], Any] = _not_set
+
+
 def expose(name: str, function: Any, path: str | None = "", method: str | None = "") -> None:
     """Makes a function public: under `path` ("" for its own name, None for nowhere) and as a method."""
     setattr(ops, name, function)
@@ -185,12 +195,6 @@ def quick(fast: Any) -> Callable[[Any], Any]:
         return call
 
     return decorate
-
-
-# Set by `_overrides` and `inplace`, which come after this module.
-overridden: Callable[[Any, Any, Any], Any]
-into_out: Callable[[Any, Any, Any, Any], Any]
-in_place_form: Callable[[str, Any], Any]
 
 
 def parameter_names(function: Any) -> list[str]:

@@ -6,9 +6,8 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
-from .._core.dtypes import FLOATING, bool_, float32, int64
+from .._core.dtypes import FLOATING, bool_, int64
 from .._tensor import Tensor
 from .registry import ops, public
 from .rules import not_implemented
@@ -66,7 +65,7 @@ def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tu
     total = None
     for corner in itertools.product((0, 1), repeat=len(places)):
         weight = None
-        for p, low, step in zip(places, lows, corner):
+        for p, low, step in zip(reversed(places), reversed(lows), reversed(corner)):
             share = p - low if step else low + 1 - p
             weight = share if weight is None else weight * share
         part = _at(flat, [low + step for low, step in zip(lows, corner)], sizes, points) * ops.unsqueeze(weight, 1)
@@ -93,10 +92,14 @@ def _cubic(
     lows = [ops.detach(ops.floor(p)) for p in places]
     weights = [_cubic_weights(p - low) for p, low in zip(places, lows)]
     total = None
-    for i, j in itertools.product(range(4), repeat=2):
-        spots = [_padded(low + (k - 1), size, padding, align) for low, k, size in zip(lows, (i, j), sizes)]
-        part = _at(flat, spots, sizes, points) * ops.unsqueeze(weights[0][i] * weights[1][j], 1)
-        total = part if total is None else total + part
+    for i in range(4):
+        row = None
+        for j in range(4):
+            spots = [_padded(low + (k - 1), size, padding, align) for low, k, size in zip(lows, (i, j), sizes)]
+            part = _at(flat, spots, sizes, points) * ops.unsqueeze(weights[1][j], 1)
+            row = part if row is None else row + part
+        row = row * ops.unsqueeze(weights[0][i], 1)
+        total = row if total is None else total + row
     return total  # type: ignore[return-value]
 
 
@@ -114,15 +117,17 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
             f"{list(shape)} and grid with sizes {list(grid._array.shape)}"
         )
     if grid._array.shape[-1] != rank:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {rank} in last dimension, but got {list(grid._array.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {rank} in last dimension, but got {list(grid._array.shape)}"
+        )
     if any(n == 0 for n in sizes):
-        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(shape)}"
+        )
     if mode == "bicubic" and rank != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if input.dtype.category != FLOATING:
         raise not_implemented("grid_sampler_cpu", input.dtype)
-    if input.dtype.itemsize == 2:
-        return ops.to_dtype(_sample(ops.to_dtype(input, float32), ops.to_dtype(grid, float32), mode, padding, align), input.dtype)  # type: ignore[no-any-return]
     flat = ops.reshape(input, (*shape[:2], math.prod(sizes)))
     # the last dimension of the grid counts from the innermost dimension of the input
     places = [_unnormalized(ops.select(grid, -1, rank - 1 - i), n, align) for i, n in enumerate(sizes)]
@@ -149,7 +154,9 @@ def grid_sample(
     tensor([[[[2.]]]])
     """
     if mode not in _MODES:
-        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
     if padding_mode not in _PADDINGS:
         raise ValueError(
             f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
@@ -157,26 +164,36 @@ def grid_sample(
     if align_corners is None:
         warnings.warn("grid_sample: align_corners is False unless it is given.", UserWarning, stacklevel=3)
     if input._array.ndim not in (4, 5):
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}"
+        )
     return _sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
 @public(method=False)
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sample` with numbers for its modes."""
     if input._array.ndim not in (4, 5):
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}"
+        )
     return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
 
 @public(method=False)
-def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sampler` of images."""
     return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
 
 @public(method=False)
-def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sampler` of volumes."""
     return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
@@ -191,7 +208,10 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
         if extent == 1:
             line = ops.zeros_like(line)
         lines.append(line if align_corners else line * ((extent - 1) / extent))
-    parts = [ops.expand(ops.reshape(line, [-1 if i == j else 1 for j in range(len(sizes))]), sizes) for i, line in enumerate(lines)]
+    parts = [
+        ops.expand(ops.reshape(line, [-1 if i == j else 1 for j in range(len(sizes))]), sizes)
+        for i, line in enumerate(lines)
+    ]
     parts = [*reversed(parts), ops.ones_like(parts[0])]
     base = ops.reshape(ops.stack(parts, -1), (1, -1, len(sizes) + 1))
     base = ops.expand(base, (n, *base._array.shape[1:]))
@@ -218,7 +238,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{tuple(size)}."
         )
     if theta._array.ndim != 3 or theta._array.shape[1:] != (rank, rank + 1):
-        raise ValueError(f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {tuple(size)}. Got {tuple(theta._array.shape)}.")
+        raise ValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {tuple(size)}. Got {tuple(theta._array.shape)}."
+        )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     return affine_grid_generator(theta, size, bool(align_corners))

@@ -10,8 +10,8 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import (
-    BY_NUMPY,
     BOOL,
+    BY_NUMPY,
     COMPLEX,
     FLOATING,
     INTEGER,

@@ -20,7 +20,7 @@ from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
 
-_STAGES = (("max", lambda m, x: x), ("sum", lambda m, x, high: m.exp(x - high)))
+_STAGES = (("max", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.exp(x - high)))
 _WORK = 16  # an exponential costs as much as so many moved elements
 
 
@@ -63,8 +63,8 @@ _FORWARD = {
     True: Rows(_STAGES, lambda m, x, high, total, count: (x - high) - m.log(m.cast(total, x.type))),
 }
 _BACKWARD = {
-    False: Rows((("sum", lambda m, g, y: g * y),), lambda m, g, y, total, count: y * (g - m.cast(total, y.type))),
-    True: Rows((("sum", lambda m, g, y: g),), lambda m, g, y, total, count: g - m.exp(y) * m.cast(total, y.type)),
+    False: Rows((("sum", lambda m, g, y, count: g * y),), lambda m, g, y, total, count: y * (g - m.cast(total, y.type))),
+    True: Rows((("sum", lambda m, g, y, count: g),), lambda m, g, y, total, count: g - m.exp(y) * m.cast(total, y.type)),
 }
 
 

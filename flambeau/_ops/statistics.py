@@ -26,13 +26,9 @@ from .rules import not_implemented
 def _moments(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float, root: bool) -> tuple[Any, Any]:
     """Variance (or its root) and mean, in the dtype of `x`."""
     if backend is not cpu:
-        xp = backend.xp
-        count = math.prod(x.shape[d] for d in dims)
-        mean = x.mean(axis=dims, keepdims=True)
-        free = max(count - correction, 0.0)
-        variance = xp.square(x - mean).sum(axis=dims, keepdims=keepdim) / (free or math.nan)
-        mean = mean if keepdim else mean.squeeze(dims)
-        return (xp.sqrt(variance) if root else variance).astype(x.dtype), mean.astype(x.dtype)
+        shape = reduced_shape(x.shape, dims, keepdim)
+        variance, mean = backend.along.moments(x, dims, correction, root)
+        return variance.reshape(shape), mean.reshape(shape)
     return moments_over(x, dims, keepdim, correction, root)
 
 

@@ -83,7 +83,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     >>> torch.autograd.functional.jvp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
     tensor([2., 0.])
     """
-    given, values = _tuple(inputs, "inputs given to jvp")
+    values = _tuple(inputs, "inputs given to jvp")[1]
     vectors = _vectors(v, values, "jvp")
     values = _fresh(values, create_graph)
     out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jvp")

@@ -47,7 +47,7 @@ def _moved(name: str, value: Any, size: int) -> Any:
     "logcumsumexp", "linear_recurrence", "sort", "topk", "kthvalue", "median", "mode", "linalg_vector_norm", "truth",
     "flip", "transpose", "select", "slice", "diagonal", "unfold", "split", "split_with_sizes", "unbind", "squeeze_dim",
     "squeeze_dims", "gather", "scatter", "scatter_add", "getitem_select", "getitem_slice", "getitem_unsqueeze",
-    "getitem_backward", "diagonal_backward", "expand_copy",
+    "getitem_backward", "diagonal_backward", "expand_copy", "fft_c2c", "fft_r2c", "fft_c2r",
 )  # fmt: skip
 def by_parameter_names(level: int, op: Any, args: Any) -> Any:
     """Runs the op once, its dimensions moved behind the batch's."""

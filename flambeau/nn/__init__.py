@@ -1,5 +1,6 @@
 """Neural networks."""
 
-from . import functional as functional
-from . import parameter as parameter
+from . import functional, parameter
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "parameter"]

@@ -140,9 +140,8 @@ def tree_any(predicate: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     """The leaves of `prefix`, each repeated for all leaves of `tree` below it; ValueError if they do not fit."""
     kind = _kind(prefix)
-    leaves, spec = tree_flatten(tree)
     if kind is None:
-        return [prefix] * len(leaves)
+        return [prefix] * len(tree_leaves(tree))
     if _kind(tree) is not kind:
         raise ValueError(f"{prefix!r} does not fit the structure of the arguments")
     first, context = SUPPORTED_NODES[kind].flatten_fn(prefix)

@@ -71,11 +71,8 @@ def _without_reentry(
                 raise _Stop
 
         given = [ops_alias(a) if isinstance(a, Tensor) else a for a in args]
-        with _random_as_of(state), enable_grad(), recompute_context, saved_tensors_hooks(keep, _unused):
-            try:
-                function(*given, **named)
-            except _Stop:
-                pass
+        with _random_as_of(state), enable_grad(), recompute_context, saved_tensors_hooks(keep, _unused), contextlib.suppress(_Stop):
+            function(*given, **named)
         if len(values) != count:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "

@@ -175,7 +175,7 @@ def test_jacobians_agree():
     reverse, forward = torch.func.jacrev(f)(x), torch.func.jacfwd(f)(x)
     np.testing.assert_allclose(reverse.numpy(), forward.numpy(), rtol=1e-12)
     np.testing.assert_allclose(reverse.numpy(), functional.jacobian(f, x).numpy(), rtol=1e-12)
-    value, back = torch.func.vjp(f, x)
+    _, back = torch.func.vjp(f, x)
     np.testing.assert_allclose(back(torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))[0].numpy(), np.cos(x.numpy()))
     assert torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1].shape == (2,)
 

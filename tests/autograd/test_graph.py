@@ -263,9 +263,9 @@ def test_inference_tensors_stay_out_of_graphs():
         y = torch.ones(1) * 2
         assert not (x * 2).requires_grad
     assert y.is_inference()
-    with pytest.raises(RuntimeError, match="[Ii]nference"):
+    with pytest.raises(RuntimeError, match=r"[Ii]nference"):
         (x * y).sum().backward()
-    with pytest.raises(RuntimeError, match="[Ii]nference"):
+    with pytest.raises(RuntimeError, match=r"[Ii]nference"):
         y.add_(1)
     (x * y.clone()).sum().backward()
     assert x.grad.tolist() == [2.0]

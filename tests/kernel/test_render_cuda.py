@@ -114,7 +114,8 @@ def test_folds_render(fold):
         if code == "c64" and fold in ("max", "min", "any", "all", "count"):
             continue
         result = FOLDS[fold].wide(code)
-        rows = Rows(((fold, FOLDS[fold].lift),), lambda m, total, count: finish(m, total, count, None), each=False)
+        lift = FOLDS[fold].lift
+        rows = Rows(((fold, lambda m, x, count: lift(m, x)),), lambda m, total, count: finish(m, total, count, None), each=False)
         text = render_rows("fold", rows, [code], [result], code, 2, 2)
         check_text(text)
         assert text.count("__syncthreads();") == 3

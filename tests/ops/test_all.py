@@ -25,14 +25,15 @@ DOMAIN = {
     "lgamma": (0.3, 4), "digamma": (0.3, 4), "trigamma": (0.3, 4), "polygamma_of": (0.3, 4), "logit_clamped": (0.1, 0.9), "special_ndtri": (0.1, 0.9), "ndtri": (0.1, 0.9),
     "entr": (0.1, 3), "special_entr": (0.1, 3), "floor_divide": [(-9, 9), (0.7, 3)], "trunc_divide": [(-9, 9), (0.7, 3)],
     "remainder": [(-9, 9), (0.7, 3)], "fmod": [(-9, 9), (0.7, 3)], "lerp": [(-2, 2), (-2, 2), (0.1, 0.9)],
-    "igamma": (0.5, 3), "igammac": (0.5, 3), "zeta": (1.5, 4), "special_zeta": (1.5, 4),
-    "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],
+    "binary_entropy": (0.1, 0.9), "igamma": (0.5, 3), "igammac": (0.5, 3), "zeta": (1.5, 4), "special_zeta": (1.5, 4),
+    "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "binary_entropy": (0.1, 0.9), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],
 }  # fmt: skip
 PARAMS = {
     "add_scaled": (1.5,), "sub_scaled": (1.5,), "mul_number": (1.5,), "div_number": (1.5,), "nan_to_num": (0.5, 3.0, -3.0),
     "polygamma_of": (2,), "addcmul": (0.7,), "addcdiv": (0.7,), "lerp_number": (0.3,), "is_within": (1e-5, 1e-8), "round_finer": (10.0,),
     "round_coarser": (10.0,), "logit_clamped": (1e-6,), "hardtanh": (-1.0, 1.0), "leaky_relu": (0.1,), "threshold": (0.3, -1.0),
     "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0), "hardshrink": (0.5,), "softshrink": (0.5,),
+    "smooth_absolute": (0.7,), "huber": (0.7,),
 }  # fmt: skip
 REFERENCE = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "true_divide": np.divide, "neg": np.negative,
@@ -73,6 +74,11 @@ CATEGORY = "bifc"
 KIND_DTYPES = {"f": (torch.float32, torch.float64), "i": (torch.int64, torch.int32), "b": (torch.bool,), "c": (torch.complex128,)}
 
 
+def params_of(op):
+    """Values of an op's parameters: listed above, or ones."""
+    return PARAMS.get(op.name, (1.0,) * len(op.params))
+
+
 def dtypes_of(op):
     for category in sorted(op.rule.takes, reverse=True):
         for d in KIND_DTYPES[CATEGORY[category]]:
@@ -87,7 +93,7 @@ def operand(rng, op, index, shape, d):
         return rng.integers(0, 2, shape).astype(bool)
     if d.category == 1:
         return rng.integers(1, 5, shape).astype(d.numpy)
-    domain = DOMAIN.get(op.name, (-2, 2))
+    domain = op.samples or DOMAIN.get(op.name, (-2, 2))
     low, high = domain[index] if isinstance(domain, list) else domain
     values = rng.uniform(low, high, shape)
     # away from kinks at integers and halves, so that finite differences are right
@@ -102,7 +108,7 @@ def _wants_bool(op, index):
 
 
 def call(op, arrays, wrap=torch.from_numpy):
-    return slow(op, (*[wrap(a) if isinstance(a, np.ndarray) else a for a in arrays], *PARAMS.get(op.name, ())))
+    return slow(op, (*[wrap(a) if isinstance(a, np.ndarray) else a for a in arrays], *params_of(op)))
 
 
 def make(rng, op, shape, d):
@@ -137,7 +143,7 @@ def test_values_in_every_layout(name, d):
         if d is torch.bool and name in ("sign", "sgn"):
             given = [a.astype(np.int8) for a in arrays]
         with np.errstate(all="ignore"):
-            expected = reference(*given, *PARAMS.get(name, ()))
+            expected = reference(*given, *params_of(op))
         close(first.numpy(), expected, first.dtype)
     same = first.numpy()
     strided = [np.ascontiguousarray(a.T).T for a in arrays]
@@ -205,7 +211,7 @@ def test_first_and_second_derivatives(name):
     for i, a in enumerate(make(rng, op, (2, 3), torch.float64)):
         t = torch.from_numpy(a)
         inputs.append(t.requires_grad_() if t.is_floating_point() and op.grads[i] is not None else t)
-    params = PARAMS.get(name, ())
+    params = params_of(op)
 
     def function(*args):
         out = slow(op, (*args, *params))
@@ -226,7 +232,7 @@ def test_complex_derivatives(name):
         t.requires_grad_() if t.is_complex() and op.grads[i] is not None else t
         for i, t in enumerate(map(torch.from_numpy, make(rng, op, (2,), torch.complex128)))
     ]
-    params = PARAMS.get(name, ())
+    params = params_of(op)
     assert gradcheck(lambda *args: slow(op, (*args, *params)), tuple(inputs))
 
 

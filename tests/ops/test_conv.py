@@ -13,30 +13,21 @@ CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def spread_matrix(size, kernel, stride, padding, dilation):
-    """(positions, kernel, size): which element of a line each window element is."""
-    count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    m = np.zeros((count, kernel, size))
-    for p, k in itertools.product(range(count), range(kernel)):
-        at = p * stride + k * dilation - padding
-        if 0 <= at < size:
-            m[p, k, at] = 1
-    return m
-
-
 def reference(x, w, stride, padding, dilation, groups):
-    """Each dimension by its matrix of windows; groups one by one."""
+    """One shifted, strided cut of the padded image for each element of a window."""
     rank = x.ndim - 2
-    xs, ws = np.split(x, groups, 1), np.split(w, groups, 0)
+    wide = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    counts = [
+        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide.shape[2:], w.shape[2:], stride, dilation)
+    ]
     outs = []
-    for a, b in zip(xs, ws):
-        letters = [("xyz"[i], "klm"[i], "pqr"[i]) for i in range(rank)]
-        mats = [
-            spread_matrix(x.shape[2 + i], w.shape[2 + i], stride[i], padding[i], dilation[i]) for i in range(rank)
-        ]
-        sides = ["nc" + "".join(t[0] for t in letters), "oc" + "".join(t[1] for t in letters)]
-        sides += [t[2] + t[1] + t[0] for t in letters]
-        outs.append(np.einsum(",".join(sides) + "->no" + "".join(t[2] for t in letters), a, b, *mats, optimize=True))
+    for a, b in zip(np.split(wide, groups, 1), np.split(w, groups, 0)):
+        total = 0
+        for place in itertools.product(*map(range, w.shape[2:])):
+            cut = tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(place, dilation, counts, stride))
+            total = total + np.tensordot(a[(..., *cut)], b[(..., *place)], (1, 1))  # (n, *counts, o)
+        outs.append(np.moveaxis(total, -1, 1))
+    assert outs[0].ndim == rank + 2
     return np.concatenate(outs, 1)
 
 

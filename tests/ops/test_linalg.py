@@ -13,7 +13,7 @@ DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
 def matrices(*shape: int, dtype: object = torch.float64, seed: int = 0):
     torch.manual_seed(seed)
-    return torch.randn(*shape, dtype=dtype)
+    return torch.randn(shape, dtype=dtype)
 
 
 def positive(n: int, dtype: object = torch.float64, lead: tuple[int, ...] = ()):
@@ -22,8 +22,8 @@ def positive(n: int, dtype: object = torch.float64, lead: tuple[int, ...] = ()):
 
 
 def close(a, b, scale: float = 1.0) -> None:
-    single = a.dtype in (torch.float32, torch.complex64)
-    np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4 if single else 1e-9, atol=(1e-4 if single else 1e-9) * scale)
+    tolerance = 1e-4 if a.dtype in (torch.float32, torch.complex64) else 1e-9
+    np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=tolerance, atol=tolerance * scale)
 
 
 @pytest.fixture(params=["native", "arrays"])
@@ -67,7 +67,8 @@ def test_symmetric_factors(routines, dtype) -> None:
     indefinite = a - 6 * torch.eye(5, dtype=dtype)
     for hermitian in (False, True):
         m = indefinite if hermitian or not dtype.is_complex else indefinite + indefinite.mT
-        close(m @ torch.linalg.ldl_solve(*torch.linalg.ldl_factor(m, hermitian=hermitian), b.expand(2, 5, 2), hermitian=hermitian), b.expand(2, 5, 2), 100)
+        factors = torch.linalg.ldl_factor(m, hermitian=hermitian)
+        close(m @ torch.linalg.ldl_solve(*factors, b, hermitian=hermitian), b.expand(2, 5, 2), 100)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,0 +1,491 @@
+"""Sparse tensors: their constructors, their parts, and conversion between layouts.
+
+Only two operations touch a sparse array and are recorded: `values` takes its values out, `rebuild` puts values at given
+places. Everything else is dense operations on values in between, which have their derivatives already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _dispatch
+from .._core.dtypes import FLOATING, dtype, int64
+from .._core.layouts import layout as layout_type
+from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .._core.state import GRAD, SPARSE
+from .._tensor import Tensor, wrap
+from .primitive import Primitive
+from .registry import ops, public
+from .sparse_array import (
+    BLOCKED, BY_ROW, COMPRESSED, SparseArray, check_compressed, check_coo, line_of_entries, linear, split, starts_of,
+)  # fmt: skip
+
+_TITLES = {strided: "Strided", sparse_coo: "Sparse", sparse_csr: "SparseCsr", sparse_csc: "SparseCsc", sparse_bsr: "SparseBsr", sparse_bsc: "SparseBsc"}
+
+
+class _Rebuild(Primitive):
+    """Its results are sparse, though its operand is dense."""
+
+    def compute(self, args: tuple[Any, ...], k: int) -> Any:
+        made = super().compute(args, k)
+        made._k |= SPARSE
+        return made
+
+
+def _values(backend: Any, x: SparseArray) -> Any:
+    return x.values
+
+
+def _rebuild(backend: Any, x: Any, places: SparseArray) -> SparseArray:
+    return places.with_values(x)
+
+
+values_of = Primitive(
+    _values, name="sparse_values", backward_name="ValuesBackward0", grad={"x": lambda g, x: rebuild(g, x._array)}
+)
+rebuild = _Rebuild(
+    _rebuild, name="sparse_rebuild", backward_name="SparseCooTensorWithDimsAndTensorsBackward0",
+    grad={"x": lambda g, places: values_at(g, places)},
+)  # fmt: skip
+
+
+def index_tensor(array: Any) -> Tensor:
+    return wrap(array, int64 if array.dtype == np.int64 else _dtype_of_index(array))
+
+
+def _dtype_of_index(array: Any) -> dtype:
+    from .._core.dtypes import from_numpy_dtype
+
+    return from_numpy_dtype(array.dtype)
+
+
+def is_sparse(t: Any) -> bool:
+    return isinstance(t, Tensor) and bool(t._k & SPARSE)
+
+
+def layout_of(t: Tensor) -> layout_type:
+    return t._array.layout if t._k & SPARSE else strided  # type: ignore[no-any-return]
+
+
+def _expect(name: str, t: Tensor, layouts: Sequence[layout_type], kind: str) -> SparseArray:
+    if layout_of(t) not in layouts:
+        raise RuntimeError(f"{name} expected {kind} tensor layout but got {_TITLES[layout_of(t)]}")
+    return t._array  # type: ignore[no-any-return]
+
+
+def values_at(t: Tensor, places: SparseArray) -> Tensor:
+    """The elements of a dense or sparse tensor at the places of a sparse array, as its values lie."""
+    if not t._k & SPARSE:
+        if places.layout in BLOCKED:
+            return values_of(_to_blocks(t, places))
+        coo = places if places.layout is sparse_coo else coo_places(places)
+        lead = places.shape[: coo.sparse_dim]
+        flat = ops.reshape(t, (math.prod(lead), *places.shape[coo.sparse_dim :]))
+        return ops.index_select(flat, 0, index_tensor(linear(coo.index, lead)))  # type: ignore[no-any-return]
+    if t._array.same_places(places):
+        return values_of(t)
+    if places.layout in BLOCKED:
+        return values_at(to_dense(t), places)
+    coo = places if places.layout is sparse_coo else coo_places(places)
+    held = coalesce(to_sparse_coo(t))
+    lead = places.shape[: coo.sparse_dim]
+    keys, wanted = linear(held._array.index, lead), linear(coo.index, lead)
+    values = values_of(held)
+    if not len(keys):
+        return ops.zeros((len(wanted), *values.shape[1:]), dtype=t.dtype)  # type: ignore[no-any-return]
+    position = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found = wrap((keys[position] == wanted).reshape((-1,) + (1,) * (values.ndim - 1)), bool_)
+    return ops.where(found, ops.index_select(values, 0, index_tensor(position)), 0)  # type: ignore[no-any-return]
+
+
+# -- constructors ------------------------------------------------------------------------------------------------
+
+
+def _as_values(values: Any, d: dtype | None, device: Any) -> Tensor:
+    values = values if isinstance(values, Tensor) else ops.tensor(values)
+    return values if d is None or d is values.dtype else ops.to_dtype(values, d)
+
+
+def _as_index(index: Any) -> Any:
+    index = index if isinstance(index, Tensor) else ops.tensor(index)
+    if index.dtype.category >= FLOATING:
+        index = ops.to_dtype(index, int64)
+    array = index._array
+    return array if array.dtype == np.int64 else array.astype(np.int64)
+
+
+def _finished(values: Tensor, places: SparseArray, requires_grad: bool) -> Tensor:
+    made = rebuild(values, places)
+    if requires_grad:
+        if values.dtype.category < FLOATING:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        made = rebuild(ops.detach(values), places)
+        made._k |= GRAD
+    return made
+
+
+@public(method=False)
+def sparse_coo_tensor(
+    indices: Any, values: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """A tensor that holds `values` at the coordinates in the columns of `indices`; equal coordinates add up.
+
+    >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
+    """
+    if values is None:  # only a size
+        size = tuple(indices)
+        index = np.zeros((len(size), 0), np.int64)
+        held = ops.zeros((0,), dtype=dtype)
+    else:
+        index, held = _as_index(indices), _as_values(values, dtype, device)
+        if index.ndim == 1 and not index.size:
+            index = index.reshape(0 if size is None else len(size) - held.ndim + 1, 0)
+        if size is None:
+            lead = tuple(int(n) + 1 for n in index.max(1)) if index.shape[-1] else (0,) * len(index)
+            size = (*lead, *held.shape[1:])
+    size = tuple(int(n) for n in size)
+    check_coo(index, held._array, size)
+    return _finished(held, SparseArray(sparse_coo, index, held._array, size, bool(is_coalesced)), requires_grad)
+
+
+@public(method=False)
+def sparse_compressed_tensor(
+    compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, dtype: dtype | None = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """A sparse tensor in one of the layouts that keep where each row (or column) starts.
+
+    >>> torch.sparse_compressed_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2), layout=torch.sparse_csr).to_dense()
+    tensor([[0., 5.],
+            [6., 0.]])
+    """
+    if layout not in COMPRESSED:
+        raise RuntimeError(f"sparse_compressed_tensor: expected a compressed sparse layout, got {layout}")
+    starts, others, held = _as_index(compressed_indices), _as_index(plain_indices), _as_values(values, dtype, device)
+    if size is None:
+        block = held.shape[1:3] if layout in BLOCKED else (1, 1)
+        width = int(others.max()) + 1 if others.size else 0
+        grid = (len(starts) - 1, width) if layout in BY_ROW else (width, len(starts) - 1)
+        size = (grid[0] * block[0], grid[1] * block[1], *held.shape[3 if layout in BLOCKED else 1 :])
+    size = tuple(int(n) for n in size)
+    check_compressed(layout, starts, others, held._array, size)
+    return _finished(held, SparseArray(layout, (starts, others), held._array, size), requires_grad)
+
+
+def _compressed(kind: layout_type, first: str, second: str) -> Any:
+    def make(*args: Any, **named: Any) -> Tensor:
+        if first in named:
+            named["compressed_indices"] = named.pop(first)
+        if second in named:
+            named["plain_indices"] = named.pop(second)
+        named["layout"] = kind
+        return sparse_compressed_tensor(*args, **named)  # type: ignore[no-any-return]
+
+    make.__name__ = make.__qualname__ = kind.name + "_tensor"
+    make.__doc__ = f"A tensor of layout {kind} from ({first}, {second}, values, size)."
+    return public(method=False)(make)
+
+
+sparse_csr_tensor = _compressed(sparse_csr, "crow_indices", "col_indices")
+sparse_csc_tensor = _compressed(sparse_csc, "ccol_indices", "row_indices")
+sparse_bsr_tensor = _compressed(sparse_bsr, "crow_indices", "col_indices")
+sparse_bsc_tensor = _compressed(sparse_bsc, "ccol_indices", "row_indices")
+
+
+# -- parts -------------------------------------------------------------------------------------------------------
+
+
+def _coalesced(name: str, t: Tensor) -> SparseArray:
+    array = _expect(name, t, (sparse_coo,), "sparse coordinate")
+    if not array.coalesced:
+        raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
+    return array
+
+
+def indices(input: Tensor) -> Tensor:
+    """The coordinates of a coalesced COO tensor, one column an entry."""
+    return index_tensor(_coalesced("indices", input).index)
+
+
+def _indices(input: Tensor) -> Tensor:
+    return index_tensor(_expect("_indices", input, (sparse_coo,), "sparse coordinate").index)
+
+
+def values(input: Tensor) -> Tensor:
+    """The values of a sparse tensor, which must be coalesced."""
+    if layout_of(input) is sparse_coo:
+        _coalesced("values", input)
+    _expect("values", input, (sparse_coo, *COMPRESSED), "sparse")
+    return values_of(input)
+
+
+def _values_method(input: Tensor) -> Tensor:
+    _expect("_values", input, (sparse_coo, *COMPRESSED), "sparse")
+    return values_of(ops.detach(input))
+
+
+def _nnz(input: Tensor) -> int:
+    return _expect("_nnz", input, (sparse_coo, *COMPRESSED), "sparse").count
+
+
+def is_coalesced(input: Tensor) -> bool:
+    """Whether a COO tensor's coordinates are sorted and each occurs once."""
+    return _expect("is_coalesced", input, (sparse_coo,), "sparse coordinate").coalesced
+
+
+def _part(name: str, number: int, layouts: Any, kind: str) -> Any:
+    def part(input: Tensor) -> Tensor:
+        return index_tensor(_expect(name, input, layouts, kind).index[number])
+
+    part.__name__ = part.__qualname__ = name
+    return public(method=True)(part)
+
+
+for _name, _number in (("crow_indices", 0), ("col_indices", 1)):
+    _part(_name, _number, BY_ROW, "sparse row compressed")
+for _name, _number in (("ccol_indices", 0), ("row_indices", 1)):
+    _part(_name, _number, (sparse_csc, sparse_bsc), "sparse column compressed")
+
+
+@public("_coalesce")
+def coalesce(input: Tensor) -> Tensor:
+    """The same tensor with sorted coordinates, values at equal ones added up."""
+    array = _expect("coalesce", input, (sparse_coo,), "sparse coordinate")
+    if array.coalesced:
+        return input
+    lead = array.shape[: array.sparse_dim]
+    places, inverse = np.unique(linear(array.index, lead), return_inverse=True)
+    entries = values_of(input)
+    if len(places) == array.count:
+        added = ops.index_select(entries, 0, index_tensor(np.argsort(inverse, kind="stable")))
+    else:
+        empty = ops.zeros((len(places), *entries.shape[1:]), dtype=input.dtype)
+        added = ops.index_add(empty, 0, index_tensor(inverse.reshape(-1).astype(np.int64)), entries)
+    return rebuild(added, SparseArray(sparse_coo, split(places, lead), added._array, array.shape, True))
+
+
+# -- conversion --------------------------------------------------------------------------------------------------
+
+
+def coo_places(array: SparseArray) -> SparseArray:
+    """The places of a CSR or CSC array as COO; the entries keep their order."""
+    starts, others = array.index
+    lines = line_of_entries(starts, array.count)
+    index = np.stack([lines, others] if array.layout in BY_ROW else [others, lines])
+    return SparseArray(sparse_coo, index, array.values, array.shape, array.layout is sparse_csr)
+
+
+def to_sparse_coo(t: Tensor) -> Tensor:
+    array = t._array
+    if array.layout is sparse_coo:
+        return t
+    if array.layout in BLOCKED:
+        return to_sparse(_from_blocks(t))
+    return rebuild(values_of(t), coo_places(array))
+
+
+def to_dense(input: Tensor, dtype: dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor with all its zeros written out.
+
+    >>> torch.tensor([0.0, 2.0]).to_sparse().to_dense()
+    tensor([0., 2.])
+    """
+    made = input
+    if input._k & SPARSE:
+        if input._array.layout in BLOCKED:
+            made = _from_blocks(input)
+        else:
+            t = coalesce(to_sparse_coo(input)) if input._array.layout is not sparse_csc else to_sparse_coo(input)
+            array = t._array
+            lead = array.shape[: array.sparse_dim]
+            empty = ops.zeros((math.prod(lead), *array.shape[array.sparse_dim :]), dtype=input.dtype)
+            full = ops.index_copy(empty, 0, index_tensor(linear(array.index, lead)), values_of(t))
+            made = ops.reshape(full, array.shape)
+    return made if dtype is None or dtype is made.dtype else ops.to_dtype(made, dtype)
+
+
+def _dense_to_coo(input: Tensor, sparse_dim: int) -> Tensor:
+    lead = input.shape[:sparse_dim]
+    flat = ops.reshape(input, (math.prod(lead), *input.shape[sparse_dim:]))
+    array = flat._array
+    filled = (array != 0).reshape(len(array), -1).any(1) if array.ndim > 1 else array != 0
+    places = np.flatnonzero(filled).astype(np.int64)
+    held = ops.index_select(flat, 0, index_tensor(places))
+    return rebuild(held, SparseArray(sparse_coo, split(places, tuple(lead)), held._array, tuple(input.shape), True))
+
+
+def to_sparse(
+    input: Tensor, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The tensor as a sparse one: of COO layout with `sparse_dim` sparse dimensions, or of the given layout.
+
+    >>> torch.eye(2).to_sparse().values()
+    tensor([1., 1.])
+    """
+    if isinstance(sparse_dim, layout_type):
+        sparse_dim, layout = None, sparse_dim
+    layout = layout or (sparse_coo if not input._k & SPARSE or sparse_dim is None else layout_of(input))
+    if layout_of(input) is layout and blocksize is None:
+        return input
+    if layout is sparse_coo:
+        if input._k & SPARSE:
+            return to_sparse_coo(input)
+        count = input.ndim if sparse_dim is None else int(sparse_dim)
+        if not 0 <= count <= input.ndim or (count == 0 and input.ndim):
+            raise RuntimeError(f"to_sparse: sparse_dim must be in [1, {input.ndim}], got {count}")
+        return _dense_to_coo(input, count)
+    if layout in BLOCKED:
+        return _blocks_of(input, layout, blocksize)
+    if layout not in COMPRESSED:
+        raise RuntimeError(f"to_sparse: cannot convert to layout {layout}")
+    if input.ndim != 2 + (dense_dim or 0):
+        raise RuntimeError(f"to_sparse: layout {layout} needs a matrix, got {input.ndim} dimensions")
+    return _compress(to_sparse_coo(input) if input._k & SPARSE else _dense_to_coo(input, 2), layout)
+
+
+def _compress(t: Tensor, kind: layout_type) -> Tensor:
+    t = coalesce(t) if not (kind is sparse_csr and t._array.coalesced) else t
+    array = t._array
+    held = values_of(t)
+    lines, others = array.index if kind is sparse_csr else array.index[::-1]
+    if kind is sparse_csc:
+        order = np.argsort(lines, kind="stable")
+        lines, others, held = lines[order], others[order], ops.index_select(held, 0, index_tensor(order))
+    starts = starts_of(lines, array.shape[0 if kind is sparse_csr else 1])
+    return rebuild(held, SparseArray(kind, (starts, np.ascontiguousarray(others)), held._array, array.shape))
+
+
+def _grid(t: Tensor, block: Sequence[int]) -> Tensor:
+    """A matrix as (block rows, block columns, *block)."""
+    (h, w), (n, m) = block, t.shape
+    return ops.transpose(ops.reshape(t, (n // h, h, m // w, w)), 1, 2)  # type: ignore[no-any-return]
+
+
+def _blocks_of(input: Tensor, kind: layout_type, blocksize: Any) -> Tensor:
+    if input._k & SPARSE:
+        blocksize = blocksize or input._array.block
+        input = to_dense(input)
+    if blocksize is None or len(blocksize) != 2:
+        raise RuntimeError(f"to_sparse: layout {kind} needs a blocksize of two numbers, got {blocksize}")
+    if input.ndim != 2 or input.shape[0] % blocksize[0] or input.shape[1] % blocksize[1]:
+        raise RuntimeError(f"to_sparse: size {list(input.shape)} is not divisible by blocks of {list(blocksize)}")
+    filled = (_grid(input, blocksize)._array != 0).any((2, 3))
+    lines, others = np.nonzero(filled if kind is sparse_bsr else filled.T)
+    index = (starts_of(lines, filled.shape[0 if kind is sparse_bsr else 1]), others.astype(np.int64))
+    held = np.zeros((len(others), *blocksize), input._array.dtype)
+    return _to_blocks(input, SparseArray(kind, index, held, tuple(input.shape)))
+
+
+def _to_blocks(dense: Tensor, places: SparseArray) -> Tensor:
+    """The blocks of a dense matrix that lie at given places."""
+    block = places.block
+    grid = _grid(dense, block)
+    flat = ops.reshape(grid, (-1, *block))
+    return rebuild(ops.index_select(flat, 0, index_tensor(_block_numbers(places))), places)
+
+
+def _block_numbers(places: SparseArray) -> Any:
+    starts, others = places.index
+    lines = line_of_entries(starts, places.count)
+    rows, columns = (lines, others) if places.layout is sparse_bsr else (others, lines)
+    return rows * (places.shape[1] // places.block[1]) + columns
+
+
+def _from_blocks(t: Tensor) -> Tensor:
+    array = t._array
+    (h, w), (n, m) = array.block, array.shape[:2]
+    empty = ops.zeros(((n // h) * (m // w), h, w), dtype=t.dtype)
+    full = ops.index_copy(empty, 0, index_tensor(_block_numbers(array)), values_of(t))
+    return ops.reshape(ops.transpose(ops.reshape(full, (n // h, m // w, h, w)), 1, 2), (n, m))  # type: ignore[no-any-return]
+
+
+def to_sparse_csr(input: Tensor, dense_dim: int | None = None) -> Tensor:
+    """The matrix in the layout that keeps where each row starts."""
+    return to_sparse(input, layout=sparse_csr, dense_dim=dense_dim)
+
+
+def to_sparse_csc(input: Tensor, dense_dim: int | None = None) -> Tensor:
+    """The matrix in the layout that keeps where each column starts."""
+    return to_sparse(input, layout=sparse_csc, dense_dim=dense_dim)
+
+
+def to_sparse_bsr(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+    """The matrix as rows of dense blocks."""
+    return to_sparse(input, layout=sparse_bsr, blocksize=tuple(blocksize))
+
+
+def to_sparse_bsc(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+    """The matrix as columns of dense blocks."""
+    return to_sparse(input, layout=sparse_bsc, blocksize=tuple(blocksize))
+
+
+def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of a tensor at the places of a sparse one."""
+    if not is_sparse(mask):
+        raise RuntimeError("sparse_mask expected sparse mask tensor layout but got Strided")
+    if input.shape != mask.shape:
+        raise RuntimeError(f"sparse_mask: sizes differ: {list(input.shape)} and {list(mask.shape)}")
+    return rebuild(values_at(input, mask._array), mask._array)
+
+
+for _function in (
+    indices, _indices, values, _nnz, to_dense, to_sparse, to_sparse_csr, to_sparse_csc, to_sparse_bsr,
+    to_sparse_bsc, sparse_mask,
+):  # fmt: skip
+    public(_function.__name__, method=True)(_function)
+ops.coalesce = coalesce
+public("_values")(_values_method)
+
+
+# -- text --------------------------------------------------------------------------------------------------------
+
+
+def text(t: Tensor, suffixes: Sequence[str]) -> str:
+    """How a sparse tensor prints; `suffixes` are dtype and history."""
+    array = t._array
+    names = ("indices",) if array.layout is sparse_coo else (
+        ("crow_indices", "col_indices") if array.layout in BY_ROW else ("ccol_indices", "row_indices"))  # fmt: skip
+    index = (array.index,) if array.layout is sparse_coo else array.index
+    parts = [_named(name, index_tensor(i)) for name, i in zip(names, index)]
+    parts.append(_named("values", wrap(array.values, t.dtype)))
+    size = f"size={array.shape}, nnz={array.count}"
+    tail = [*suffixes[:1], f"layout={array.layout}", *suffixes[1:]] if suffixes[:1] and suffixes[0].startswith("dtype") else [
+        f"layout={array.layout}", *suffixes]  # fmt: skip
+    if array.layout is sparse_coo:
+        parts.append(size)
+    else:
+        parts[-1] += ", " + size
+    lines = (",\n" + " " * 7).join(parts)
+    used = len(lines) - lines.rfind("\n")
+    for suffix in tail:
+        wide = used + len(suffix) + 2 > 80
+        lines += (",\n" + " " * 7 if wide else ", ") + suffix
+        used = 7 + len(suffix) if wide else used + len(suffix) + 2
+    return f"tensor({lines})"
+
+
+def _named(name: str, t: Tensor) -> str:
+    body = repr(t)
+    if t.dtype is not int64 and t.numel():
+        body = _without_dtype(body)
+    elif not t.numel():
+        body = f"tensor([], size={tuple(t.shape)})"
+    return f"{name}=" + body.replace("\n", "\n" + " " * (8 + len(name)))
+
+
+def _without_dtype(body: str) -> str:
+    position = body.find("dtype=")
+    return body if position < 0 else body[:position].rstrip().rstrip(",") + ")"
+
+
+ops.sparse_text = text
+_dispatch.handlers.setdefault(SPARSE, lambda op, args, k: NotImplemented)

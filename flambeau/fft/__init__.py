@@ -1,0 +1,5 @@
+"""Fourier transforms."""
+
+from .._methods import install
+
+install(globals(), "fft")

@@ -1,0 +1,5 @@
+"""Window functions, under SciPy's names."""
+
+from ..._methods import install
+
+install(globals(), "signal.windows")

@@ -1,0 +1,63 @@
+"""What holds of CUDA on any machine: nothing of it is loaded before it is used, and its absence is said clearly."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._backend.cuda_layout import merged, plan
+
+
+def test_importing_loads_no_gpu_library():
+    program = "import sys, flambeau as t; t.ones(3).exp(); print([m for m in sys.modules if m.startswith(('cupy', 'cuda'))])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_raises():
+    assert torch.cuda.device_count() == 0 and not torch.cuda.is_available()
+    for f in (lambda: torch.zeros(2, device="cuda"), lambda: torch.ones(2).cuda(), lambda: torch.ones(2).to("cuda")):
+        with pytest.raises((AssertionError, RuntimeError), match="CUDA"):
+            f()
+
+
+def described(*arrays):
+    return [(a.shape, a.strides) for a in arrays]
+
+
+def test_neighbouring_dimensions_are_merged():
+    x = np.empty((2, 3, 4), np.float32)
+    assert merged(x.shape, [x.strides, x.strides]) == ([24], [[4], [4]])
+    turned = x.transpose(2, 0, 1)
+    assert merged(turned.shape, [turned.strides]) == ([4, 6], [[4, 16]])
+    assert merged((1, 1), [(0, 0)]) == ([1], [[0]])
+
+
+def test_plans():
+    x, row, number = np.empty((2, 3, 4), np.float32), np.empty((4,), np.float32), np.empty((), np.float32)
+    p = plan(described(x, x), [4, 4, 4])
+    assert (p.rank, p.shape, p.order, p.geometry, p.single) == (0, (2, 3, 4), None, (24,), frozenset())
+    p = plan(described(x, number), [4, 4, 4])
+    assert p.rank == 0 and p.single == {1}
+    p = plan(described(x, row), [4, 4, 4])
+    assert p.rank == 2 and p.geometry == (24, 4, 16, 4, 0, 4, 16, 4) and p.index == "u32"
+    turned = x.transpose(2, 1, 0)
+    p = plan(described(turned), [4, 2])
+    assert p.rank == 0 and p.order == (2, 1, 0) and p.shape == (4, 3, 2)
+    p = plan(described(x[:, ::2]), [4, 4])
+    assert p.rank == 3 and p.order is None
+    p = plan(described(x[:0]), [4, 4])
+    assert p.blocks == 0
+    p = plan(described(row), [4, 4], described(x))
+    assert p.shape == (2, 3, 4) and p.rank == 2
+
+
+def test_a_plan_refuses_shapes_that_do_not_fit():
+    x, y = np.empty((2, 3), np.float32), np.empty((4,), np.float32)
+    with pytest.raises(ValueError):
+        plan(described(x, y), [4, 4, 4])
+    with pytest.raises(ValueError):
+        plan(described(x), [4, 4], described(y))

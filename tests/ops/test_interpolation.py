@@ -1,0 +1,127 @@
+"""Resizing, grid sampling, padding, pixel shuffles and bags of embeddings."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+F = torch.nn.functional
+
+
+def rand(*shape, seed=0, grad=False):
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float64, requires_grad=grad)
+
+
+@pytest.mark.parametrize("mode, shape, size", [
+    ("nearest", (2, 3, 4), (7,)), ("nearest-exact", (2, 3, 4, 5), (3, 9)), ("linear", (2, 3, 4), (7,)),
+    ("bilinear", (1, 2, 4, 5), (7, 3)), ("bicubic", (1, 2, 4, 5), (7, 3)), ("trilinear", (1, 1, 3, 4, 2), (2, 5, 3)),
+    ("area", (1, 2, 4, 5), (3, 2)),
+])  # fmt: skip
+def test_resizing_has_derivatives_and_keeps_constants(mode, shape, size):
+    x = rand(*shape, grad=True)
+    made = F.interpolate(x, size, mode=mode)
+    assert made.shape == (*shape[:2], *size)
+    np.testing.assert_allclose(F.interpolate(torch.ones_like(x), size, mode=mode).detach().numpy(), 1, rtol=1e-12)
+    assert gradcheck(lambda x: F.interpolate(x, size, mode=mode), (x,))
+    assert gradgradcheck(lambda x: F.interpolate(x, size, mode=mode), (x,))
+
+
+def test_linear_places():
+    x = torch.tensor([[[0.0, 1.0, 2.0]]])
+    made = F.interpolate(x, 5, mode="linear", align_corners=True)
+    np.testing.assert_allclose(made.numpy(), [[[0, 0.5, 1, 1.5, 2]]])
+    made = F.interpolate(x, scale_factor=2.0, mode="linear", align_corners=False)
+    np.testing.assert_allclose(made.numpy(), [[[0, 0.25, 0.75, 1.25, 1.75, 2]]])
+
+
+def test_antialias_averages_when_it_shrinks():
+    x = torch.tensor([0.0, 1.0] * 8).expand(1, 1, 16, 16).contiguous()
+    plain = F.interpolate(x, (16, 4), mode="bilinear", antialias=True)
+    assert (plain - 0.5).abs().max().item() < 0.05
+
+
+def test_wrong_sizes():
+    x = rand(1, 1, 4, 4)
+    for options in ({}, {"size": 3, "scale_factor": 2.0}, {"size": (3, 3, 3)}, {"size": 3, "align_corners": True}):
+        with pytest.raises(ValueError):
+            F.interpolate(x, **options)
+    with pytest.raises(NotImplementedError):
+        F.interpolate(x, 3, mode="linear")
+    with pytest.raises(RuntimeError):
+        F.interpolate(x, 0)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [False, True])
+def test_grid_sample(mode, padding, align):
+    x = rand(1, 2, 4, 5, grad=True)
+    identity = F.affine_grid(torch.eye(2, 3, dtype=torch.float64)[None], (1, 2, 4, 5), align_corners=align)
+    same = F.grid_sample(x, identity, mode, padding, align)
+    np.testing.assert_allclose(same.detach().numpy(), x.detach().numpy(), atol=1e-9)
+    grid = torch.tensor(np.random.default_rng(1).uniform(-1.3, 1.3, (1, 3, 2, 2)), requires_grad=mode != "nearest")
+    assert gradcheck(lambda x, grid: F.grid_sample(x, grid, mode, padding, align), (x, grid))
+
+
+def test_grid_sample_of_volumes():
+    x = rand(1, 2, 3, 4, 5, grad=True)
+    identity = F.affine_grid(torch.eye(3, 4, dtype=torch.float64)[None], (1, 2, 3, 4, 5), align_corners=False)
+    made = F.grid_sample(x, identity, align_corners=False)
+    np.testing.assert_allclose(made.detach().numpy(), x.detach().numpy(), atol=1e-9)
+    with pytest.raises(RuntimeError):
+        F.grid_sample(x, identity, "bicubic", align_corners=False)
+
+
+@pytest.mark.parametrize(
+    "mode, name", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap"), ("constant", "constant")]
+)
+def test_padding(mode, name):
+    x = rand(2, 3, 4, 5, grad=True)
+    expected = np.pad(x.detach().numpy(), ((0, 0), (0, 0), (1, 2), (3, 0)), name)
+    np.testing.assert_array_equal(F.pad(x, (3, 0, 1, 2), mode).detach().numpy(), expected)
+    assert gradcheck(lambda x: F.pad(x, (3, 0, 1, 2), mode), (x,))
+    assert F.pad(x, (-1, 2), "constant", 7.0)[..., -1].eq(7).all()
+
+
+def test_wrong_padding():
+    with pytest.raises(ValueError):
+        F.pad(rand(2, 3), (1, 2, 3))
+    with pytest.raises(RuntimeError):
+        F.pad(rand(1, 1, 3), (3, 0), "reflect")
+    with pytest.raises(NotImplementedError):
+        F.pad(rand(1, 1, 3), (1, 1), "mirror")
+    with pytest.raises(RuntimeError):
+        F.pad(rand(2, 3), (-2, -2))
+
+
+def test_pixels_come_back():
+    x = rand(2, 8, 3, 5)
+    assert F.pixel_shuffle(x, 2).shape == (2, 2, 6, 10)
+    assert torch.equal(F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2), x)
+    assert torch.equal(F.channel_shuffle(x, 2)[:, 1], x[:, 4])
+    with pytest.raises(RuntimeError):
+        F.pixel_shuffle(x, 3)
+
+
+@pytest.mark.parametrize("mode, reduce", [("sum", np.sum), ("mean", np.mean), ("max", np.max)])
+def test_bags(mode, reduce):
+    weight = rand(6, 3, grad=True)
+    index, offsets = torch.tensor([0, 2, 5, 5, 1]), torch.tensor([0, 2, 2])
+    made = F.embedding_bag(index, weight, offsets, mode=mode)
+    table = weight.detach().numpy()
+    expected = [reduce(table[[0, 2]], 0), np.zeros(3), reduce(table[[5, 5, 1]], 0)]
+    np.testing.assert_allclose(made.detach().numpy(), expected)
+    assert gradcheck(lambda w: F.embedding_bag(index, w, offsets, mode=mode), (weight,))
+
+
+def test_bags_with_weights_and_padding():
+    weight, samples = rand(6, 3, grad=True), rand(2, 2, seed=1, grad=True)
+    index = torch.tensor([[0, 2], [4, 0]])
+    made = F.embedding_bag(index, weight, mode="sum", per_sample_weights=samples)
+    expected = (weight.detach().numpy()[index.numpy()] * samples.detach().numpy()[..., None]).sum(1)
+    np.testing.assert_allclose(made.detach().numpy(), expected)
+    padded = F.embedding_bag(index, weight, mode="mean", padding_idx=0)
+    np.testing.assert_allclose(padded.detach().numpy(), weight.detach().numpy()[[2, 4]])
+    with pytest.raises(ValueError):
+        F.embedding_bag(torch.tensor([0]), weight)

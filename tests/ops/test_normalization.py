@@ -1,0 +1,142 @@
+"""Normalization: values against plain formulas, running statistics, first and second derivatives."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+F = torch.nn.functional
+
+
+def rand(*shape, seed=0, grad=False, dtype=torch.float64):
+    values = np.random.default_rng(seed).uniform(-2, 2, shape)
+    return torch.tensor(values, dtype=dtype, requires_grad=grad)
+
+
+def plain(x, axes, eps=1e-5):
+    mean = x.mean(axes, keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(axes, keepdims=True) + eps)
+
+
+CASES = {
+    "layer_norm": ((4, 3, 5), (3, 5), lambda x, w, b: F.layer_norm(x, (3, 5), w, b)),
+    "rms_norm": ((4, 6), (6,), lambda x, w, b: F.rms_norm(x, (6,), w) + b),
+    "group_norm": ((2, 6, 5), (6,), lambda x, w, b: F.group_norm(x, 3, w, b)),
+    "instance_norm": ((2, 3, 5), (3,), lambda x, w, b: F.instance_norm(x, weight=w, bias=b)),
+    "batch_norm": ((4, 3, 5), (3,), lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)),
+    "batch_norm_2d": ((6, 3), (3,), lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)),
+}
+NORMALIZED = {
+    "layer_norm": lambda x: plain(x, (1, 2)),
+    "rms_norm": lambda x: x / np.sqrt((x * x).mean(1, keepdims=True)),
+    "group_norm": lambda x: plain(x.reshape(2, 3, 2, 5), (2, 3)).reshape(x.shape),
+    "instance_norm": lambda x: plain(x, (2,)),
+    "batch_norm": lambda x: plain(x, (0, 2)),
+    "batch_norm_2d": lambda x: plain(x, (0,)),
+}
+
+
+def channels(v, x, name):
+    return v if name in ("layer_norm", "rms_norm") else v.reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name):
+    shape, parameters, function = CASES[name]
+    x, w, b = rand(*shape), rand(*parameters, seed=1), rand(*parameters, seed=2)
+    expected = NORMALIZED[name](x.numpy())
+    expected = expected * channels(w.numpy(), x, name) + channels(b.numpy(), x, name)
+    if name == "group_norm":
+        expected = NORMALIZED[name](x.numpy()) * w.numpy().reshape(1, 6, 1) + b.numpy().reshape(1, 6, 1)
+    np.testing.assert_allclose(function(x, w, b).numpy(), expected, rtol=1e-9, atol=1e-12)
+    single = function(x.float(), w.float(), b.float())
+    np.testing.assert_allclose(single.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name):
+    shape, parameters, function = CASES[name]
+    inputs = rand(*shape, grad=True), rand(*parameters, seed=1, grad=True), rand(*parameters, seed=2, grad=True)
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layout_does_not_matter(name):
+    shape, parameters, function = CASES[name]
+    x, w, b = rand(*shape), rand(*parameters, seed=1), rand(*parameters, seed=2)
+    turned = x.transpose(0, -1).contiguous().transpose(0, -1)
+    np.testing.assert_allclose(function(turned, w, b).numpy(), function(x, w, b).numpy(), rtol=1e-12)
+
+
+def test_large_rows_in_threads():
+    x = rand(300, 1000, dtype=torch.float32, grad=True)
+    w, b = (rand(1000, seed=s, dtype=torch.float32, grad=True) for s in (1, 2))
+    out = F.layer_norm(x, (1000,), w, b)
+    g = rand(300, 1000, seed=3, dtype=torch.float32)
+    out.backward(g)
+    normal = plain(x.detach().numpy().astype(np.float64), (1,))
+    np.testing.assert_allclose(out.detach().numpy(), normal * w.detach().numpy() + b.detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(w.grad.numpy(), (g.numpy() * normal).sum(0), atol=1e-3)
+    np.testing.assert_allclose(b.grad.numpy(), g.numpy().sum(0), atol=1e-3)
+
+
+def test_batch_norm_keeps_running_statistics():
+    x = rand(4, 3, 5)
+    mean, variance = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    F.batch_norm(x, mean, variance, training=True, momentum=0.25)
+    np.testing.assert_allclose(mean.numpy(), 0.25 * x.numpy().mean((0, 2)))
+    np.testing.assert_allclose(variance.numpy(), 0.75 + 0.25 * x.numpy().var((0, 2), ddof=1))
+    made = F.batch_norm(x, mean, variance)
+    shape = (1, 3, 1)
+    expected = (x.numpy() - mean.numpy().reshape(shape)) / np.sqrt(variance.numpy().reshape(shape) + 1e-5)
+    np.testing.assert_allclose(made.numpy(), expected)
+
+
+def test_evaluation_has_derivatives():
+    x, w, b = rand(4, 3, grad=True), rand(3, seed=1, grad=True), rand(3, seed=2, grad=True)
+    mean, variance = rand(3, seed=3), rand(3, seed=4) ** 2 + 0.5
+    assert gradcheck(lambda x, w, b: F.batch_norm(x, mean, variance, w, b), (x, w, b))
+
+
+def test_16_bit_floats_keep_their_dtype():
+    x = rand(4, 6, dtype=torch.bfloat16)
+    assert F.layer_norm(x, (6,)).dtype == torch.bfloat16
+    assert F.layer_norm(x, (6,), torch.ones(6)).dtype == torch.bfloat16
+    assert torch.native_layer_norm(x, (6,), None, None, 1e-5)[1].dtype == torch.bfloat16
+
+
+def test_wrong_arguments():
+    x = rand(2, 6)
+    with pytest.raises(RuntimeError):
+        F.layer_norm(x, (5,))
+    with pytest.raises(RuntimeError):
+        F.layer_norm(x, (6,), rand(5))
+    with pytest.raises(RuntimeError):
+        F.group_norm(x, 4)
+    with pytest.raises(RuntimeError):
+        F.batch_norm(x, None, None)
+    with pytest.raises(ValueError):
+        F.batch_norm(rand(1, 6), None, None, training=True)
+    with pytest.raises(ValueError):
+        F.instance_norm(rand(2, 6, 1))
+
+
+def test_native_forms_give_their_statistics():
+    x = rand(2, 6, 5)
+    out, mean, scale = torch.native_group_norm(x, None, None, 2, 6, 5, 3, 1e-5)
+    groups = x.numpy().reshape(2, 3, 10)
+    np.testing.assert_allclose(mean.numpy(), groups.mean(2))
+    np.testing.assert_allclose(scale.numpy(), 1 / np.sqrt(groups.var(2) + 1e-5))
+    np.testing.assert_allclose(out.numpy(), F.group_norm(x, 3).numpy())
+    _, mean, scale = torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
+    np.testing.assert_allclose(mean.numpy(), x.numpy().mean((0, 2)))
+
+
+def test_local_response_norm():
+    x = rand(2, 5, 3)
+    square = np.pad(x.numpy() ** 2, ((0, 0), (1, 1), (0, 0)))
+    mean = (square[:, :-2] + square[:, 1:-1] + square[:, 2:]) / 3
+    expected = x.numpy() / (1.5 + 0.1 * mean) ** 0.75
+    np.testing.assert_allclose(F.local_response_norm(x, 3, alpha=0.1, k=1.5).numpy(), expected)
