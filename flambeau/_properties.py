@@ -9,9 +9,9 @@ from ._autograd.node import gradient_function
 from ._core.devices import CPU, device
 from ._core.devices import META as META_DEVICE
 from ._core.dtypes import FLOATING
-from ._core.layouts import strided
+from ._core.layouts import sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
-from ._core.state import CUDA, GRAD, INFERENCE, META, local
+from ._core.state import CUDA, GRAD, INFERENCE, META, SPARSE, local
 from ._ops.registry import ops
 from ._storage import read_data, write_data
 from ._tensor import Tensor, meta_of, version_of
@@ -165,16 +165,18 @@ def is_distributed(self: Tensor) -> bool:
 
 def dense_dim(self: Tensor) -> int:
     """The number of dense dimensions."""
-    return self._array.ndim  # type: ignore[no-any-return]
+    return self._array.dense_dim if self._k & SPARSE else self._array.ndim  # type: ignore[no-any-return]
 
 
 def sparse_dim(self: Tensor) -> int:
     """The number of sparse dimensions; a dense tensor has none."""
-    return 0
+    return self._array.sparse_dim if self._k & SPARSE else 0
 
 
 def is_coalesced(self: Tensor) -> bool:
-    """Only sparse tensors can be coalesced."""
+    """Whether the entries of a COO tensor are sorted, each coordinate once."""
+    if self._k & SPARSE and self._array.layout is sparse_coo:
+        return bool(self._array.coalesced)
     raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
 
 
@@ -193,14 +195,14 @@ PROPERTIES: dict[str, Any] = {
     "nbytes": property(lambda self: self._array.size * self.dtype.itemsize),
     "output_nr": property(lambda self: 0 if self._edge is None else self._edge[1]),
     "data": property(read_data, write_data),
-    "layout": property(lambda self: strided),
+    "layout": property(lambda self: self._array.layout if self._k & SPARSE else strided),
     "_base": property(_base),
     "_grad": property(_grad, _set_grad),
     "retains_grad": property(_retains_grad),
     "volatile": property(lambda self: False),
     "name": property(lambda self: None),
-    "is_sparse": property(lambda self: False),
-    "is_sparse_csr": property(lambda self: False),
+    "is_sparse": property(lambda self: bool(self._k & SPARSE) and self._array.layout is sparse_coo),
+    "is_sparse_csr": property(lambda self: bool(self._k & SPARSE) and self._array.layout is sparse_csr),
     "is_mkldnn": property(lambda self: False),
     "is_quantized": property(lambda self: False),
     "is_nested": property(lambda self: False),

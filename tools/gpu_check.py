@@ -20,13 +20,13 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
 
-import numpy as np
-from gpu_samples import SAMPLES, operands
+import numpy as np  # noqa: E402
+from gpu_samples import SAMPLES, operands  # noqa: E402
 
-import flambeau as torch
-from flambeau._core.state import CUDA
-from flambeau._ops.pointwise_op import Pointwise
-from flambeau._ops.registry import records
+import flambeau as torch  # noqa: E402
+from flambeau._core.state import CUDA  # noqa: E402
+from flambeau._ops.pointwise_op import Pointwise  # noqa: E402
+from flambeau._ops.registry import records  # noqa: E402
 
 DTYPES = ("float32", "float64", "int64", "bool", "complex64", "bfloat16")
 # relative error allowed, and the part of the largest result that counts as zero

@@ -14,8 +14,9 @@ import numpy as np
 def operands(torch: Any, floats: str = "float32") -> dict[str, Any]:
     """The tensors that expressions may use, on the CPU; those of floating dtype require gradients."""
     random = np.random.default_rng(0)
+    usual = getattr(torch, floats)
 
-    def real(*shape: int, dtype: Any = getattr(torch, floats), low: float = -2.0, high: float = 2.0) -> Any:
+    def real(*shape: int, dtype: Any = usual, low: float = -2.0, high: float = 2.0) -> Any:
         return torch.from_numpy(random.uniform(low, high, shape)).to(dtype).requires_grad_()
 
     def whole(*shape: int, low: int = 0, high: int = 9, dtype: Any = torch.int64) -> Any:

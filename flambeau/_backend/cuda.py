@@ -13,9 +13,9 @@ from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
 from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
-from .placement import gpu_count
 from .cuda_products import product
 from .cuda_rows import RowKernels
+from .placement import gpu_count
 
 _PLANS = 4096  # layouts remembered by one kernel
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation

@@ -66,9 +66,9 @@ class _Tiles:
 
 
 def _attention_grad(
-    gs: Any, outs: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, needs: Any
+    gs: Any, outs: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, rounded: Any, needs: Any
 ) -> Any:
-    found = attention_back(gs[0], q, k, v, mask, outs[0], outs[1], scale, causal)
+    found = attention_back(gs[0], q, k, v, mask, outs[0], outs[1], scale, causal, rounded)
     return *[f if need else None for f, need in zip(found, needs)], None
 
 
@@ -84,13 +84,20 @@ def attention_op(
     out = np.empty((*q.shape[:2], v.shape[2]), q.dtype)
     totals = np.empty(q.shape[:2], q.dtype)
     code = BY_NUMPY[q.dtype].code
-    call = cpu.kernel(attention_rows, (code, code, code, "i64", code, code), masked=mask is not None)
+    call = cpu.kernel(
+        attention_rows,
+        (code, code, code, "i64", code, code, code),
+        masked=mask is not None,
+        short=rounded and rounded.code,
+    )
 
     def work(heads: slice) -> None:
         for rows, seen, limits in tiles.blocks():
             scores = blas.product(q[heads, rows], k[heads, :seen].transpose(0, 2, 1))
-            call(scores, tiles.masked(heads, rows, seen, scores), tiles.scale, limits, scores, totals[heads, rows])
-            out[heads, rows] = blas.product(scores, v[heads, :seen])
+            mask_part = tiles.masked(heads, rows, seen, scores)
+            share = call(scores, mask_part, tiles.scale, limits, scores, totals[heads, rows])[2]
+            made = blas.product(scores, v[heads, :seen])
+            out[heads, rows] = made * share[..., None] if rounded else made
 
     tiles.run(work)
     if rounded is not None:  # backward sees the result as it is given out
@@ -134,8 +141,9 @@ def _attention_second(
 
 @primitive(tensors=7, name="attention_backward", grad=_attention_second)
 def attention_back(
-    backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, totals: Any, scale: float, causal: bool
-) -> Any:
+    backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, totals: Any, scale: float, causal: bool,
+    rounded: dtype | None,
+) -> Any:  # fmt: skip
     """The gradients by q, k and v, from scores computed again."""
     tiles = _Tiles(q, k, mask, scale, causal)
     g = np.ascontiguousarray(cotangent)
@@ -143,7 +151,7 @@ def attention_back(
     dq, dk, dv = np.empty(q.shape, q.dtype), np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
     code = BY_NUMPY[q.dtype].code
     types = (code, code, code, code, "i64", code, code, code, code)
-    call = cpu.kernel(attention_rows_backward, types, masked=mask is not None)
+    call = cpu.kernel(attention_rows_backward, types, masked=mask is not None, short=rounded and rounded.code)
 
     def work(heads: slice) -> None:
         for rows, seen, limits in tiles.blocks():
@@ -159,6 +167,9 @@ def attention_back(
             dv[heads, :seen] += blas.product(scores.transpose(0, 2, 1), g[heads, rows])
 
     tiles.run(work)
+    if rounded:
+        dq *= tiles.scale
+        dk *= tiles.scale
     return dq, dk, dv
 
 
@@ -220,9 +231,13 @@ def scaled_dot_product_attention(
     width = query._array.shape[-1]
     factor = (1.0 / math.sqrt(width) if width else 1.0) if scale is None else scale
     if dropout_p > 0.0 or not _fusable(query, key, value, attn_mask, factor):
-        if attn_mask is not None and attn_mask.dtype is not bool_ and attn_mask.dtype is not query.dtype:
-            attn_mask = ops.to_dtype(attn_mask, query.dtype)
-        return _formula(query, key, value, attn_mask, factor, is_causal, dropout_p)
+        d = query.dtype
+        wide = d.wide  # 16-bit floats are computed in single precision
+        query, key, value = (t if t.dtype is wide else ops.to_dtype(t, wide) for t in (query, key, value))
+        if attn_mask is not None and attn_mask.dtype is not bool_ and attn_mask.dtype is not wide:
+            attn_mask = ops.to_dtype(attn_mask, wide)
+        out = _formula(query, key, value, attn_mask, factor, is_causal, dropout_p)
+        return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]
     return _fused(query, key, value, attn_mask, factor, is_causal)
 
 
@@ -251,7 +266,9 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
             f"{list(key._array.shape)}, value {list(value._array.shape)}"
         )
     added = None if mask is None else _added(mask, lead, q, k)
-    short = d is not q.dtype and len(lead) == 2 and q._array.shape[2] == v._array.shape[2]
+    # PyTorch has a kernel for 16-bit floats that rounds in between, where nothing is broadcast
+    alike = all(t._array.shape[:-2] == lead for t in (query, key, value)) and q._array.shape[2] == v._array.shape[2]
+    short = d is not q.dtype and len(lead) == 2 and alike
     out, _ = attention_op(q, k, v, added, scale, causal, d if short else None)
     if len(lead) != 1:
         out = ops.reshape(out, (*lead, *out._array.shape[1:]))

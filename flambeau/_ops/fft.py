@@ -121,7 +121,7 @@ def _c2r_meta(x: Any, dims: Any, scale: int, n: int) -> Any:
 @primitive(grad={"x": _c2r_grad}, meta=_c2r_meta)
 def fft_c2r(backend: Any, x: Any, dims: tuple[int, ...], scale: int, n: int) -> Any:
     names = _INVERSE_NAMES
-    for dim in dims[:-1]:
+    for dim in reversed(dims[:-1]):
         x = _along(backend, "ifft", x, dim, names[scale])
     return _along(backend, "irfft", x, dims[-1], names[scale], n)
 
@@ -381,7 +381,7 @@ def fft_rfftfreq(
     """
 
     def places(n: int, **options: Any) -> Tensor:
-        return ops.arange(n // 2 + 1, **options)  # type: ignore[no-any-return]
+        return ops.arange(int(n / 2) + 1, **options)  # type: ignore[no-any-return]
 
     return _frequencies("rfftfreq", places, n, d, out, dtype, layout, device, requires_grad, pin_memory)
 

@@ -279,8 +279,8 @@ def _blocks_formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: 
     return out if bias is None else out + ops.unsqueeze(bias, 1)
 
 
-def _blocks_grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, groups: int, needs: Any) -> Any:
-    return norm_blocks_back(gs[0], x, weight, outs[1], outs[2], eps, groups, tuple(needs))
+def _blocks_grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
+    return norm_blocks_back(gs[0], x, weight, outs[1], outs[2], eps, groups, rounded, tuple(needs))
 
 
 @primitive(tensors=3, name="norm_blocks", grad=_blocks_grad, backward_name="NativeBatchNormBackward0")
@@ -323,8 +323,9 @@ def _blocks_second(
 
 @primitive(tensors=5, name="norm_blocks_backward", grad=_blocks_second)
 def norm_blocks_back(
-    backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, groups: int, wanted: Any
-) -> Any:
+    backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, groups: int, rounded: bool,
+    wanted: Any,
+) -> Any:  # fmt: skip
     wide = _wide(x)
     dx = np.empty(x.shape, x.dtype)
     source, target, g = (_blocks(a, groups) for a in (x, dx, cotangent))
@@ -335,6 +336,10 @@ def norm_blocks_back(
         cpu.kernel(norm_blocks_backward, types), [g, source, w, mean, scale], [target, by_weight, by_bias], x.size
     )
     channels = x.shape[1]
+    if rounded and groups:  # each instance gives its parameters a gradient of their dtype
+        by_weight, by_bias = (
+            part.astype(_statistics(x, weight).numpy).astype(np.float64) for part in (by_weight, by_bias)
+        )
     dw, db = (
         (part.sum(0) if groups else part.sum(1)).reshape(channels).astype(wide.numpy) if want else None
         for part, want in ((by_weight, wanted[1]), (by_bias, wanted[2]))

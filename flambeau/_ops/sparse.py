@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _dispatch
-from .._core.dtypes import FLOATING, dtype, int64
+from .._core.dtypes import FLOATING, bool_, default, dtype, from_numpy_dtype, int64
 from .._core.layouts import layout as layout_type
 from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .._core.printing import PRINT_OPTIONS
 from .._core.state import GRAD, SPARSE
 from .._tensor import Tensor, wrap
 from .primitive import Primitive
@@ -54,13 +54,7 @@ rebuild = _Rebuild(
 
 
 def index_tensor(array: Any) -> Tensor:
-    return wrap(array, int64 if array.dtype == np.int64 else _dtype_of_index(array))
-
-
-def _dtype_of_index(array: Any) -> dtype:
-    from .._core.dtypes import from_numpy_dtype
-
-    return from_numpy_dtype(array.dtype)
+    return wrap(array, int64 if array.dtype == np.int64 else from_numpy_dtype(array.dtype))
 
 
 def is_sparse(t: Any) -> bool:
@@ -237,10 +231,6 @@ def _nnz(input: Tensor) -> int:
     return _expect("_nnz", input, (sparse_coo, *COMPRESSED), "sparse").count
 
 
-def is_coalesced(input: Tensor) -> bool:
-    """Whether a COO tensor's coordinates are sorted and each occurs once."""
-    return _expect("is_coalesced", input, (sparse_coo,), "sparse coordinate").coalesced
-
 
 def _part(name: str, number: int, layouts: Any, kind: str) -> Any:
     def part(input: Tensor) -> Tensor:
@@ -256,7 +246,7 @@ for _name, _number in (("ccol_indices", 0), ("row_indices", 1)):
     _part(_name, _number, (sparse_csc, sparse_bsc), "sparse column compressed")
 
 
-@public("_coalesce")
+@public(method=True)
 def coalesce(input: Tensor) -> Tensor:
     """The same tensor with sorted coordinates, values at equal ones added up."""
     array = _expect("coalesce", input, (sparse_coo,), "sparse coordinate")
@@ -449,43 +439,38 @@ public("_values")(_values_method)
 # -- text --------------------------------------------------------------------------------------------------------
 
 
-def text(t: Tensor, suffixes: Sequence[str]) -> str:
-    """How a sparse tensor prints; `suffixes` are dtype and history."""
+def text(t: Tensor, node: str | None) -> str:
+    """How a sparse tensor prints; `node` is the name of its place in the graph."""
     array = t._array
-    names = ("indices",) if array.layout is sparse_coo else (
-        ("crow_indices", "col_indices") if array.layout in BY_ROW else ("ccol_indices", "row_indices"))  # fmt: skip
-    index = (array.index,) if array.layout is sparse_coo else array.index
-    parts = [_named(name, index_tensor(i)) for name, i in zip(names, index)]
+    coo = array.layout is sparse_coo
+    names = ("indices",) if coo else ("crow_indices", "col_indices") if array.layout in BY_ROW else ("ccol_indices", "row_indices")
+    parts = [_named(name, index_tensor(i)) for name, i in zip(names, (array.index,) if coo else array.index)]
     parts.append(_named("values", wrap(array.values, t.dtype)))
     size = f"size={array.shape}, nnz={array.count}"
-    tail = [*suffixes[:1], f"layout={array.layout}", *suffixes[1:]] if suffixes[:1] and suffixes[0].startswith("dtype") else [
-        f"layout={array.layout}", *suffixes]  # fmt: skip
-    if array.layout is sparse_coo:
+    if coo:
         parts.append(size)
     else:
         parts[-1] += ", " + size
-    lines = (",\n" + " " * 7).join(parts)
-    used = len(lines) - lines.rfind("\n")
+    made = (",\n" + " " * 7).join(parts)
+    tail = [] if t.dtype in (default.float, int64, bool_) else [f"dtype={t.dtype}"]
+    tail.append(f"layout={array.layout}")
+    if t._k & GRAD:
+        tail.append("requires_grad=True" if node is None else f"grad_fn=<{node}>")
+    used = len(made) - (made.rfind("\n") + 1) + 2
     for suffix in tail:
-        wide = used + len(suffix) + 2 > 80
-        lines += (",\n" + " " * 7 if wide else ", ") + suffix
+        wide = used + len(suffix) + 2 > PRINT_OPTIONS.linewidth
+        made += (",\n" + " " * 7 if wide else ", ") + suffix
         used = 7 + len(suffix) if wide else used + len(suffix) + 2
-    return f"tensor({lines})"
+    return f"tensor({made})"
 
 
 def _named(name: str, t: Tensor) -> str:
-    body = repr(t)
-    if t.dtype is not int64 and t.numel():
-        body = _without_dtype(body)
-    elif not t.numel():
-        body = f"tensor([], size={tuple(t.shape)})"
+    body = f"tensor([], size={tuple(t.shape)})"
+    if t.numel():
+        body = repr(t)
+        position = body.find("dtype=")  # told once, for the whole
+        body = body if position < 0 else body[:position].rstrip().rstrip(",") + ")"
     return f"{name}=" + body.replace("\n", "\n" + " " * (8 + len(name)))
 
 
-def _without_dtype(body: str) -> str:
-    position = body.find("dtype=")
-    return body if position < 0 else body[:position].rstrip().rstrip(",") + ")"
-
-
 ops.sparse_text = text
-_dispatch.handlers.setdefault(SPARSE, lambda op, args, k: NotImplemented)

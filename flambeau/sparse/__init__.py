@@ -1,0 +1,5 @@
+"""Operations on sparse tensors."""
+
+from .._methods import install
+
+install(globals(), "sparse")
