@@ -258,6 +258,8 @@ def zeros_like(
     pin_memory: Any = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """Zeros in the shape, dtype and memory order of `input`."""
+    if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
+        return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
     return finished(*like(input, dtype, device, memory_format, "zeros_like", True, layout, pin_memory), requires_grad)
 
 

@@ -12,7 +12,7 @@ from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import can_cast
-from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, local, modes
+from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, SPARSE, local, modes
 from .._tensor import Tensor, alias, bump, storage_of, wrap
 from . import registry
 from .casting import broadcast_error, cast_array, operand_arrays
@@ -54,7 +54,7 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
     if t._k & INFERENCE and local.grad and not local.inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
     array = t._array
-    if not expanded and 0 in array.strides and overlaps_itself(array):
+    if not expanded and 0 in array.strides and not t._k & SPARSE and overlaps_itself(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location; clone() it first"
@@ -228,7 +228,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (BATCHED | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | 0xFF)):
+    if k & (BATCHED | SPARSE | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | 0xFF)):
         return assign(t, op(*others), op.name)
     check_writable(t, args)
     common = op.common(others)

@@ -7,6 +7,7 @@ places. Everything else is dense operations on values in between, which have the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,10 +48,15 @@ def _rebuild(backend: Any, x: Any, places: SparseArray) -> SparseArray:
 values_of = Primitive(
     _values, name="sparse_values", backward_name="ValuesBackward0", grad={"x": lambda g, x: rebuild(g, x._array)}
 )
-rebuild = _Rebuild(
+rebuild_op = _Rebuild(
     _rebuild, name="sparse_rebuild", backward_name="SparseCooTensorWithDimsAndTensorsBackward0",
     grad={"x": lambda g, places: values_at(g, places)},
 )  # fmt: skip
+
+
+def rebuild(values: Tensor, places: SparseArray) -> Tensor:
+    """A sparse tensor with these values at the places of an array, which may change later."""
+    return rebuild_op(values, places.with_values(values._array))
 
 
 def index_tensor(array: Any) -> Tensor:
@@ -470,7 +476,17 @@ def _named(name: str, t: Tensor) -> str:
         body = repr(t)
         position = body.find("dtype=")  # told once, for the whole
         body = body if position < 0 else body[:position].rstrip().rstrip(",") + ")"
-    return f"{name}=" + body.replace("\n", "\n" + " " * (8 + len(name)))
+    return f"{name}=" + re.sub(r"\n(?!\n)", "\n" + " " * (8 + len(name)), body)
 
 
+def zeros_like(t: Tensor, d: dtype) -> Tensor:
+    """A sparse tensor without entries."""
+    array = t._array
+    held = ops.zeros((0, *array.values.shape[1:]), dtype=d)
+    none = np.zeros((array.sparse_dim, 0), np.int64) if array.layout is sparse_coo else (
+        np.zeros_like(array.index[0]), np.zeros(0, np.int64))  # fmt: skip
+    return rebuild(held, SparseArray(array.layout, none, held._array, array.shape, True))
+
+
+ops.sparse_zeros_like = zeros_like
 ops.sparse_text = text

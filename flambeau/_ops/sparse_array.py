@@ -15,7 +15,7 @@ COMPRESSED = (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
 
 
 class SparseArray:
-    """Where values lie, and the values. Never changed after it was made, apart from the values themselves.
+    """Where values lie, and the values.
 
     In the layout COO `index` is one array (sparse dimensions, entries); in a compressed layout it is a pair:
     where each row (or column) starts, and the other coordinate of each entry (or block).
@@ -35,6 +35,12 @@ class SparseArray:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"can't convert a tensor of layout {self.layout} to NumPy. Use Tensor.to_dense() first.")
+
+    def __setitem__(self, key: Any, other: Any) -> None:
+        """Becomes what an in-place operation computed."""
+        if key is not Ellipsis or not isinstance(other, SparseArray) or other.layout is not self.layout:
+            raise NotImplementedError(f"writing into a tensor of layout {self.layout} is not implemented")
+        self.index, self.values, self.coalesced = other.index, other.values, other.coalesced
 
     @property
     def ndim(self) -> int:

@@ -23,7 +23,7 @@ from .._tensor import Tensor
 from .primitive import primitive
 from .registry import ops, public
 from .sparse import (
-    coalesce, coo_places, index_tensor, is_sparse, layout_of, rebuild, to_dense, to_sparse, to_sparse_coo,
+    coalesce, coo_places, index_tensor, is_sparse, layout_of, rebuild, rebuild_op, to_dense, to_sparse, to_sparse_coo,
     values_at, values_of,
 )  # fmt: skip
 from .sparse_array import BLOCKED, SparseArray, linear, starts_of
@@ -38,7 +38,7 @@ _LINEAR = "neg deg2rad rad2deg conj".split()
 
 def handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """Runs an operation that was given a sparse tensor."""
-    if op is values_of or op is rebuild:
+    if op is values_of or op is rebuild_op:
         return NotImplemented
     rule = rules.get(op.name.removesuffix("_wide"))
     if rule is not None:
@@ -241,6 +241,51 @@ def _select(op: Any, x: Tensor, dim: int, number: int) -> Tensor:
         return ops.sum(held, 0)  # type: ignore[no-any-return]
     index = np.delete(array.index[:, kept], dim, axis=0)
     return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, array.coalesced))
+
+
+@rule("getitem_select")
+def _getitem(op: Any, x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    numbers = [i for i in key if isinstance(i, int)]
+    if len(numbers) + (key[-1] is Ellipsis) != len(key):
+        raise NotImplementedError(f"indexing with {key}: not implemented for tensors of layout {layout_of(x)}")
+    for i in numbers:
+        x = ops.select(x, 0, i)
+    return x
+
+
+@rule("unbind")
+def _unbind(op: Any, x: Tensor, dim: int) -> tuple[Tensor, ...]:
+    return tuple(ops.select(x, dim, i) for i in range(x.shape[dim]))
+
+
+@rule("index_select")
+def _index_select(op: Any, x: Tensor, wanted: Tensor, dim: int) -> Tensor:
+    """Each wanted number takes the entries that have it as their coordinate."""
+    if is_sparse(wanted) or not is_sparse(x):
+        raise NotImplementedError("index_select: not implemented for a sparse index")
+    x = coalesce(to_sparse_coo(x))
+    array, chosen = x._array, wanted._array.reshape(-1)
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= array.shape[dim]):
+        raise IndexError(f"index_select: index out of range for dimension {dim} of size {array.shape[dim]}")
+    shape = (*array.shape[:dim], len(chosen), *array.shape[dim + 1 :])
+    if dim >= array.sparse_dim:
+        held = ops.index_select(values_of(x), dim - array.sparse_dim + 1, wanted)
+        return rebuild(held, SparseArray(sparse_coo, array.index, held._array, shape, True))
+    order = np.argsort(array.index[dim], kind="stable")
+    ranked = array.index[dim][order]
+    first = np.searchsorted(ranked, chosen)
+    counts = np.searchsorted(ranked, chosen, "right") - first
+    new = np.repeat(np.arange(len(chosen), dtype=np.int64), counts)
+    taken = order[np.arange(len(new)) - np.repeat(np.cumsum(counts) - counts - first, counts)]
+    index = array.index[:, taken]
+    index[dim] = new
+    held = ops.index_select(values_of(x), 0, index_tensor(taken))
+    return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, dim == 0))
+
+
+@rule("stack")
+def _stack(op: Any, parts: Any, dim: int) -> Tensor:
+    return ops.cat([ops.unsqueeze(p, dim) for p in parts], dim)  # type: ignore[no-any-return]
 
 
 @rule("cat")

@@ -1,0 +1,253 @@
+"""Convolution kernels that read their windows where they lie: no matrix of windows is ever made.
+
+In a padded plane whose rows are `pitch` long, the window element (i, j) of the position p = row * pitch + column is
+the element p + i * pitch + j. So for one weight, 32 neighbouring positions are 32 neighbouring elements at a fixed
+offset: a register tile multiplies weights with unaligned vectors. Columns between the rows are computed in vain.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from . import jit
+from .gemm import _SCALAR, _call, _minimum, _pack, _Plan, _Vectors, height, joined, tile, vectors
+from .lang import independent, kernel
+from .ufunc import make_ufunc
+from .value import Value
+
+_DEPTH = 1152  # weights of one output that a tile goes through at a time
+_UNROLL = 2
+_POSITIONS = 1024  # whose gradients are packed at a time
+
+
+def tile_rows(rows: int) -> int:
+    """Rows of the register tile for so many outputs."""
+    return height(max(rows, 1))
+
+
+def tile_columns(type: str, rows: int) -> int:
+    """Positions of the register tile: few rows leave registers for more."""
+    return _wide(rows) * _Plan(type, rows).lanes
+
+
+def weight_rows() -> int:
+    """Window elements of the register tile of gradients; each needs a pointer of its own."""
+    return min(12, tile())
+
+
+def _wide(rows: int) -> int:
+    return 4 if rows <= 6 and vectors()[1] == 32 else 2
+
+
+class _Frame(_Vectors):
+    """The outermost function: a generalized ufunc's loop."""
+
+    def __init__(self, plan: _Plan, operands: int):
+        super().__init__("kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], plan)
+        self.operands = operands
+
+    def word(self, base: str, index: int) -> Value:
+        return self.load(self.at(base, 8 * index), "i64")
+
+    def operand(self, index: int, item: Value) -> str:
+        start = self.raw(f"load ptr, ptr {self.at('%args', 8 * index)}, align 8")
+        return self.at(start, self.word("%steps", index) * item)
+
+    def core(self, index: int) -> Value:
+        return self.word("%steps", self.operands + index)
+
+
+def _slots(r: _Vectors, rows: int, wide: int) -> list[list[str]]:
+    """Accumulators of a tile, zero at first; LLVM keeps them in registers."""
+    slots = [[r.fresh() for _ in range(wide)] for _ in range(rows)]
+    for slot in (s for row in slots for s in row):
+        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
+        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
+    return slots
+
+
+def _accumulate(r: _Vectors, slot: str, a: str, b: str) -> None:
+    held = r.raw(f"load {r.vector}, ptr {slot}")
+    r.emit(f"store {r.vector} {r.multiply_add(a, b, held)}, ptr {slot}")
+
+
+def _steps(r: _Vectors, depth: Value, step: Any) -> None:
+    """Calls `step` for each depth, unrolled."""
+    zero = r.constant("i64", 0)
+    whole = depth & -_UNROLL
+    with r.loop(zero, whole, _UNROLL) as p:
+        for u in range(_UNROLL):
+            step(p + u)
+    with r.loop(whole, depth) as p:
+        step(p)
+
+
+def _store(r: _Vectors, slots: list[list[str]], adds: Value) -> None:
+    """c = the accumulators, or c + them."""
+    n, size = r.plan.lanes, r.plan.size
+    yes, no, end = r.label(), r.label(), r.label()
+    r.branch_if(adds, yes, no)
+    for label, added in ((yes, True), (no, False)):
+        r.start_block(label)
+        for i, row in enumerate(slots):
+            for v, slot in enumerate(row):
+                to = r.at("%c", r.i64("%c_row") * i, v * n * size)
+                made = r.raw(f"load {r.vector}, ptr {slot}")
+                made = r.add(made, r.load_vector(to, aligned=False)) if added else made
+                r.store_vector(to, made, aligned=False)
+        r.branch(end)
+    r.start_block(end)
+
+
+# -- windows times weights ---------------------------------------------------------------------------------------
+
+
+def _window_tile(plan: _Plan, wide: int) -> _Vectors:
+    """tile(a, x, offsets, depth, c, c row, adds): c[i, p] = sum over k of a[k, i] * x[p + offsets[k]]."""
+    r = _Vectors("tile", [
+        "ptr noalias %a", "ptr noalias %x", "ptr noalias %offsets", "i64 %depth", "ptr noalias %c", "i64 %c_row", "i1 %adds",
+    ], plan)  # fmt: skip
+    n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
+    slots = _slots(r, plan.rows, wide)
+
+    def step(p: Value) -> None:
+        window = r.at("%x", r.load(r.at("%offsets", p * 8), "i64"))
+        right = [r.load_vector(r.at(window, v * n * size), aligned=False) for v in range(wide)]
+        for i, row in enumerate(slots):
+            weight = r.raw(f"load {scalar}, ptr {r.at('%a', p * (plan.padded * size), i * size)}, align {size}")
+            left = r.splat(weight)
+            for slot, vector in zip(row, right):
+                _accumulate(r, slot, left, vector)
+
+    _steps(r, r.i64("%depth"), step)
+    _store(r, slots, Value(r, "%adds", "b1"))
+    return r
+
+
+def _window_main(plan: _Plan, wide: int) -> _Vectors:
+    r = _Frame(plan, 4)
+    size, columns = plan.size, wide * plan.lanes
+    zero = r.constant("i64", 0)
+    batch, panels, depth = (r.word("%dims", i) for i in range(3))
+    positions = r.word("%dims", 6)
+    c_row = r.core(5)
+    with r.loop(zero, batch) as item:
+        a, x, offsets, c = (r.operand(i, item) for i in range(4))
+        with (
+            r.loop(zero, depth, _DEPTH) as pc,
+            r.loop(zero, positions, columns) as j,
+            r.loop(zero, panels) as i,
+        ):
+            panel = r.at(a, (i * depth + pc) * (plan.padded * size))
+            to = r.at(c, i * c_row * plan.rows, j * size)
+            _call(r, "tile", panel, r.at(x, j * size), r.at(offsets, pc * 8), _minimum(depth - pc, _DEPTH), to, c_row, pc > 0)
+    r.clear_float_status()
+    return r
+
+
+@functools.cache
+def window_products(type: str, rows: int) -> Any:
+    """The ufunc weights (panels, depth, padded rows), x, offsets (depth, in bytes) -> (panels * rows, positions).
+
+    All operands are dense but the rows of the result; positions are whole tiles, and x must reach one tile beyond the
+    last offset.
+    """
+    plan, wide = _Plan(type, rows), _wide(rows)
+    text = joined([_window_tile(plan, wide)], _window_main(plan, wide))
+    return make_ufunc(
+        f"window_products_{type}_{rows}", jit.compile("kernel", text), (type, type, "i64"), (type,),
+        "(i,k,l),(s),(k)->(o,p)",
+    )  # fmt: skip
+
+
+# -- windows times gradients, summed over positions ----------------------------------------------------------------
+
+
+def _sum_tile(plan: _Plan) -> _Vectors:
+    """tile(x, offsets, g, depth, c, c row): c[k, o] += sum over p of x[p + offsets[k]] * g[p, o]."""
+    r = _Vectors("tile", [
+        "ptr noalias %x", "ptr noalias %offsets", "ptr noalias %g", "i64 %depth", "ptr noalias %c", "i64 %c_row",
+    ], plan)  # fmt: skip
+    n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
+    slots = _slots(r, plan.rows, 2)
+    starts = [r.at("%x", r.load(r.at("%offsets", 8 * k), "i64")) for k in range(plan.rows)]
+
+    def step(p: Value) -> None:
+        right = [r.load_vector(r.at("%g", p * (plan.columns * size), v * n * size)) for v in range(2)]
+        for start, row in zip(starts, slots):
+            left = r.splat(r.raw(f"load {scalar}, ptr {r.at(start, p * size)}, align {size}"))
+            for slot, vector in zip(row, right):
+                _accumulate(r, slot, left, vector)
+
+    _steps(r, r.i64("%depth"), step)
+    _store(r, slots, Value(r, "true", "b1"))
+    return r
+
+
+def _sum_main(plan: _Plan) -> _Vectors:
+    r = _Frame(plan, 5)
+    size = plan.size
+    zero = r.constant("i64", 0)
+    batch, _, elements, outputs, positions = (r.word("%dims", i) for i in range(5))
+    g_row, c_row = r.core(2), r.core(5)
+    with r.loop(zero, batch) as item:
+        x, offsets, g, scratch, c = (r.operand(i, item) for i in range(5))
+        start = r.raw(f"ptrtoint ptr {scratch} to i64")
+        packed = r.raw(f"inttoptr i64 {((r.i64(start) + 63) & -64).name} to ptr")
+        with r.loop(zero, positions, _POSITIONS) as p, r.loop(zero, outputs, plan.columns) as j:
+            depth = _minimum(positions - p, _POSITIONS)
+            source = r.at(g, j * g_row, p * size)
+            _call(r, "pack", packed, source, g_row, r.constant("i64", size), _minimum(outputs - j, plan.columns), depth)
+            with r.loop(zero, elements, plan.rows) as k:
+                to = r.at(c, k * c_row, j * size)
+                _call(r, "tile", r.at(x, p * size), r.at(offsets, k * 8), packed, depth, to, c_row)
+    r.clear_float_status()
+    return r
+
+
+@functools.cache
+def window_sums(type: str) -> tuple[Any, int, int]:
+    """(ufunc, columns of its tile, bytes of scratch): x, offsets (in bytes), g (outputs, positions), scratch ->
+    (elements, outputs), which are added to. Elements and the result's outputs are whole tiles."""
+    plan = _Plan(type, weight_rows())
+    text = joined([_pack(plan, "pack", plan.columns, plan.columns), _sum_tile(plan)], _sum_main(plan))
+    made = make_ufunc(
+        f"window_sums_{type}", jit.compile("kernel", text), (type, "i64", type, "u8"), (type,),
+        "(s),(k),(o,p),(z)->(q,l)",
+    )  # fmt: skip
+    return made, plan.columns, _POSITIONS * plan.columns * plan.size + 64
+
+
+# -- one input channel for each output ------------------------------------------------------------------------------
+
+
+def _elements(array: Any, count: int) -> list[Any]:
+    return [array[k] for k in range(count)]
+
+
+def _weighted(m: Any, x: Any, p: Any, offsets: list[Any], weights: list[Any]) -> Any:
+    total = x[p + offsets[0]] * weights[0]
+    for offset, weight in zip(offsets[1:], weights[1:]):
+        total = m.fma(x[p + offset], weight, total)
+    return total
+
+
+@kernel("(s),(k),(k)->(p)")
+def plane_products(m, x, offsets, weights, out, count):
+    """out[p] = the sum of x[p + offsets[k]] * weights[k] over the `count` elements of a window."""
+    starts = _elements(offsets, count)
+    factors = _elements(weights, count)
+    for p in independent(out.n):
+        out[p] = _weighted(m, x, p, starts, factors)
+
+
+@kernel("(s),(k),(p)->(k)")
+def plane_sums(m, x, offsets, g, out):
+    """out[k] = the sum of x[p + offsets[k]] * g[p] over all positions."""
+    for k in range(offsets.n):
+        start = offsets[k]
+        total = m.value(0, x.type)
+        for p in range(g.n):
+            total = m.loose_add(total, x[start + p] * g[p])
+        out[k] = total
