@@ -68,7 +68,22 @@ globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS)})
 globals().update(_constructors.typed_classes(), **_storage.legacy_classes())
 _methods.install(globals())
 
-from . import autograd, backends, cuda, fft, func, linalg, masked, nn, overrides, signal, sparse, special, utils, version  # noqa: E402
+from . import (  # noqa: E402
+    autograd,
+    backends,
+    cuda,
+    fft,
+    func,
+    linalg,
+    masked,
+    nn,
+    overrides,
+    signal,
+    sparse,
+    special,
+    utils,
+    version,
+)
 from .func import vmap  # noqa: E402
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 

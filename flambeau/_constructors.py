@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ._backend.placement import as_device, bits
-from ._core.devices import CPU, device
-from ._core.dtypes import BY_NAME, COMPLEX, default, dtype
+from ._core.devices import CPU, device, set_default_device
+from ._core.dtypes import BY_NAME, COMPLEX, default, dtype, set_default_dtype
 from ._core.layouts import strided
 from ._core.sizes import Size
-from ._core.state import GRAD, modes
+from ._core.state import GRAD, META, modes
 from ._ops.basic import empty_array
 from ._ops.conversion import type_argument, type_name
 from ._ops.primitive import primitive
@@ -121,8 +121,6 @@ def _make_wrapper_subclass(
 ) -> Any:  # fmt: skip
     """An instance of a subclass that has a shape but no memory of its own."""
     from ._backend.meta import empty_meta  # rare
-    from ._core.state import META
-
     d = default.float if dtype is None else dtype
     return _make_subclass(cls, wrap(empty_meta(tuple(size), d), d, META), requires_grad)
 
@@ -166,9 +164,6 @@ def new(input: Tensor, *args: Any, device: Any = None, size: Any = None) -> Tens
 
 def set_default_tensor_type(t: Any, /) -> None:
     """Sets the default dtype (and device) by a typed class or its name; `set_default_dtype` is the newer way."""
-    from ._core.devices import set_default_device
-    from ._core.dtypes import set_default_dtype
-
     d, where = type_argument(t)
     set_default_dtype(d)
     set_default_device(None if where is None or where.type == "cpu" else where)

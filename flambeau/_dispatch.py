@@ -34,19 +34,6 @@ handlers: dict[int, Any] = {}
 _ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, SPARSE)
 
 
-def bits_of(args: Any) -> int:
-    """The properties of all tensors among the arguments, lists included."""
-    k = 0
-    for a in args:
-        if isinstance(a, Tensor):
-            k |= a._k
-        elif a.__class__ is list or a.__class__ is tuple:
-            for b in a:
-                if isinstance(b, Tensor):
-                    k |= b._k
-    return k
-
-
 def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """Runs an op whose operands or moment are not plain."""
     k |= modes.on

@@ -72,14 +72,15 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("requires_grad must be a bool")
     if self._edge is not None and not value:
         raise RuntimeError(
-            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-            "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            "you can only change requires_grad flags of leaf variables; detach() takes this one out of the graph"
         )
     if value:
         if self.dtype.category < FLOATING:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if local.grad and self._k & INFERENCE and not local.inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; clone() it first"
+            )
         self._k |= GRAD
     else:
         self._k &= ~GRAD
@@ -99,12 +100,9 @@ def _grad(self: Tensor) -> Tensor | None:
         return meta.grad
     if self._edge is not None:
         warnings.warn(
-            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-            "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-            "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
-            "you access the leaf Tensor instead.",
-            UserWarning,
-            stacklevel=2,
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() fills it only "
+            "after retain_grad()",
+            UserWarning, stacklevel=2,
         )
     return None
 

@@ -14,6 +14,7 @@ from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
 from ._core.state import CUDA, GRAD, META, SPARSE, local
+from ._dispatch import backend_of
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.registry import ops, public
 from ._ops.striding import strided
@@ -54,10 +55,8 @@ def _scalar(self: Tensor) -> Any:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if self._k & GRAD and local.grad:
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. Consider using "
-            "tensor.detach() first.",
-            UserWarning,
-            stacklevel=3,
+            "Converting a tensor with requires_grad=True to a scalar loses its history; detach() it first",
+            UserWarning, stacklevel=3,
         )
     return item(self)
 
@@ -118,9 +117,7 @@ def _reversed(self: Tensor) -> Tensor:
 def _contains(self: Tensor, element: Any) -> bool:
     if isinstance(element, (Tensor, int, float, complex, np.generic)):
         return bool((element == self).any())  # type: ignore[union-attr]
-    raise RuntimeError(
-        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-    )
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, got {type(element)}")
 
 
 # -- text --------------------------------------------------------------------------------------------------------
@@ -234,8 +231,6 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             ext_tensor = _Capsule(ext_tensor)
         kind = int(ext_tensor.__dlpack_device__()[0])
         if kind == DLDeviceType.kDLCUDA:
-            from ._dispatch import backend_of
-
             array, k = backend_of(CUDA).xp.from_dlpack(ext_tensor), CUDA
         else:
             array, k = np.from_dlpack(ext_tensor), 0

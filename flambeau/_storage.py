@@ -12,6 +12,7 @@ from ._core.devices import CPU, device
 from ._core.dtypes import ALL, BY_NAME, default, dtype, uint8
 from ._core.sizes import contiguous_strides, size_argument
 from ._core.state import CUDA, GRAD, META, OVERRIDE
+from ._dispatch import backend_of
 from ._ops.basic import empty_array
 from ._ops.casting import cast_array
 from ._ops.inplace import check_writable
@@ -37,8 +38,8 @@ def view_memory(storage: Storage, d: dtype, shape: Any, strides: Any, offset: in
     reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     if (offset + reach) * size > raw.size and reach:
         raise RuntimeError(
-            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize {size} requiring "
-            f"a storage size of {(offset + reach) * size} are out of bounds for storage of size {raw.size}"
+            f"setStorage: sizes {list(shape)}, strides {list(strides)} and offset {offset} need "
+            f"{(offset + reach) * size} bytes and are out of bounds for storage of size {raw.size}"
         )
     if not reach:
         return strided(raw[:0].view(d.numpy), tuple(shape), tuple(s * size for s in strides))
@@ -170,8 +171,6 @@ class UntypedStorage:
         return self
 
     def cpu(self) -> UntypedStorage:
-        from ._dispatch import backend_of
-
         return UntypedStorage(Storage(backend_of(CUDA).asnumpy(self._raw()))) if self.is_cuda else self
 
     def is_shared(self) -> bool:

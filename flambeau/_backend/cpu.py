@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.dtypes import bfloat16
 from .._kernel import loops
 from . import threads
 from .heap import keep_freed_memory
@@ -107,8 +108,6 @@ def _with_longer_rows(arrays: list[Any], out: Any) -> tuple[list[Any], Any] | No
 
 def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]:
     """NumPy knows bfloat16 only as a foreign type: the ufunc gets its bits."""
-    from .._core.dtypes import bfloat16
-
     half, bits = bfloat16.numpy, np.dtype(np.uint16)
     is_half = [t == "bf16" for t in inputs]
     out_half = [t == "bf16" for t in outputs]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import dtype
+from .._core.dtypes import dtype, from_numpy_dtype
 
 _SPACE = 1 << 44  # bytes of address space; nothing is ever stored there
 _ZERO_RUN = 1 << 20
@@ -72,8 +72,6 @@ def run_on_zeros(op: Any, arrays: list[Any], static: Any) -> Any:
         if isinstance(m, (tuple, list)):
             return type(m)(back(part) for part in m)
         if isinstance(m, (np.ndarray, np.generic)):
-            from .._core.dtypes import from_numpy_dtype
-
             return empty_meta(m.shape, from_numpy_dtype(m.dtype))
         return m
 

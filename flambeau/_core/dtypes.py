@@ -203,9 +203,6 @@ def get_default_dtype() -> dtype:
     return default.float
 
 
-SCALAR_CATEGORY = {bool: BOOL, int: INTEGER, float: FLOATING, complex: COMPLEX}
-
-
 def scalar_dtype(value: Any) -> dtype:
     """The dtype that a Python number has as a tensor."""
     kind = value.__class__
@@ -224,11 +221,3 @@ def scalar_dtype(value: Any) -> dtype:
         category = from_numpy_dtype(value.dtype).category
         return (bool_, int64, default.float, default.complex)[category]
     raise TypeError(f"expected a number, got {type(value).__name__}")
-
-
-def with_scalar(d: dtype, value: Any) -> dtype:
-    """The dtype of an operation between a tensor of dtype `d` and a Python number."""
-    number = scalar_dtype(value)
-    if number.category <= d.category:
-        return d
-    return number if number.category < COMPLEX else COMPLEX_OF.get(d, default.complex)

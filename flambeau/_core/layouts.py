@@ -109,24 +109,6 @@ def is_dense_in_order(shape: Sequence[int], strides: Sequence[int], order: Seque
     return True
 
 
-def is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a tensor prefers channels last: its strides fall from batch over space to channels."""
-    if len(shape) not in (4, 5):
-        return False
-    least = 0
-    if strides[1] == 0:
-        return False
-    for d in (1, *range(len(shape) - 1, 1, -1), 0):
-        if shape[d] == 0 or strides[d] < least:
-            return False
-        if d == 0 and least == strides[1]:  # 1x1 pictures: the strides do not say which format it is
-            return False
-        least = strides[d]
-        if shape[d] > 1:
-            least *= shape[d]
-    return True
-
-
 def check_format(form: Any) -> None:
     if form.__class__ is not memory_format:
         raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")

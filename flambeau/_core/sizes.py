@@ -146,7 +146,7 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     if unknown is not None:
         if known == 0:
             raise RuntimeError(
-                f"cannot reshape tensor of {numel} elements into shape {list(shape)}: the size for -1 is ambiguous"
+                f"cannot reshape tensor of {numel} elements into shape {list(shape)}: -1 is ambiguous, as it can be any value"
             ) if numel == 0 else RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
         if numel % known == 0:
             return shape[:unknown] + (numel // known,) + shape[unknown + 1 :]

@@ -11,8 +11,8 @@ import functools
 from typing import Any
 
 from . import jit
-from .gemm import _SCALAR, _call, _minimum, _pack, _Plan, _Vectors, height, joined, tile, vectors
-from .lang import independent, kernel
+from .gemm import _SCALAR, _call, _minimum, _pack, _Plan, _Vectors, height, joined, lanes, tile, vectors
+from .lang import independent, inline, kernel
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -29,6 +29,11 @@ def tile_rows(rows: int) -> int:
 def tile_columns(type: str, rows: int) -> int:
     """Positions of the register tile: few rows leave registers for more."""
     return _wide(rows) * _Plan(type, rows).lanes
+
+
+def padded_rows(type: str, rows: int) -> int:
+    """Elements between the packed weights of one depth and the next."""
+    return _Plan(type, rows).padded
 
 
 def weight_rows() -> int:
@@ -219,6 +224,27 @@ def window_sums(type: str) -> tuple[Any, int, int]:
     return made, plan.columns, _POSITIONS * plan.columns * plan.size + 64
 
 
+# -- copies ---------------------------------------------------------------------------------------------------------
+
+
+@kernel("(h,w),()->(h,w)")
+def copy_rows(m, x, bias, out, chunk, added):
+    """Copies short rows, a vector at a time; the last one overlaps the one before. May add a number."""
+    width = out.n
+    whole = width - width % chunk
+    for i in range(out.shape[0]):
+        for start in range(0, whole, chunk):
+            for c in independent(chunk):
+                out[i, start + c] = x[i, start + c] + bias[()] if added else x[i, start + c]
+        if (whole < width) & (whole > 0):
+            for c in independent(chunk):
+                last = width - chunk + c
+                out[i, last] = x[i, last] + bias[()] if added else x[i, last]
+        if whole == 0:
+            for c in range(width):
+                out[i, c] = x[i, c] + bias[()] if added else x[i, c]
+
+
 # -- one input channel for each output ------------------------------------------------------------------------------
 
 
@@ -240,6 +266,67 @@ def plane_products(m, x, offsets, weights, out, count):
     factors = _elements(weights, count)
     for p in independent(out.n):
         out[p] = _weighted(m, x, p, starts, factors)
+
+
+@inline
+def _padded_copy(m, x, scratch, first, pitch, chunk):
+    """Rows of a plane, `pitch` apart from the element `first` on; a vector at a time, the last one overlapping."""
+    width = x.n
+    whole = width - width % chunk
+    for i in range(x.shape[0]):
+        to = first + i * pitch
+        for start in range(0, whole, chunk):
+            for c in independent(chunk):
+                scratch[to + start + c] = x[i, start + c]
+        if whole < width:
+            if whole > 0:
+                for c in independent(chunk):
+                    scratch[to + width - chunk + c] = x[i, width - chunk + c]
+            else:
+                for c in range(width):
+                    scratch[to + c] = x[i, c]
+
+
+@kernel("(h,w),(k),(k),(),(n),(s)->(a,b)")
+def padded_plane_products(m, x, offsets, weights, bias, numbers, scratch, out, count, chunk):
+    """As `plane_products` from a plane that is padded here; numbers are its first place and the pitch of its rows.
+
+    The scratch has zeros around the plane.
+    """
+    pitch = numbers[1]
+    _padded_copy(m, x, scratch, numbers[0], pitch, chunk)
+    starts = _elements(offsets, count)
+    factors = _elements(weights, count)
+    start_value = bias[()]
+    width = out.n
+    whole = width - width % chunk
+    for i in range(out.shape[0]):
+        row = i * pitch
+        for start in range(0, whole, chunk):
+            for c in independent(chunk):
+                out[i, start + c] = _weighted(m, scratch, row + start + c, starts, factors) + start_value
+        if whole < width:
+            if whole > 0:
+                for c in independent(chunk):
+                    last = width - chunk + c
+                    out[i, last] = _weighted(m, scratch, row + last, starts, factors) + start_value
+            else:
+                for c in range(width):
+                    out[i, c] = _weighted(m, scratch, row + c, starts, factors) + start_value
+
+
+@kernel("(h,w),(a,b),(k),(n),(s),(z)->(k)")
+def padded_plane_sums(m, x, g, offsets, numbers, scratch, room, out, chunk):
+    """As `plane_sums`, added to `out`, of planes that are padded here; numbers also tell how many positions there are."""
+    pitch = numbers[1]
+    _padded_copy(m, x, scratch, numbers[0], pitch, chunk)
+    _padded_copy(m, g, room, m.value(0, "i64"), pitch, chunk)
+    for k in range(offsets.n):
+        start = offsets[k]
+        total = m.value(0, x.type)
+        for p in range(numbers[2]):
+            total = m.loose_add(total, scratch[start + p] * room[p])
+        out[k] = out[k] + total
 
 
 @kernel("(s),(k),(p)->(k)")

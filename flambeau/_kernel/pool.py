@@ -6,12 +6,17 @@ and a third number: the step between elements for a maximum, the extent that cou
 
 from __future__ import annotations
 
-from .lang import inline, kernel
+from .lang import independent, inline, kernel
+
+
+def _above(type, element, best):
+    """Whether an element takes the place of the best; a NaN does."""
+    return (element > best) | (element != element) if type[0] not in "iu" else element > best
 
 
 @inline
 def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step):
-    """The largest element of a window and its number in the plane; a NaN is larger than any number."""
+    """The largest element of a window and its number in the plane."""
     best = x[d, h, w]
     place = (d * x.shape[1] + h) * x.n + w
     i = d + 0
@@ -22,10 +27,7 @@ def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step):
             k = w + 0
             while k < w_end:
                 element = x[i, j, k]
-                if x.type[0] == "f" or x.type == "bf16":
-                    larger = (element > best) | (element != element)
-                else:
-                    larger = element > best
+                larger = _above(x.type, element, best)
                 best = m.where(larger, element, best)
                 place = m.where(larger, row + k, place)
                 k += w_step
@@ -45,6 +47,35 @@ def max_planes(m, x, over_d, over_h, over_w, out, index):
                 )  # fmt: skip
                 out[a, b, c] = best
                 index[a, b, c] = place
+
+
+@kernel("(d,h,w),(a,t),(b,t),(c,t),(k,t)->(a,b,c),(a,b,c)")
+def max_rows(m, x, over_d, over_h, over_w, taps, out, index, stride, lowest):
+    """As `max_planes` for windows `stride` apart: a row of results at a time, one element of its windows after another.
+
+    A tap is (first column, first result that has it, end of the results that have it).
+    """
+    for a in range(over_d.shape[0]):
+        for b in range(over_h.shape[0]):
+            corner = (over_d[a, 0] * x.shape[1] + over_h[b, 0]) * x.n
+            for c in independent(out.n):
+                out[a, b, c] = lowest
+                index[a, b, c] = corner + over_w[c, 0]
+            i = over_d[a, 0]
+            while i < over_d[a, 1]:
+                j = over_h[b, 0]
+                while j < over_h[b, 1]:
+                    row = (i * x.shape[1] + j) * x.n
+                    for k in range(taps.shape[0]):
+                        start = taps[k, 0]
+                        for c in independent(taps[k, 1], taps[k, 2]):
+                            element = x[i, j, start + c * stride]
+                            best = out[a, b, c]
+                            larger = _above(x.type, element, best)
+                            out[a, b, c] = m.where(larger, element, best)
+                            index[a, b, c] = m.where(larger, row + start + c * stride, index[a, b, c])
+                    j += over_h[b, 2]
+                i += over_d[a, 2]
 
 
 @kernel("(d,h,w),(t),(t),(t)->(),()")

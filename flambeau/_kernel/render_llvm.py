@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .value import COMPUTE, PART, SIZE, Number, Value, is_float, is_integer, is_signed
+from .value import COMPUTE, SIZE, Number, Value, is_float, is_integer, is_signed
 
 _TYPE = {
     "b1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "i8", "u16": "i16", "u32": "i32",
@@ -297,8 +297,3 @@ class Llvm:
         else:
             self.declarations.add("declare i32 @feclearexcept(i32)")
             self.emit("call i32 @feclearexcept(i32 61)")
-
-
-def part_type(type: str) -> str:
-    """The type in which a memory type computes, for complex that of one part."""
-    return PART.get(type) or COMPUTE.get(type, type)

@@ -49,24 +49,30 @@ def log_sum_exp_rows(m: Any, x: Any, out: Any) -> None:
     out[()] = m.where(m.real_abs(high) == float("inf"), high, total)
 
 
+@inline
+def _column_totals(m: Any, x: Any, left: Any, width: Any, high: Any, total: Any, kind: Any) -> None:
+    """Of `width` columns from `left` on: the maxima, and the sums of exp(x - maximum)."""
+    for j in independent(0, width):
+        high[j] = m.value(float("-inf"), kind)
+        total[j] = m.value(0, "f64")
+    for i in range(0, x.shape[0]):
+        for j in independent(0, width):
+            high[j] = m.maximum(high[j], x[i, left + j])
+    for i in range(0, x.shape[0]):
+        for j in independent(0, width):
+            total[j] = total[j] + m.cast(decay(m, x[i, left + j] - high[j]), "f64")
+
+
 @kernel("(n,c)->(c)")
 def log_sum_exp_columns(m: Any, x: Any, out: Any) -> None:
     """The same down the columns."""
     kind = COMPUTE.get(x.type, x.type)
-    rows, columns = x.shape[0], x.shape[1]
+    columns = x.shape[1]
     high = m.local(kind, COLUMNS)
     total = m.local("f64", COLUMNS)
     for left in range(0, columns, COLUMNS):
         width = m.minimum(columns - left, COLUMNS)
-        for j in independent(0, width):
-            high[j] = m.value(float("-inf"), kind)
-            total[j] = m.value(0, "f64")
-        for i in range(0, rows):
-            for j in independent(0, width):
-                high[j] = m.maximum(high[j], x[i, left + j])
-        for i in range(0, rows):
-            for j in independent(0, width):
-                total[j] = total[j] + m.cast(decay(m, x[i, left + j] - high[j]), "f64")
+        _column_totals(m, x, left, width, high, total, kind)
         for j in independent(0, width):
             made = m.log(m.cast(total[j], kind)) + high[j]
             out[left + j] = m.where(m.real_abs(high[j]) == float("inf"), high[j], made)
@@ -112,15 +118,7 @@ def softmax_columns(m: Any, x: Any, out: Any, log: Any) -> None:
     total = m.local("f64", COLUMNS)
     for left in range(0, columns, COLUMNS):
         width = m.minimum(columns - left, COLUMNS)
-        for j in independent(0, width):
-            high[j] = m.value(float("-inf"), kind)
-            total[j] = m.value(0, "f64")
-        for i in range(0, rows):
-            for j in independent(0, width):
-                high[j] = m.maximum(high[j], x[i, left + j])
-        for i in range(0, rows):
-            for j in independent(0, width):
-                total[j] = total[j] + m.cast(decay(m, x[i, left + j] - high[j]), "f64")
+        _column_totals(m, x, left, width, high, total, kind)
         for j in independent(0, width):
             scale[j] = m.log(m.cast(total[j], kind)) if log else m.cast(1.0 / total[j], kind)
         for i in range(0, rows):

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._backend.copies import row_major
-from .._core.dtypes import COMPLEX, dtype
+from .._core.dtypes import COMPLEX, dtype, from_numpy_dtype
 from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
@@ -95,8 +95,6 @@ def copied(backend: Any, x: Any, source: Any) -> Any:
 
 
 def _dtype_of(array: Any) -> dtype:
-    from .._core.dtypes import from_numpy_dtype
-
     return from_numpy_dtype(array.dtype)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from .._core.dtypes import COMPLEX, FLOATING, bool_, complex32, complex64, float32, from_numpy_dtype
 from .._tensor import Tensor
 from . import conv_arrays as arrays
+from . import conv_windows as windows
 from .casting import cast_array
 from .conv_arrays import Ints, output_size, transposed_size
 from .primitive import primitive
@@ -76,6 +77,12 @@ def _computed(array: Any) -> Any:
     return cast_array(array, wide) if wide is not d else array
 
 
+def _by_windows(backend: Any, x: Any, kernel: Sequence[int], stride: Ints, padding: Ints) -> bool:
+    """Whether kernels of our own take it: floats on the CPU, unless windows are single elements (plain products)."""
+    single = set(kernel) == {1} and set(stride) == {1} and not any(padding)
+    return backend.name == "cpu" and x.dtype in windows.CODES and not single
+
+
 def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     """A bilinear function of two arrays; of complex ones, by three of their parts."""
     if x.dtype.kind != "c":
@@ -104,9 +111,13 @@ def convolution_op(
     d = from_numpy_dtype(x.dtype)
     size = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)[2:]
     x, weight, bias = _computed(x), _computed(weight), _computed(bias)
-    compute = arrays.convolve_transposed if transposed else arrays.convolve
     options = (stride, padding, dilation, groups, size)
-    if d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride)):
+    rounded = d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride))
+    if _by_windows(backend, x, weight.shape[2:], stride, padding) and not rounded and x.size and weight.size:
+        made = (windows.convolve_transposed if transposed else windows.convolve)(x, weight, bias, *options)
+        return cast_array(made, d) if made.dtype != d.numpy else made
+    compute = arrays.convolve_transposed if transposed else arrays.convolve
+    if rounded:
         options = (*options, d.numpy)  # there PyTorch adds up in 16 bits
     made = _bilinear(backend, lambda a, b: compute(backend, a, b, *options), x, weight)
     if bias is not None:
@@ -131,8 +142,12 @@ def convolution_weight(
 ) -> Any:
     """What a weight gets: windows of x times `small` (a value for each window), summed over images and positions."""
     d = from_numpy_dtype(x.dtype)
-    sums = lambda a, b: arrays.weight_sums(backend, a, b, kernel, stride, padding, dilation, groups)
-    made = _bilinear(backend, sums, _computed(x), _computed(small))
+    x, small = _computed(x), _computed(small)
+    options = (kernel, stride, padding, dilation, groups)
+    if _by_windows(backend, x, kernel, stride, padding) and x.size and small.size:
+        made = windows.weight_sums(x, small, *options)
+    else:
+        made = _bilinear(backend, lambda a, b: arrays.weight_sums(backend, a, b, *options), x, small)
     return cast_array(made, d) if made.dtype != d.numpy else made
 
 

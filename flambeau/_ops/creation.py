@@ -16,7 +16,7 @@ from .._core.dtypes import (
 )
 from .._core.layouts import memory_order, preserve_format, strides_in_order
 from .._core.sizes import broadcast_shapes, size_argument
-from .._core.state import CUDA, META, local
+from .._core.state import CUDA, META, SPARSE, local
 from .._tensor import Tensor, wrap
 from .factory import (
     as_dtype,

@@ -22,6 +22,7 @@ def hash_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """The exclusive or, over dimensions (all by default), of the elements' bits as float64 or int64, in uint64.
 
+    >>> import flambeau as torch
     >>> torch.hash_tensor(torch.tensor([3, 5]))
     tensor(6, dtype=torch.uint64)
     """

@@ -13,12 +13,14 @@ from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import can_cast
 from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, SPARSE, local, modes
+from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump, storage_of, wrap
 from . import registry
 from .casting import broadcast_error, cast_array, operand_arrays
 from .pointwise_call import for_number, slow
 from .pointwise_op import Pointwise
 from .registry import ops, records
+from .rules import SCALAR_NAMES
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -237,8 +239,6 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         _check_result(op.name, t, result.dtype, result._array.shape)
         bump(t)
         return t
-    from .._dispatch import _check_devices, backend_of
-
     if k & CUDA:
         _check_devices(op, others)
     backend = backend_of(k)
@@ -288,8 +288,6 @@ def _widens(shape: Any, target: Any) -> bool:
 
 
 def _type(d: Any) -> str:
-    from .rules import SCALAR_NAMES
-
     return SCALAR_NAMES.get(d.name, d.name)
 
 

@@ -71,6 +71,7 @@ def masked_sum(
 ) -> Tensor:  # fmt: skip
     """The sum of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.sum(torch.tensor([1.0, 2.0, 4.0]), mask=torch.tensor([True, False, True]))
     tensor(5.)
     """
@@ -84,6 +85,7 @@ def masked_prod(
 ) -> Tensor:  # fmt: skip
     """The product of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.prod(torch.tensor([3.0, 0.0, 4.0]), mask=torch.tensor([True, False, True]))
     tensor(12.)
     """
@@ -99,6 +101,7 @@ def masked_mean(
 ) -> Tensor:  # fmt: skip
     """The mean of the elements that `mask` lets through; NaN where there are none.
 
+    >>> import flambeau as torch
     >>> torch.masked.mean(torch.tensor([1.0, 2.0, 4.0]), mask=torch.tensor([False, True, True]))
     tensor(3.)
     """
@@ -115,6 +118,7 @@ def masked_median(
 ) -> Tensor:  # fmt: skip
     """The (lower) median of the elements that `mask` lets through, NaN not counted; NaN where there are none.
 
+    >>> import flambeau as torch
     >>> torch.masked.median(torch.tensor([1.0, 9.0, 4.0]), mask=torch.tensor([True, False, True]))
     tensor(1.)
     """
@@ -139,6 +143,7 @@ def masked_amax(
 ) -> Tensor:  # fmt: skip
     """The largest of the elements that `mask` lets through, the dtype's least where there are none.
 
+    >>> import flambeau as torch
     >>> torch.masked.amax(torch.tensor([1.0, 9.0, 4.0]), mask=torch.tensor([True, False, True]))
     tensor(4.)
     """
@@ -152,6 +157,7 @@ def masked_amin(
 ) -> Tensor:  # fmt: skip
     """The least of the elements that `mask` lets through, the dtype's largest where there are none.
 
+    >>> import flambeau as torch
     >>> torch.masked.amin(torch.tensor([1.0, 9.0, 4.0]), mask=torch.tensor([False, True, True]))
     tensor(4.)
     """
@@ -165,6 +171,7 @@ def masked_argmax(
 ) -> Tensor:  # fmt: skip
     """Where the largest of the elements that `mask` lets through is, in the input's dtype.
 
+    >>> import flambeau as torch
     >>> torch.masked.argmax(torch.tensor([1, 9, 4]), mask=torch.tensor([True, False, True]))
     tensor(2)
     """
@@ -178,6 +185,7 @@ def masked_argmin(
 ) -> Tensor:  # fmt: skip
     """Where the least of the elements that `mask` lets through is, in the input's dtype.
 
+    >>> import flambeau as torch
     >>> torch.masked.argmin(torch.tensor([1, 9, 4]), mask=torch.tensor([False, True, True]))
     tensor(2)
     """
@@ -192,6 +200,7 @@ def masked_norm(
 ) -> Tensor:  # fmt: skip
     """The vector norm of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.norm(torch.tensor([3.0, 9.0, 4.0]), 2, mask=torch.tensor([True, False, True]))
     tensor(5.)
     """
@@ -207,6 +216,7 @@ def masked_var(
 ) -> Tensor:  # fmt: skip
     """The variance of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.var(torch.tensor([1.0, 9.0, 4.0]), unbiased=False, mask=torch.tensor([False, True, True]))
     tensor(6.2500)
     """
@@ -237,6 +247,7 @@ def masked_std(
 ) -> Tensor:  # fmt: skip
     """The standard deviation of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.std(torch.tensor([1.0, 9.0, 4.0]), unbiased=False, mask=torch.tensor([False, True, True]))
     tensor(2.5000)
     """
@@ -248,6 +259,7 @@ def masked_std(
 def masked_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax over the elements that `mask` lets through; the others get 0.
 
+    >>> import flambeau as torch
     >>> torch.masked.softmax(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
@@ -259,6 +271,7 @@ def masked_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask:
 def masked_log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of `masked.softmax`; what is masked out gets -inf.
 
+    >>> import flambeau as torch
     >>> torch.masked.log_softmax(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
     tensor([-0.6931,    -inf, -0.6931])
     """
@@ -270,6 +283,7 @@ def masked_log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, m
 def masked_softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of the negated elements that `mask` lets through; the others get 0.
 
+    >>> import flambeau as torch
     >>> torch.masked.softmin(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
@@ -283,6 +297,7 @@ def masked_normalize(
 ) -> Tensor:  # fmt: skip
     """Divides by the norm of the elements that `mask` lets through (at least `eps`); the others get 0.
 
+    >>> import flambeau as torch
     >>> torch.masked.normalize(torch.tensor([3.0, 9.0, 4.0]), 2, 0, mask=torch.tensor([True, False, True]))
     tensor([0.6000, 0.0000, 0.8000])
     """
@@ -294,6 +309,7 @@ def masked_normalize(
 def masked_cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running sums of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.cumsum(torch.tensor([1.0, 9.0, 4.0]), 0, mask=torch.tensor([True, False, True]))
     tensor([1., 1., 5.])
     """
@@ -305,6 +321,7 @@ def masked_cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: 
 def masked_cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running products of the elements that `mask` lets through.
 
+    >>> import flambeau as torch
     >>> torch.masked.cumprod(torch.tensor([2.0, 9.0, 4.0]), 0, mask=torch.tensor([True, False, True]))
     tensor([2., 2., 8.])
     """
@@ -319,6 +336,7 @@ def masked_logaddexp(
 ) -> Tensor:  # fmt: skip
     """log(exp(input) + exp(other)), where what is masked out adds nothing.
 
+    >>> import flambeau as torch
     >>> torch.masked.logaddexp(torch.zeros(2), torch.zeros(2), other_mask=torch.tensor([True, False]))
     tensor([0.6931, 0.0000])
     """
@@ -333,6 +351,7 @@ def masked_logsumexp(
 ) -> Tensor:  # fmt: skip
     """log(sum(exp(x))) of the elements that `mask` lets through; -inf where there are none.
 
+    >>> import flambeau as torch
     >>> torch.masked.logsumexp(torch.zeros(3), 0, mask=torch.tensor([True, False, True]))
     tensor(0.6931)
     """

@@ -80,10 +80,13 @@ def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
     nothing = [t[..., 0] >= t[..., 1] for t in tables]
     tables = [np.concatenate([t[..., :1] - e[..., None], t[..., 1:]], -1) if e.any() else t for t, e in zip(tables, nothing)]
     if out.size:
-        _run(
-            backend, pool.max_planes, pool.max_element, _planes(x, rank), _tables(backend, tables), [],
-            [_planes(out, rank), _planes(index, rank)],
-        )  # fmt: skip
+        planes, results = _planes(x, rank), [_planes(out, rank), _planes(index, rank)]
+        taps = _taps(tables[-1], x.shape[-1]) if backend.name == "cpu" else None
+        if taps is None:
+            _run(backend, pool.max_planes, pool.max_element, planes, _tables(backend, tables), [], results)
+        else:
+            options = {"stride": taps[1], "lowest": _lowest(x.dtype)}
+            _run(backend, pool.max_rows, None, planes, _tables(backend, tables), [taps[0][None]], results, **options)
     for axis, empty in enumerate(nothing, -rank):
         if empty.any():
             out.swapaxes(axis, -1)[..., np.flatnonzero(empty)] = _lowest(x.dtype)
@@ -91,7 +94,33 @@ def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
 
 
 def _lowest(d: Any) -> Any:
-    return np.iinfo(d).min if d.kind in "iu" else -np.inf
+    return int(np.iinfo(d).min) if d.kind in "iu" else -math.inf
+
+
+def _taps(table: Any, size: int) -> tuple[Any, int] | None:
+    """The elements of evenly placed windows, each (first column, first and last result that has it), and the stride.
+
+    None where windows lie unevenly or have elements that are not in every one inside.
+    """
+    if table.ndim > 2 or len(table) < 8:
+        return None
+    start, end, step = table[len(table) // 2]
+    stride = int(start - table[len(table) // 2 - 1, 0])
+    count = int((end - start + step - 1) // step)
+    if not 1 <= stride <= 4 or count > 16:
+        return None
+    first = int(start) - stride * (len(table) // 2)  # of the first window, in the padding maybe
+    taps = []
+    for k in range(count):
+        column = first + k * int(step)
+        low = max(0, -(column // stride))
+        high = max(low, min(len(table), (size - 1 - column) // stride + 1))
+        taps.append((column, low, high))
+    results = np.arange(len(table))
+    covered = sum(((results >= low) & (results < high)).astype(np.int64) for _, low, high in taps)
+    if not np.array_equal(covered, (table[:, 1] - table[:, 0] + step - 1) // step):
+        return None
+    return np.array(taps), stride
 
 
 def means(backend: Any, x: Any, tables: Tables, divisor: int, narrow: bool) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._autograd.node import Node, SavedOutput
+from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of, special
@@ -325,8 +326,6 @@ def plain_call(op: Primitive) -> Callable[..., Any]:
 
 def view_call(op: Primitive) -> Callable[..., Any]:
     forward = op.forward
-    from .._backend.cpu import cpu
-
     def call(x: Tensor, *static: Any) -> Any:
         k = x._k | modes.on
         if k > 1:

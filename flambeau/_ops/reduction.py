@@ -156,8 +156,8 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dty
     require_tensor("nanmean", input)
     if input.dtype.category < FLOATING:
         raise RuntimeError(
-            "nanmean(): expected input to have floating point or complex dtype but got "
-            f"{SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}"
+            f"nanmean(): expected a floating point or complex dtype, "
+            f"got {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}"
         )
     factor = sum(ops.bitwise_not(ops.isnan(ops.detach(input))), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / factor
@@ -312,10 +312,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
         if keepdim is not None:
             raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs dim")
         if input._array.size == 0:
-            raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-                "with the 'dim' argument."
-            )
+            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
         return run_plain(whole, input.dtype, input)
     _require_ordered(name, input, name)
     if not hasattr(dim, "__index__"):
@@ -353,10 +350,7 @@ def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) 
     dims = wrap_dims(dim, len(shape))
     if 0 in shape:
         if dim is None or (not isinstance(dim, int) and not len(dim)):
-            raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-                "with the 'dim' argument."
-            )
+            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
         require_elements(name, shape, dims)
     return run_plain(op, input.dtype, input, dims, keepdim)
 
@@ -396,9 +390,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     if dim is None:
         dims: Any = tuple(range(len(shape)))
         if 0 in shape:
-            raise RuntimeError(
-                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
-            )
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension: it has no identity")
     else:
         dims = wrap_dims(dim, len(shape))
         require_elements("aminmax", shape, dims)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.dtypes import BOOL, COMPLEX, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64
 from .._core.sizes import wrap_dim
+from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
 from . import registry
@@ -310,8 +311,6 @@ def index_reduce(
     _same_dtype("index_reduce_", input, source)
     _row_shapes("index_reduce_", input, dim, index, source)
     if source._array.size:
-        from .._dispatch import backend_of
-
         check_index(backend_of(input._k), input._array, index._array, dim, IndexError, "index out of range in self")
     if source._array.ndim:
         shape = [1] * source._array.ndim
@@ -460,8 +459,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {_type(index)}")
     if input.dtype is not source.dtype:
         raise RuntimeError(
-            f"index_copy_(): self and source expected to have the same dtype, but got (self) {_type(input)} and (source) "
-            f"{_type(source)}"
+            f"index_copy_(): self and source expected to have the same dtype, got {_type(input)} and {_type(source)}"
         )
     _row_shapes("index_copy_", input, dim, index, source, IndexError)
     return index_copy_op, (input, index, source, dim)
@@ -506,8 +504,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._array.ndim:
             raise RuntimeError(
-                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value._array.ndim} dimension(s)."
+                f"index_fill_ only supports a 0-dimensional value tensor, got {value._array.ndim} dimension(s)"
             )
         if value.dtype.category == COMPLEX and input.dtype.category != COMPLEX:
             raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")

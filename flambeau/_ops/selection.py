@@ -82,9 +82,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise TypeError("where(): expected a condition alone, or a condition with both input and other")
     if condition.dtype is not bool_:
         if condition.dtype is not uint8:
-            raise RuntimeError(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype {_name(condition)}"
-            )
+            raise RuntimeError(f"where expected condition to be a boolean tensor, got {_name(condition)}")
         warnings.warn(
             "where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3
         )
@@ -120,8 +118,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._array.ndim:
             raise RuntimeError(
-                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value._array.ndim} dimension(s)."
+                f"masked_fill_ only supports a 0-dimensional value tensor, got {value._array.ndim} dimension(s)"
             )
         if value.dtype.category == COMPLEX and d.category != COMPLEX:
             raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
@@ -164,7 +161,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
         raise TypeError(f"masked_scatter(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got {_name(input)} and {_name(source)}"
+            f"masked_scatter: expected self and source to have same dtypes, got {_name(input)} and {_name(source)}"
         )
     input, mask = _expanded(input, mask)
     return masked_scatter_op, (input, mask, source)
@@ -353,13 +350,12 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise TypeError(f"put(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
-            f"put_(): self and source expected to have the same dtype, but got self.dtype = {_name(input)} and "
-            f"source.dtype = {_name(source)}"
+            f"put_(): self and source expected to have the same dtype, got {_name(input)} and {_name(source)}"
         )
     if source._array.size != index._array.size:
         raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-            f"{source._array.size}, index.numel() = {index._array.size}"
+            f"put_(): Expected source and index to have the same number of elements, got {source._array.size} "
+            f"and {index._array.size}"
         )
     return put_op, (input, index, source, bool(accumulate))
 
@@ -383,8 +379,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     a, b = input._array.ndim, indices._array.ndim
     if a != b:
         raise RuntimeError(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-            f"{a} dimensions for input, and {b} dimensions for indices"
+            f"torch.take_along_dim(): input and indices should have the same number of dimensions, got {a} and {b}"
         )
     dim = wrap_dim(dim, a)
     size = input._array.shape[dim] if a else 1
@@ -484,7 +479,7 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise RuntimeError(f"{name}side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise RuntimeError(f"{name}side and right can't be set to opposites, got side of left while right was True")
+        raise RuntimeError(f"{name}side and right can't be set to opposites, got side='left' and right=True")
     if not isinstance(sorted_sequence, Tensor):
         raise TypeError(
             f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}"
@@ -497,20 +492,17 @@ def searchsorted(
         raise RuntimeError(f"{name}input value can not be a tensor when boundaries is a scalar")
     if not values._array.ndim and len(shape) != 1:
         raise RuntimeError(
-            f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor "
-            f"dim({len(shape)})"
+            f"{name}input value can be a scalar only when boundaries have one dimension, got {len(shape)}"
         )
     if len(shape) != 1 and shape[:-1] != values._array.shape[:-1]:
         raise RuntimeError(
-            f"{name}boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
-            f"value tensor must match, but we got boundaries tensor {list(shape)} and input value tensor "
-            f"{list(values._array.shape)}"
+            f"{name}boundaries must have one dimension or match input in all but the last, got {list(shape)} "
+            f"and {list(values._array.shape)}"
         )
     if sorter is not None:
         if sorter._array.shape != shape:
             raise RuntimeError(
-                f"{name}boundary and sorter must have the same size, but got boundary tensor {list(shape)} and got sorter "
-                f"tensor {list(sorter._array.shape)}"
+                f"{name}boundary and sorter must have the same size, got {list(shape)} and {list(sorter._array.shape)}"
             )
         if sorter.dtype is not int64:
             raise RuntimeError(f"{name}sorter must be a tensor of long dtype but got dtype {_name(sorter)}")

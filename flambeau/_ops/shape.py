@@ -195,8 +195,7 @@ def repeat_interleave(
     extent = shape[dim] if shape else 1
     if repeats._array.shape[0] != extent:
         raise RuntimeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._array.shape[0]} and "
-            f"input.size({dim}) = {extent}"
+            f"repeats must have the same size as input along dim, got {repeats._array.shape[0]} and {extent}"
         )
     return ops.index_select(input, dim, _interleaved_positions(repeats, output_size))
 
@@ -316,16 +315,15 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
         raise RuntimeError("Length of pad must be even but instead it equals " + str(len(widths)))
     if len(widths) > 2 * len(shape):
         raise RuntimeError(
-            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(widths)} "
-            f"while the input has {len(shape)} dimensions."
+            "Length of pad should be no more than twice the number of dimensions of the input, "
+            f"got {len(widths)} for {len(shape)}"
         )
     pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
     pads = tuple([(0, 0)] * (len(shape) - len(pairs)) + pairs[::-1])
     for d, (n, (a, b)) in enumerate(zip(shape, pads)):
         if n + a + b < 0 or -a > n or -b > n:
             raise RuntimeError(
-                f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. "
-                f"Check dimension {d} of your input."
+                f"pad: size {n} of dimension {d} with padding {a} and {b} resulted in a negative output size"
             )
     return pad_op(input, pads, value)
 

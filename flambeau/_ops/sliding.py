@@ -84,15 +84,13 @@ def functional_unfold(
         raise IndexError(f"unfold: expected an input of 3 or 4 dimensions, but got one of size {list(shape)}")
     if len(shape) > 4 or 0 in shape[-3:]:
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
-            f"but got: {list(shape)}"
+            f"Expected 3D or 4D (batch mode) tensor for unfold, empty at most in its batch, got {list(shape)}"
         )
     count = output_size(shape[-2:], kernel, step, around, spacing)
     if min(count) < 1:
         raise RuntimeError(
-            f"Given input with spatial size {tuple(shape[-2:])}, kernel_size={kernel}, dilation={spacing}, "
-            f"padding={around}, calculated shape of the array of sliding blocks as {count}, but its components must be "
-            "at least one."
+            f"unfold: no block of kernel_size={kernel}, dilation={spacing}, padding={around} fits into "
+            f"{tuple(shape[-2:])}: the calculated shape of the array of sliding blocks is {count}"
         )
     if len(shape) == 3:
         return ops.squeeze(im2col(ops.unsqueeze(input, 0), kernel, spacing, around, step), 0)  # type: ignore[no-any-return]
@@ -115,20 +113,19 @@ def fold(
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
-            f"input, but got: {list(shape)}"
+            f"Expected 2D or 3D (batch mode) tensor for fold, empty at most in its batch, got {list(shape)}"
         )
     if shape[-2] % math.prod(kernel):
         raise RuntimeError(
-            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-            f"input.size(1)={shape[-2]} and kernel_size={kernel}."
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+            f"got {shape[-2]} and {kernel}"
         )
     count = arrays.output_size(size, kernel, step, around, spacing)
     if min(count) < 1 or math.prod(count) != shape[-1]:
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={around}, stride={step}, "
-            "expected size of input's dimension 2 to match the calculated number of sliding blocks "
-            f"{count[0]} * {count[1]} = {math.prod(count)}, but got input.size(2)={shape[-1]}."
+            f"fold: output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={around}, stride={step} "
+            f"make the calculated number of sliding blocks {count[0]} * {count[1]} = {math.prod(count)}, "
+            f"but input has {shape[-1]}"
         )
     if len(shape) == 2:
         return ops.squeeze(col2im(ops.unsqueeze(input, 0), size, kernel, spacing, around, step), 0)  # type: ignore[no-any-return]

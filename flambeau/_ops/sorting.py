@@ -391,7 +391,7 @@ def _unique(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, con
         shape = input._array.shape
         dim = wrap_dim(dim, len(shape))
         if 0 in shape[:dim] + shape[dim + 1 :]:
-            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+            raise RuntimeError("unique: There are 0 sized dimensions besides the selected one")
         if not shape:
             dim = None
     found = unique_op(input, dim, consecutive)

@@ -17,12 +17,21 @@ from .._core.dtypes import FLOATING, bool_, default, dtype, from_numpy_dtype, in
 from .._core.layouts import layout as layout_type
 from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .._core.printing import PRINT_OPTIONS
-from .._core.state import GRAD, SPARSE
+from .._core.state import CUDA, GRAD, META, SPARSE
 from .._tensor import Tensor, wrap
 from .primitive import Primitive
 from .registry import ops, public
 from .sparse_array import (
-    BLOCKED, BY_ROW, COMPRESSED, SparseArray, check_compressed, check_coo, line_of_entries, linear, split, starts_of,
+    BLOCKED,
+    BY_ROW,
+    COMPRESSED,
+    SparseArray,
+    check_compressed,
+    check_coo,
+    line_of_entries,
+    linear,
+    split,
+    starts_of,
 )  # fmt: skip
 
 _TITLES = {strided: "Strided", sparse_coo: "Sparse", sparse_csr: "SparseCsr", sparse_csc: "SparseCsc", sparse_bsr: "SparseBsr", sparse_bsc: "SparseBsc"}
@@ -56,6 +65,8 @@ rebuild_op = _Rebuild(
 
 def rebuild(values: Tensor, places: SparseArray) -> Tensor:
     """A sparse tensor with these values at the places of an array, which may change later."""
+    if values._k & (CUDA | META):
+        raise NotImplementedError("sparse tensors are only implemented on the CPU")
     return rebuild_op(values, places.with_values(values._array))
 
 
@@ -107,6 +118,8 @@ def values_at(t: Tensor, places: SparseArray) -> Tensor:
 
 def _as_values(values: Any, d: dtype | None, device: Any) -> Tensor:
     values = values if isinstance(values, Tensor) else ops.tensor(values)
+    if device is not None:
+        values = ops.to(values, device)
     return values if d is None or d is values.dtype else ops.to_dtype(values, d)
 
 
@@ -136,6 +149,7 @@ def sparse_coo_tensor(
 ) -> Tensor:  # fmt: skip
     """A tensor that holds `values` at the coordinates in the columns of `indices`; equal coordinates add up.
 
+    >>> import flambeau as torch
     >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
     tensor([[0., 0., 3.],
             [4., 0., 0.]])
@@ -164,6 +178,7 @@ def sparse_compressed_tensor(
 ) -> Tensor:  # fmt: skip
     """A sparse tensor in one of the layouts that keep where each row (or column) starts.
 
+    >>> import flambeau as torch
     >>> torch.sparse_compressed_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2), layout=torch.sparse_csr).to_dense()
     tensor([[0., 5.],
             [6., 0.]])
@@ -292,6 +307,7 @@ def to_sparse_coo(t: Tensor) -> Tensor:
 def to_dense(input: Tensor, dtype: dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor with all its zeros written out.
 
+    >>> import flambeau as torch
     >>> torch.tensor([0.0, 2.0]).to_sparse().to_dense()
     tensor([0., 2.])
     """
@@ -324,6 +340,7 @@ def to_sparse(
 ) -> Tensor:  # fmt: skip
     """The tensor as a sparse one: of COO layout with `sparse_dim` sparse dimensions, or of the given layout.
 
+    >>> import flambeau as torch
     >>> torch.eye(2).to_sparse().values()
     tensor([1., 1.])
     """

@@ -110,10 +110,9 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
     dims = wrap_dims(dim, len(shape))
     if math.prod(shape[i] for i in dims) - correction <= 0:
         warnings.warn(
-            f"{name.partition('_')[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-            "reduction factor (input numel divided by output numel).",
-            UserWarning,
-            stacklevel=5,
+            f"{name.partition('_')[0]}(): degrees of freedom is <= 0; correction should be less than the number of "
+            "elements in one reduction",
+            UserWarning, stacklevel=5,
         )
     if d.category == COMPLEX:
         return _complex_variance(name, input, dims, keepdim, correction)
@@ -341,14 +340,12 @@ def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any
         if given is None:
             continue
         if given._array.ndim > 1:
-            raise RuntimeError(
-                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given._array.ndim} dimensions"
-            )
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions, got {given._array.ndim}")
         if (given.dtype.category == INTEGER) is not integral or given.dtype.category == BOOL:
             kind = "integral" if integral else "floating point"
             raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
         if given._array.size != count:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input")
+            raise RuntimeError(f"cov(): expected {name} to have one element for each observation")
         if count and not bool(ops.all(given >= 0)):
             raise RuntimeError(f"cov(): {name} cannot be negative")
         weights = given if weights is None else weights * given
@@ -369,9 +366,7 @@ def cov(
     require_tensor("cov", input)
     ndim = input._array.ndim
     if ndim > 2:
-        raise RuntimeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions"
-        )
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions, got {ndim}")
     if input.dtype.category == BOOL:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = ops.reshape(input, (1, -1)) if ndim < 2 else input
@@ -391,9 +386,8 @@ def cov(
             free = total - correction * ops.sum(weights * aweights) / total
     if bool(free <= 0):
         warnings.warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-            UserWarning,
-            stacklevel=3,
+            "cov(): degrees of freedom is <= 0; correction should be less than the number of observations",
+            UserWarning, stacklevel=3,
         )
         free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0
     centred = x - mean
@@ -414,9 +408,7 @@ def corrcoef(input: Tensor) -> Tensor:
     require_tensor("corrcoef", input)
     ndim = input._array.ndim
     if ndim > 2:
-        raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions"
-        )
+        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions, got {ndim}")
     made = cov(input)
     if made._array.ndim == 0:
         return made / made

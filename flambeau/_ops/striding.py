@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import META
 from .._tensor import Tensor, storage_of
@@ -229,8 +229,6 @@ def gather(backend: Any, x: Any, shape: Any, x_strides: Any, strides: Any, offse
 
 
 def _dtype_of(array: Any) -> Any:
-    from .._core.dtypes import from_numpy_dtype
-
     return from_numpy_dtype(array.dtype)
 
 
@@ -251,9 +249,8 @@ def relative_offset(t: Tensor, shape: Any, strides: Any, storage_offset: int | N
     reach = _reach(shape, strides) * size
     if reach and start + reach > high:
         raise RuntimeError(
-            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {(start - low) // size}, and "
-            f"itemsize {size} requiring a storage size of {start - low + reach} are out of bounds for storage of size "
-            f"{high - low}"
+            f"setStorage: sizes {list(shape)}, strides {list(strides)} and offset {(start - low) // size} need "
+            f"{start - low + reach} bytes and are out of bounds for storage of size {high - low}"
         )
     return (start - here) // size if reach else 0
 
@@ -277,7 +274,7 @@ def strided_arguments(input: Tensor, size: Any, stride: Any, storage_offset: Any
     if len(shape) != len(strides):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(strides)} and {len(shape)}")
     if any(s < 0 for s in strides):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
+        raise RuntimeError(f"as_strided: Negative strides are not supported, got {list(strides)}")
     if any(n < 0 for n in shape):
         raise RuntimeError(f"as_strided: negative sizes are not supported, got {list(shape)}")
     if storage_offset is not None:
@@ -313,17 +310,15 @@ def as_strided_scatter(
     """A copy of `input` with `src` written where `as_strided` would look."""
     shape, strides, offset = strided_arguments(input, size, stride, storage_offset)
     if tuple(src._array.shape) != shape:
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = {list(shape)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self, got {list(src._array.shape)} for {list(shape)}"
+        )
     source = src if src.dtype is input.dtype else ops.to_dtype(src, input.dtype)
     return as_strided_scatter_op(input, source, strides, offset, element_strides(input._array))
 
 
 def is_meta(t: Tensor) -> bool:
     return bool(t._k & META)
-
-
-def numel_of(shape: Any) -> int:
-    return math.prod(shape)
 
 
 def _link_to_base(t: Tensor, base: Tensor) -> tuple[Any, ...]:

@@ -70,7 +70,7 @@ def index_scatter_op(backend: Any, x: Any, source: Any, index: tuple[Any, ...]) 
 def _fit(name: str, input: Tensor, src: Tensor, shape: Any) -> Tensor:
     if tuple(src._array.shape) != tuple(shape):
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = {list(shape)}"
+            f"expected src to have a size equal to the slice of self, got {list(src._array.shape)} for {list(shape)}"
         )
     return src if src.dtype is input.dtype else ops.to_dtype(src, input.dtype)
 

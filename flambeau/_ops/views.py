@@ -124,8 +124,8 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     full = infer_size(size_argument(shape), x.size)
     if not is_viewable(x, full):
         raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead."
+            "view size is not compatible with input tensor's size and stride: a dimension would join what "
+            "does not lie together in memory; use .reshape(...)"
         )
     return view_op(input, full)
 
@@ -217,8 +217,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
         if "can be any value" in str(error) or "only one" in str(error) or "invalid shape dimension" in str(error):
             raise
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the "
-            "input tensor"
+            f"unflatten: sizes {list(sizes)} don't multiply up to the size {shape[dim]} of dim {dim}"
         ) from None
     return view(input, shape[:dim] + parts + shape[dim + 1 :])
 
@@ -264,8 +263,8 @@ def _order(dims: Any, ndim: int) -> tuple[int, ...]:
     order = size_argument(dims, "dims")
     if len(order) != ndim:
         raise RuntimeError(
-            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(order)}"
+            "permute: number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering, {ndim} and {len(order)}"
         )
     wrapped = tuple([wrap_dim(d, ndim) for d in order])
     if len(set(wrapped)) != ndim:
@@ -326,11 +325,11 @@ def _t_property(x: Tensor) -> Tensor:
     ndim = x._array.ndim
     if ndim != 2:
         if ndim == 0:
-            warnings.warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.", stacklevel=2)
+            warnings.warn("Tensor.T is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
         elif ndim > 2:
             warnings.warn(
-                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
-                "throw an error in a future release. Consider `x.mT` to transpose batches of matrices.",
+                "The use of `x.T` on tensors of dimension other than 2 is deprecated; use x.mT for batches of "
+                "matrices, or permute",
                 stacklevel=2,
             )
     return permute_op(x, tuple(range(ndim - 1, -1, -1)))
@@ -340,8 +339,8 @@ def _mt_property(x: Tensor) -> Tensor:
     """The tensor with its last two dimensions exchanged."""
     if x._array.ndim < 2:
         if x._array.ndim:
-            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
-        warnings.warn("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.", stacklevel=2)
+            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices, got a 1-D tensor")
+        warnings.warn("Tensor.mT is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
         return x
     return transpose(x, -2, -1)
 
@@ -350,12 +349,11 @@ def _h_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix."""
     ndim = x._array.ndim
     if ndim == 0:
-        warnings.warn("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=2)
+        warnings.warn("Tensor.H is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
         return ops.conj(x)
     if ndim != 2:
         raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
-            + (" For batches of matrices, consider using tensor.mH" if ndim > 2 else "")
+            f"tensor.H is only supported on matrices (2-D tensors), got {ndim}-D" + ("; batches of matrices have tensor.mH" if ndim > 2 else "")
         )
     return adjoint(x)
 
@@ -363,10 +361,10 @@ def _h_property(x: Tensor) -> Tensor:
 def _mh_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each matrix of a batch."""
     if x._array.ndim == 0:
-        warnings.warn("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=2)
+        warnings.warn("Tensor.mH is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
         return ops.conj(x)
     if x._array.ndim == 1:
-        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices, got a 1-D tensor")
     return adjoint(x)
 
 
@@ -374,7 +372,9 @@ def _mh_property(x: Tensor) -> Tensor:
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged and, if complex, conjugated."""
     if input._array.ndim < 2:
-        raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input._array.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.adjoint() is only supported on matrices or batches of matrices, got {input._array.ndim}-D"
+        )
     turned = transpose(input, -2, -1)
     return ops.conj(turned) if input.dtype.category == COMPLEX else turned
 
@@ -391,8 +391,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     given, wanted = _as_tuple(source), _as_tuple(destination)
     if len(given) != len(wanted):
         raise RuntimeError(
-            "movedim: Invalid source or destination dims: source "
-            f"({list(given)} dims) should contain the same number of dims as destination ({list(wanted)} dims)"
+            f"movedim: Invalid source or destination dims: {list(given)} and {list(wanted)} differ in number"
         )
     from_, to = ([wrap_dim(d, ndim) for d in dims] for dims in (given, wanted))
     for name, dims, shown in (("source", from_, given), ("destination", to, wanted)):
@@ -487,8 +486,8 @@ def expanded(x: Any, shape: Sequence[int]) -> Any:
     full, strides = list(shape), [0] * len(shape)
     if new < 0:
         raise RuntimeError(
-            f"expand(torch.Tensor{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
-            f"greater or equal to the number of dimensions in the tensor ({len(old)})"
+            f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
+            f"dimensions ({len(old)})"
         )
     step = x.itemsize
     for i in range(len(full) - 1, -1, -1):
@@ -502,8 +501,8 @@ def expanded(x: Any, shape: Sequence[int]) -> Any:
                 step = 0
             else:
                 raise RuntimeError(
-                    f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton dimension "
-                    f"{i}.  Target sizes: {list(shape)}.  Tensor sizes: {list(old)}"
+                    f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
+                    f"dimension {i}: {list(old)} cannot become {list(shape)}"
                 )
         elif n < 0:
             raise RuntimeError(

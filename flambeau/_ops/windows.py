@@ -268,7 +268,7 @@ def hamming_window(
     >>> torch.hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
-    if (alpha is not None or beta is not None) and periodic is None or beta is not None and alpha is None:
+    if ((alpha is not None or beta is not None) and periodic is None) or (beta is not None and alpha is None):
         raise TypeError("hamming_window(): alpha needs periodic to be given, and beta needs alpha")
     shape = _cosine_sum(0.54 if alpha is None else alpha, -(0.46 if beta is None else beta))
     periodic = periodic is None or periodic

@@ -146,7 +146,7 @@ def _filled(t: Tensor, value: Any) -> Any:
         return fill_value(value, t.dtype)
     array = value._array
     if array.ndim:
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {array.ndim} dimensions.")
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor, got {array.ndim} dimensions")
     if value._k & CUDA and not t._k & CUDA:
         array = backend_of(CUDA).asnumpy(array)
     return array if value.dtype is t.dtype else cast_array(array, t.dtype)
@@ -229,7 +229,7 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 def _number_function(t: Tensor, name: str) -> None:
     if t._k & GRAD:
-        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad; use detach().{name}()")
     if t._k & (CUDA | META):
         raise TypeError(f"{name} is only implemented on CPU tensors")
 

@@ -51,13 +51,10 @@ def _start(t: Tensor, g: Any, create_graph: bool) -> Tensor:
     if not isinstance(g, Tensor):
         raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)
     if g._array.shape != t._array.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output has a shape of {_size(g)} and output has a shape of {_size(t)}."
-        )
+        raise RuntimeError(f"Mismatch in shape: grad_output has {_size(g)}, output has {_size(t)}")
     if g.dtype.is_complex != t.dtype.is_complex:
         raise RuntimeError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output has a dtype of {g.dtype} and output has a dtype of {t.dtype}."
+            f"Mismatch in dtype: grad_output has {g.dtype}, output has {t.dtype}; for complex outputs both must agree"
         )
     return g if g.dtype is t.dtype else _ops.to_dtype(g, t.dtype)
 
@@ -143,7 +140,7 @@ def grad(
     (tensor([4., 6.]),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError("materialize_grads=True needs allow_unused to be True or left out")
     if allow_unused is None:
         allow_unused = materialize_grads
     roots, wanted = _sequence(outputs), _sequence(inputs)
@@ -171,8 +168,8 @@ def grad(
         if g is None:
             if not allow_unused:
                 raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
-                    "if this is the desired behavior."
+                    "One of the differentiated Tensors appears to not have been used in the graph; "
+                    "pass allow_unused=True to get None for it"
                 )
             if materialize_grads:
                 g = _ops.zeros_like(detached(t))

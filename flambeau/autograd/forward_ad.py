@@ -55,7 +55,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A tensor with the same value that carries a tangent."""
     if not _levels:
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists; enter dual_level() first"
+        )
     if not (tensor.dtype.category >= 2 and tangent.dtype.category >= 2):
         raise ValueError(f"Expected primal and tangent to be floating point or complex, but got: {tensor.dtype}, {tangent.dtype}")
     if tensor._array.shape != tangent._array.shape:

@@ -67,7 +67,9 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 def _vectors(v: Any, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0]._array.size != 1:
-            raise RuntimeError(f"The vector v can only be None if the user-provided function given to {name} returns a single Tensor with a single element.")
+            raise RuntimeError(
+                f"The vector v can only be None if the function given to {name} returns a single element"
+            )
         return (ops.ones_like(detached(like[0])),)
     vectors = _tuple(v, "vector v")[1]
     if len(vectors) != len(like) or any(a._array.shape != b._array.shape for a, b in zip(vectors, like)):

@@ -21,7 +21,7 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge of a tensor that requires grad."""
     if not tensor._k & GRAD:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError("It is not possible to get the gradient edge: the tensor does not require gradients")
     if tensor._edge is None:
         return GradientEdge(gradient_function(tensor), 0)
     return GradientEdge(*tensor._edge)

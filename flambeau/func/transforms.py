@@ -156,14 +156,16 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
             aux = None
             if has_aux:
                 if not isinstance(out, tuple) or len(out) != 2:
-                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True")
+                    raise RuntimeError(
+                        "grad_and_value(f)(*args): with has_aux=True, output of function f should be a tuple: (output, aux)"
+                    )
                 out, aux = out
             if not isinstance(out, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out).__name__}")
             if out._array.ndim:
                 raise RuntimeError(
-                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
-                    f"{out._array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                    f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got {out._array.ndim} dims; "
+                    "use vjp or jacrev for more"
                 )
             tensors = [t for t in leaves if isinstance(t, Tensor)]
             found = iter(_gradients([out], tensors, [_ones_like(out)], levels.open))
@@ -223,7 +225,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             with enable_grad():
                 given, given_spec = tree_flatten((cotangents, *more) if more else cotangents)
                 if len(given) != len(outs):
-                    raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: {given_spec}, primal output: {out_spec}")
+                    raise RuntimeError(
+                        "vjp: Expected pytree structure of cotangents to be the same as that of the outputs, "
+                        f"got {given_spec} for {out_spec}"
+                    )
                 found = iter(_gradients(outs, tensors, given, base))
                 grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
                 return _settle(grads, tensors)
@@ -394,7 +399,7 @@ def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = No
     for d in dicts:
         for key, value in d.items():
             if key in values:
-                raise ValueError(f"{key} appears in multiple dictionaries; behavior of functional call is ambiguous")
+                raise ValueError(f"functional_call: {key} appears in multiple dictionaries")
             values[key] = value
     given = () if args is None else args if isinstance(args, tuple) else (args,)
     with _swapped(module, values, strict):

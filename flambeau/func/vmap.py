@@ -209,15 +209,17 @@ def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> in
             raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): input {i} has type {type(a).__name__} but in_dim {d}; use None for it")
         if not -a._array.ndim <= d < a._array.ndim:
             raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of dimensionality {a._array.ndim} "
-                f"so expected in_dim to satisfy -{a._array.ndim} <= in_dim < {a._array.ndim}."
+                f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of dimensionality {a._array.ndim}"
             )
         dims[i] = d % a._array.ndim
         sizes.add(a._array.shape[dims[i]])
     if not sizes:
         raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): at least one input must be mapped over; got no mapped Tensor")
     if len(sizes) > 1:
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)} for the mapped dimension")
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, "
+            f"got sizes {sorted(sizes)} for the mapped dimension"
+        )
     return sizes.pop()
 
 

@@ -39,8 +39,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         made = data.detach().requires_grad_(requires_grad)
         if type(made) is not type(data):
             raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
-                f"instance of the same type, but return type {type(made).__name__} was found instead."
+                f"Parameter: detach() of {type(data).__name__} must return the same type, got {type(made).__name__}"
             )
         made._is_param = True
         return made
@@ -115,7 +114,9 @@ class UninitializedTensorMixin:
         raise RuntimeError(_UNINITIALIZED)
 
     def share_memory_(self) -> Any:
-        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize it.")
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer; run its module on a batch first"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -127,11 +128,7 @@ class UninitializedTensorMixin:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in _ALLOWED:
             return Tensor.__torch_function__.__func__(cls, func, types, args, kwargs)  # type: ignore[attr-defined]
-        raise ValueError(
-            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` "
-            f"or explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
-            "with a dummy batch to initialize the parameters before calling torch functions"
-        )
+        raise ValueError(f"Attempted to use an uninitialized parameter in {func}; run its module on a batch first")
 
 
 def is_lazy(param: Any) -> bool:

@@ -75,9 +75,8 @@ def _without_reentry(
             function(*given, **named)
         if len(values) != count:
             raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation. Number of tensors saved during forward: {count}. Number of tensors saved during "
-                f"recomputation: {len(values)}"
+                "checkpoint: A different number of tensors was saved during the original forward and recomputation, "
+                f"{count} and {len(values)}"
             )
         return values
 
@@ -126,7 +125,7 @@ class CheckpointFunction(Function):
         outs = out if isinstance(out, tuple) else (out,)
         pairs = [(o, g) for o, g in zip(outs, gradients) if isinstance(o, Tensor) and o._k & GRAD]
         if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+            raise RuntimeError("none of output has requires_grad=True, so checkpoint() has nothing to do")
         _backward([o for o, _ in pairs], [g for _, g in pairs])
         return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in inputs])  # type: ignore[attr-defined]
 

@@ -26,7 +26,7 @@ DOMAIN = {
     "entr": (0.1, 3), "special_entr": (0.1, 3), "floor_divide": [(-9, 9), (0.7, 3)], "trunc_divide": [(-9, 9), (0.7, 3)],
     "remainder": [(-9, 9), (0.7, 3)], "fmod": [(-9, 9), (0.7, 3)], "lerp": [(-2, 2), (-2, 2), (0.1, 0.9)],
     "binary_entropy": (0.1, 0.9), "igamma": (0.5, 3), "igammac": (0.5, 3), "zeta": (1.5, 4), "special_zeta": (1.5, 4),
-    "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "binary_entropy": (0.1, 0.9), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],
+    "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],
 }  # fmt: skip
 PARAMS = {
     "add_scaled": (1.5,), "sub_scaled": (1.5,), "mul_number": (1.5,), "div_number": (1.5,), "nan_to_num": (0.5, 3.0, -3.0),
