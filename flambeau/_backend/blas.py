@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import deque
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .._core.dtypes import bfloat16
-from .._kernel import gemm, gemm_bf16
+from .._kernel import gemm, gemm_bf16, pool
 from . import memory, threads
+from .cpu import native_call
 
 # Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
 _PARALLEL = 1 << 21
@@ -124,47 +123,40 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
         work >>= 4 if pairs == "tiles" else 1  # so much less time they take
     parts = _split(operands, work) if work >= _PARALLEL else [operands]
 
-    def job(part: list[Any]) -> Callable[[], Any]:
-        a, b, to, *rest = part
-        if pairs:
-            function, size = gemm_bf16.gemm(pairs, c is not None), gemm_bf16.scratch(k)
-        else:
-            function, size = _kernel(code, to.shape[-2], c is not None)
-        if factors is None:
-            return lambda: function(a, b, _scratch.take(size), to)
-        return lambda: function(a, b, rest[0], *factors, _scratch.take(size), to)
-
-    jobs = [job(part) for part in parts]
-    if len(jobs) == 1:
-        jobs[0]()
+    if pairs:
+        function, size = gemm_bf16.gemm(pairs, c is not None), gemm_bf16.scratch(k)
     else:
-        _run(jobs)
+        function, size = _kernel(code, min(part[2].shape[-2] for part in parts), c is not None)
+    size = -(-size // 64) * 64
+    scratch = _scratch.take(size * len(parts))
+    calls = []
+    for i, (a, b, to, *rest) in enumerate(parts):
+        own = scratch[i * size : (i + 1) * size]
+        calls.append([a, b, own, to] if factors is None else [a, b, rest[0], *factors, own, to])
+    _run(function, calls)
     return out.astype(d) if half and not pairs else out
 
 
-def _run(jobs: list[Callable[[], Any]]) -> None:
-    """Each thread takes the next job as it comes free, so that a thread that starts late does less."""
-    waiting = deque(jobs)
-
-    def work() -> None:
-        while True:
-            try:
-                job = waiting.popleft()
-            except IndexError:
-                return
-            job()
-
-    threads.run([work] * min(threads.get_num_threads(), len(jobs)))
+def _run(function: Any, calls: list[list[Any]]) -> None:
+    """Calls a product's ufunc on each list of operands, side by side."""
+    if len(calls) > 1:
+        native = [native_call(function, operands) for operands in calls]
+        if all(native):
+            pool.run_calls(native, min(threads.get_num_threads(), len(calls)))  # type: ignore[arg-type]
+            return
+        threads.run([functools.partial(function, *operands) for operands in calls])
+        return
+    function(*calls[0])
 
 
 def _split(operands: list[Any], work: int) -> list[list[Any]]:
-    """Cuts a product along its batch into several parts for each thread, or along its rows and columns into one."""
+    """Cuts a product along its batch or its rows and columns, one part for each thread."""
     x, y, out, *rest = operands
     most = max(1, work // (_PARALLEL // 2))
     count = min(threads.get_num_threads(), most)
     if out.ndim > 2 and out.shape[0] >= count:
         whole = [a.reshape((1,) * (out.ndim - a.ndim) + a.shape) for a in operands]
-        cuts = _cuts(out.shape[0], min(4 * count, most), 1) if count > 1 else [(0, out.shape[0])]
+        cuts = _cuts(out.shape[0], count, 1)
         return [[a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in cuts]
     rows, columns = _grid(out.shape[-2], out.shape[-1], count, x.strides[-1] == x.itemsize)
     return [

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._core.dtypes import bfloat16
-from .._kernel import loops
+from .._kernel import loops, pool
+from .._kernel.ufunc import addresses
 from . import threads
 from .heap import keep_freed_memory
 
 # Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
 PARALLEL = 1 << 17
-_ROW = 1 << 14  # elements after which the cost of calling an inner loop no longer shows
 
 
 class Cpu:
@@ -38,26 +39,16 @@ class Cpu:
         return _through_bits(ufunc, types[:count], types[count:])
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
-        """A pointwise callable over large operands, split along the outermost dimension of `out`."""
-        shape = out.shape
-        if all(a.flags.c_contiguous and a.shape == shape for a in arrays) and out.flags.c_contiguous:
-            arrays, out_view = [a.reshape(-1) for a in arrays], out.reshape(-1)
-        else:
-            arrays, out_view = _with_longer_rows(arrays, out) or (arrays, out)
-            arrays = [a if a.ndim == 0 else np.broadcast_to(a, out_view.shape) for a in arrays]
-        axis = max(range(out_view.ndim), key=lambda d: abs(out_view.strides[d]) * (out_view.shape[d] > 1))
-        parts = threads.ranges(out_view.shape[axis])
-        if len(parts) < 2:
+        """A pointwise callable over large operands that broadcast to `out`, split over the cores."""
+        operands = [*arrays, out]
+        address = addresses.get(getattr(call, "ufunc", call))
+        plan = _plan(operands, out.shape) if address is not None and threads.get_num_threads() > 1 else None
+        if plan is None or not _native(operands) or not _has_dtypes(operands, call):
             call(*arrays, out=out)
             return out
-        lead = (slice(None),) * axis
-
-        def job(start: int, stop: int) -> Callable[[], Any]:
-            cut = (*lead, slice(start, stop))
-            operands = [a if a.ndim == 0 else a[cut] for a in arrays]
-            return lambda: call(*operands, out=out_view[cut])
-
-        threads.run([job(*part) for part in parts])
+        length, steps, shape, strides = plan
+        jobs = threads.parts(out.size)
+        pool.drive(address, jobs, jobs, [_address(a) for a in operands], length, steps, (), shape, strides)
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
@@ -67,6 +58,8 @@ class Cpu:
         if len(parts) < 2:
             call(*arrays, *outs)
             return
+        if self._rows_by_pool(call, arrays, outs, length, len(parts)):
+            return
 
         def job(start: int, stop: int) -> Callable[[], Any]:
             cut = slice(start, stop)
@@ -75,6 +68,15 @@ class Cpu:
 
         threads.run([job(*part) for part in parts])
 
+    def _rows_by_pool(self, call: Any, arrays: list[Any], outs: list[Any], length: int, jobs: int) -> bool:
+        """Runs a generalized ufunc on the native threads, if its operands allow."""
+        found = native_call(call, [*arrays, *outs])
+        if found is None or found[2][0] != length:
+            return False
+        address, operands, extents, steps = found
+        pool.drive(address, jobs, jobs, operands, length, steps, tuple(extents[1:]))
+        return True
+
     def empty(self, shape: Any, dtype: Any) -> Any:
         return np.empty(shape, dtype)
 
@@ -82,28 +84,93 @@ class Cpu:
         return array
 
 
-def _with_longer_rows(arrays: list[Any], out: Any) -> tuple[list[Any], Any] | None:
-    """Operands of which one is a row that is repeated, seen as a matrix with fewer and longer rows.
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
-    NumPy calls the inner loop once a row; a short row is copied a few times, so that each call has more to do.
+
+def _native(operands: list[Any]) -> bool:
+    """Whether native code may look at these arrays as they are."""
+    return all(a.dtype.isnative and a.flags.aligned for a in operands)
+
+
+def native_call(call: Any, operands: list[Any]) -> tuple[int, list[int], list[int], list[int]] | None:
+    """A generalized ufunc's loop with its arguments, (address, operand addresses, extents, steps), for the pool.
+
+    Operands have their core dimensions and at most one loop dimension before them. None if something does not fit:
+    then the ufunc itself is to be called, which checks and converts.
     """
-    shape = out.shape
-    short = {a.shape for a in arrays if a.ndim and a.shape != shape}
-    if len(short) != 1 or not all(a.flags.c_contiguous for a in (*arrays, out)):
+    ufunc = getattr(call, "ufunc", call)
+    address = addresses.get(ufunc)
+    if address is None or len(operands) > pool.MOST_OPERANDS or not ufunc.signature or not _native(operands):
         return None
-    (row,) = short
-    width = math.prod(row)
-    if row != shape[len(shape) - len(row) :] or not 0 < width <= _ROW // 2:
+    if not _has_dtypes(operands, call):
         return None
-    count = out.size // width
-    times = next(k for k in range(_ROW // width, 0, -1) if count % k == 0)
-    if times == 1:
+    core: dict[str, int] = {}
+    length = 1
+    steps: list[int] = []
+    strides: list[int] = []
+    for a, names in zip(operands, _core_names(ufunc.signature)):
+        loops = a.ndim - len(names)
+        if loops not in (0, 1):
+            return None
+        step = 0
+        if loops and a.shape[0] != 1:
+            if length not in (1, a.shape[0]):
+                return None
+            length, step = a.shape[0], a.strides[0]
+        steps.append(step)
+        for name, n in zip(names, a.shape[loops:]):
+            if core.setdefault(name, n) != n:
+                return None
+        strides += a.strides[loops:]
+    if len(core) > 15 or len(steps) + len(strides) > 48:
         return None
-    wide = (count // times, times * width)
-    rows = [
-        a if a.ndim == 0 else a.reshape(wide) if a.shape == shape else np.tile(a.reshape(-1), times) for a in arrays
-    ]
-    return rows, out.reshape(wide)
+    return address, [_address(a) for a in operands], [length, *core.values()], steps + strides
+
+
+@functools.cache
+def _core_names(signature: str) -> list[tuple[str, ...]]:
+    """The core dimensions of each operand of a generalized ufunc, by name."""
+    return [tuple(re.findall(r"\w+", operand)) for operand in re.findall(r"\(([^)]*)\)", signature)]
+
+
+def _has_dtypes(operands: list[Any], call: Any) -> bool:
+    """Whether arrays have the dtypes of a ufunc's only loop; bfloat16 is known to it by its bits."""
+    wanted = getattr(call, "dtypes", None) or _loop_dtypes(call)
+    return all(a.dtype == t for a, t in zip(operands, wanted, strict=True))
+
+
+@functools.cache
+def _loop_dtypes(ufunc: Any) -> list[Any]:
+    return [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
+
+
+def _plan(operands: list[Any], shape: tuple[int, ...]) -> Any:
+    """How to walk operands that broadcast to `shape`: (length, steps, outer shape, outer strides by operand).
+
+    Dimensions that lie one after the other in all operands count as one; the inner loop takes the dimension with the
+    smallest steps of the result. None if there are too many dimensions.
+    """
+    lines = []
+    for a in operands:
+        missing = len(shape) - a.ndim
+        lines.append([0] * missing + [0 if n == 1 else s for n, s in zip(a.shape, a.strides)])
+    dims = [(n, [line[d] for line in lines]) for d, n in enumerate(shape) if n != 1]
+    dims.sort(key=lambda dim: -abs(dim[1][-1]))  # stable: equal strides keep their order
+    merged: list[tuple[int, list[int]]] = []
+    for n, steps in dims:
+        if merged:
+            above, over = merged[-1]
+            if all(o == s * n for o, s in zip(over, steps)):
+                merged[-1] = (above * n, steps)
+                continue
+        merged.append((n, steps))
+    if not merged or len(merged) - 1 > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
+        return None
+    length, steps = merged.pop()
+    outer = tuple(n for n, _ in merged)
+    strides = [tuple(s[i] for _, s in merged) for i in range(len(operands))]
+    return length, steps, outer, strides
 
 
 def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]:
@@ -123,6 +190,8 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
             return result.view(half) if out_half[0] else result
         return tuple(r.view(half) if h else r for r, h in zip(result, out_half))
 
+    call.ufunc = ufunc  # type: ignore[attr-defined]
+    call.dtypes = [half if t == "bf16" else np.dtype(c) for t, c in zip((*inputs, *outputs), ufunc.types[0].replace("->", ""))]  # type: ignore[attr-defined]
     return call
 
 

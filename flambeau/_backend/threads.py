@@ -121,6 +121,11 @@ def over(parts: Sequence[tuple[int, int]], function: Callable[[int, int], Any]) 
     _pool.run([partial(function, start, stop) for start, stop in parts])
 
 
+def parts(work: int) -> int:
+    """Into how many parts so many elements are worth cutting: about 32,768 each, at most one for each thread."""
+    return max(1, min(_pool.size, work >> 15))
+
+
 def ranges(length: int, least: int = 1) -> list[tuple[int, int]]:
     """Cuts range(length) into at most one part for each thread, each at least `least` long."""
     parts = max(1, min(_pool.size, length // max(least, 1)))

@@ -194,32 +194,36 @@ def _sum_main(plan: _Plan) -> _Vectors:
     r = _Frame(plan, 5)
     size = plan.size
     zero = r.constant("i64", 0)
-    batch, _, elements, outputs, positions = (r.word("%dims", i) for i in range(5))
-    g_row, c_row = r.core(2), r.core(5)
+    batch, images, _, elements, outputs, positions = (r.word("%dims", i) for i in range(6))
+    x_image, g_image, g_row, c_row = r.core(0), r.core(3), r.core(4), r.core(7)
     with r.loop(zero, batch) as item:
         x, offsets, g, scratch, c = (r.operand(i, item) for i in range(5))
         start = r.raw(f"ptrtoint ptr {scratch} to i64")
         packed = r.raw(f"inttoptr i64 {((r.i64(start) + 63) & -64).name} to ptr")
-        with r.loop(zero, positions, _POSITIONS) as p, r.loop(zero, outputs, plan.columns) as j:
+        with (
+            r.loop(zero, images) as image,
+            r.loop(zero, positions, _POSITIONS) as p,
+            r.loop(zero, outputs, plan.columns) as j,
+        ):
             depth = _minimum(positions - p, _POSITIONS)
-            source = r.at(g, j * g_row, p * size)
+            source = r.at(g, image * g_image, j * g_row, p * size)
             _call(r, "pack", packed, source, g_row, r.constant("i64", size), _minimum(outputs - j, plan.columns), depth)
             with r.loop(zero, elements, plan.rows) as k:
                 to = r.at(c, k * c_row, j * size)
-                _call(r, "tile", r.at(x, p * size), r.at(offsets, k * 8), packed, depth, to, c_row)
+                _call(r, "tile", r.at(x, image * x_image, p * size), r.at(offsets, k * 8), packed, depth, to, c_row)
     r.clear_float_status()
     return r
 
 
 @functools.cache
 def window_sums(type: str) -> tuple[Any, int, int]:
-    """(ufunc, columns of its tile, bytes of scratch): x, offsets (in bytes), g (outputs, positions), scratch ->
-    (elements, outputs), which are added to. Elements and the result's outputs are whole tiles."""
+    """(ufunc, columns of its tile, bytes of scratch): x (images, …), offsets (in bytes), g (images, outputs, positions),
+    scratch -> (elements, outputs), which are added to. Elements and the result's outputs are whole tiles."""
     plan = _Plan(type, weight_rows())
     text = joined([_pack(plan, "pack", plan.columns, plan.columns), _sum_tile(plan)], _sum_main(plan))
     made = make_ufunc(
         f"window_sums_{type}", jit.compile("kernel", text), (type, "i64", type, "u8"), (type,),
-        "(s),(k),(o,p),(z)->(q,l)",
+        "(n,s),(k),(n,o,p),(z)->(q,l)",
     )  # fmt: skip
     return made, plan.columns, _POSITIONS * plan.columns * plan.size + 64
 
@@ -259,15 +263,6 @@ def _weighted(m: Any, x: Any, p: Any, offsets: list[Any], weights: list[Any]) ->
     return total
 
 
-@kernel("(s),(k),(k)->(p)")
-def plane_products(m, x, offsets, weights, out, count):
-    """out[p] = the sum of x[p + offsets[k]] * weights[k] over the `count` elements of a window."""
-    starts = _elements(offsets, count)
-    factors = _elements(weights, count)
-    for p in independent(out.n):
-        out[p] = _weighted(m, x, p, starts, factors)
-
-
 @inline
 def _padded_copy(m, x, scratch, first, pitch, chunk):
     """Rows of a plane, `pitch` apart from the element `first` on; a vector at a time, the last one overlapping."""
@@ -289,9 +284,9 @@ def _padded_copy(m, x, scratch, first, pitch, chunk):
 
 @kernel("(h,w),(k),(k),(),(n),(s)->(a,b)")
 def padded_plane_products(m, x, offsets, weights, bias, numbers, scratch, out, count, chunk):
-    """As `plane_products` from a plane that is padded here; numbers are its first place and the pitch of its rows.
+    """out[p] = the sum of x[p + offsets[k]] * weights[k] over the `count` elements of a window, and a bias.
 
-    The scratch has zeros around the plane.
+    The plane is padded here: the scratch has zeros around it. Numbers are its first place and the pitch of its rows.
     """
     pitch = numbers[1]
     _padded_copy(m, x, scratch, numbers[0], pitch, chunk)
@@ -317,7 +312,10 @@ def padded_plane_products(m, x, offsets, weights, bias, numbers, scratch, out, c
 
 @kernel("(h,w),(a,b),(k),(n),(s),(z)->(k)")
 def padded_plane_sums(m, x, g, offsets, numbers, scratch, room, out, chunk):
-    """As `plane_sums`, added to `out`, of planes that are padded here; numbers also tell how many positions there are."""
+    """out[k] += the sum of x[p + offsets[k]] * g[p] over all positions; both planes are padded here.
+
+    Numbers are the first place, the pitch and the number of positions.
+    """
     pitch = numbers[1]
     _padded_copy(m, x, scratch, numbers[0], pitch, chunk)
     _padded_copy(m, g, room, m.value(0, "i64"), pitch, chunk)
@@ -327,14 +325,3 @@ def padded_plane_sums(m, x, g, offsets, numbers, scratch, room, out, chunk):
         for p in range(numbers[2]):
             total = m.loose_add(total, scratch[start + p] * room[p])
         out[k] = out[k] + total
-
-
-@kernel("(s),(k),(p)->(k)")
-def plane_sums(m, x, offsets, g, out):
-    """out[k] = the sum of x[p + offsets[k]] * g[p] over all positions."""
-    for k in range(offsets.n):
-        start = offsets[k]
-        total = m.value(0, x.type)
-        for p in range(g.n):
-            total = m.loose_add(total, x[start + p] * g[p])
-        out[k] = total

@@ -26,6 +26,7 @@ def _target() -> dict[str, Any]:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # kernels hold a few instructions that LLVM has no name for
         cpu, host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         features = host.flatten()
         target = llvm.Target.from_default_triple()

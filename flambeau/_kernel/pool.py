@@ -1,151 +1,421 @@
-"""Kernels of pooling: extrema and means over windows of planes.
+"""A pool of native threads for kernels: work is handed over in about a microsecond, without the interpreter.
 
-A plane has up to three dimensions. The windows along a dimension are rows of a table: start, end (inside the plane)
-and a third number: the step between elements for a maximum, the extent that counts in the divisor for a mean.
+The pool is a few functions in LLVM assembly over POSIX threads. Workers spin for a moment after each piece of work
+and then sleep. Whoever starts work joins in it, and waits only for workers that have entered: a worker that the
+system keeps from running holds nobody up. `drive` cuts the
+index space of one kernel's operands into parts; `run_calls` runs several kernels.
 """
 
 from __future__ import annotations
 
-from .lang import independent, inline, kernel
+import ctypes
+import os
+import platform
+from array import array
+from typing import Any
+
+from . import jit
+
+MOST_OPERANDS = 16
+_PAUSE = {"x86_64": ("pause", 600), "amd64": ("pause", 600), "aarch64": ("yield", 6000), "arm64": ("yield", 6000)}
+
+# Fields of @state, each in its own cache line:
+# 0 mutex, 1 condition, 2 generation, 3 open, 4 inside, 5 next, 6 (work: function, argument, count), 7 sleepers,
+# 8 busy, 9 started, 10 limit
+_TEXT = """
+@state = internal global [11 x [16 x i64]] zeroinitializer, align 128
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(i64)
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+
+define internal void @take() nounwind {
+entry:
+  %next = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
+  %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %function = load ptr, ptr %work
+  %at = getelementptr i64, ptr %work, i64 1
+  %argument = load ptr, ptr %at
+  %ct = getelementptr i64, ptr %work, i64 2
+  %count = load i64, ptr %ct
+  br label %head
+head:
+  %i = atomicrmw add ptr %next, i64 1 seq_cst
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %end
+body:
+  call void %function(ptr %argument, i64 %i)
+  br label %head
+end:
+  ret void
+}
+
+define internal ptr @serve(ptr %index) nounwind {
+entry:
+  %number = ptrtoint ptr %index to i64
+  %mutex = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
+  %condition = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
+  %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
+  %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
+  %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
+  %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
+  %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
+  br label %idle
+idle:
+  %seen = phi i64 [ 0, %entry ], [ %fresh, %done ]
+  br label %spin
+spin:
+  %turn = phi i64 [ 0, %idle ], [ %turns, %pause ]
+  %now = load atomic i64, ptr %generation acquire, align 8
+  %changed = icmp ne i64 %now, %seen
+  br i1 %changed, label %woken, label %again
+again:
+  %turns = add i64 %turn, 1
+  %tired = icmp ugt i64 %turns, SPIN
+  br i1 %tired, label %sleep, label %pause
+pause:
+  call void asm sideeffect "PAUSE", ""()
+  br label %spin
+sleep:
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  %s1 = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %check
+check:
+  %then = load atomic i64, ptr %generation seq_cst, align 8
+  %same = icmp eq i64 %then, %seen
+  br i1 %same, label %rest, label %up
+rest:
+  call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %check
+up:
+  %s2 = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %woken
+woken:
+  %fresh = phi i64 [ %now, %spin ], [ %then, %up ]
+  %most = load atomic i64, ptr %limit monotonic, align 8
+  %wanted = icmp slt i64 %number, %most
+  br i1 %wanted, label %enter, label %done
+enter:
+  %e = atomicrmw add ptr %inside, i64 1 seq_cst
+  %is = load atomic i64, ptr %open seq_cst, align 8
+  %work = icmp eq i64 %is, 1
+  br i1 %work, label %run, label %leave
+run:
+  call void @take()
+  br label %leave
+leave:
+  %l = atomicrmw sub ptr %inside, i64 1 seq_cst
+  br label %done
+done:
+  br label %idle
+}
+
+define void @run(ptr %function, ptr %argument, i64 %count, i64 %threads) nounwind {
+entry:
+  %thread = alloca i64
+  %mutex = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
+  %condition = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
+  %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
+  %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
+  %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
+  %next = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
+  %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
+  %busy = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 8, i64 0
+  %started = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 9, i64 0
+  %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
+  %alone = icmp slt i64 %threads, 2
+  br i1 %alone, label %serial, label %claim
+claim:
+  %pair = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst
+  %mine = extractvalue { i64, i1 } %pair, 1
+  br i1 %mine, label %grow, label %serial
+serial:
+  br label %step
+step:
+  %j = phi i64 [ 0, %serial ], [ %j1, %one ]
+  %left = icmp slt i64 %j, %count
+  br i1 %left, label %one, label %out
+one:
+  call void %function(ptr %argument, i64 %j)
+  %j1 = add i64 %j, 1
+  br label %step
+grow:
+  %have = load i64, ptr %started
+  %helpers = sub i64 %threads, 1
+  %first = icmp eq i64 %have, 0
+  br i1 %first, label %prepare, label %fill
+prepare:
+  call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  call i32 @pthread_cond_init(ptr %condition, ptr null)
+  br label %fill
+fill:
+  %k = phi i64 [ %have, %grow ], [ %have, %prepare ], [ %k1, %made ]
+  %few = icmp slt i64 %k, %helpers
+  br i1 %few, label %make, label %publish
+make:
+  %tag = inttoptr i64 %k to ptr
+  %problem = call i32 @pthread_create(ptr %thread, ptr null, ptr @serve, ptr %tag)
+  %failed = icmp ne i32 %problem, 0
+  br i1 %failed, label %publish, label %made
+made:
+  %id = load i64, ptr %thread
+  call i32 @pthread_detach(i64 %id)
+  %k1 = add i64 %k, 1
+  store i64 %k1, ptr %started
+  br label %fill
+publish:
+  store ptr %function, ptr %work
+  %at = getelementptr i64, ptr %work, i64 1
+  store ptr %argument, ptr %at
+  %ct = getelementptr i64, ptr %work, i64 2
+  store i64 %count, ptr %ct
+  store atomic i64 0, ptr %next seq_cst, align 8
+  store atomic i64 %helpers, ptr %limit seq_cst, align 8
+  store atomic i64 1, ptr %open seq_cst, align 8
+  %g = atomicrmw add ptr %generation, i64 1 seq_cst
+  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %some = icmp ne i64 %asleep, 0
+  br i1 %some, label %wake, label %join
+wake:
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  call i32 @pthread_cond_broadcast(ptr %condition)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %join
+join:
+  call void @take()
+  store atomic i64 0, ptr %open seq_cst, align 8
+  br label %wait
+wait:
+  %others = load atomic i64, ptr %inside seq_cst, align 8
+  %none = icmp eq i64 %others, 0
+  br i1 %none, label %finish, label %hold
+hold:
+  call void asm sideeffect "PAUSE", ""()
+  br label %wait
+finish:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  br label %out
+out:
+  ret void
+}
+
+define internal void @forget() nounwind {
+  call void @llvm.memset.p0.i64(ptr @state, i8 0, i64 1408, i1 false)
+  ret void
+}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+define internal void @part(ptr %w, i64 %job) nounwind {
+entry:
+  %args = alloca [16 x ptr], align 16
+  %dims = alloca [16 x i64], align 16
+  %kernel = load ptr, ptr %w
+  %f1 = getelementptr i64, ptr %w, i64 1
+  %operands = load i64, ptr %f1
+  %f2 = getelementptr i64, ptr %w, i64 2
+  %rows = load i64, ptr %f2
+  %f3 = getelementptr i64, ptr %w, i64 3
+  %length = load i64, ptr %f3
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %jobs = load i64, ptr %f4
+  %f5 = getelementptr i64, ptr %w, i64 5
+  %outer = load i64, ptr %f5
+  %f6 = getelementptr i64, ptr %w, i64 6
+  %sizes = load i64, ptr %f6
+  %bases = getelementptr i64, ptr %w, i64 8
+  %steps = getelementptr i64, ptr %w, i64 24
+  %template = getelementptr i64, ptr %w, i64 72
+  %shape = getelementptr i64, ptr %w, i64 88
+  %strides = getelementptr i64, ptr %w, i64 96
+  %byrow = icmp sgt i64 %rows, 1
+  %total = select i1 %byrow, i64 %rows, i64 %length
+  %lo = mul i64 %total, %job
+  %low = sdiv i64 %lo, %jobs
+  %job1 = add i64 %job, 1
+  %hi = mul i64 %total, %job1
+  %high = sdiv i64 %hi, %jobs
+  %count = sub i64 %high, %low
+  %empty = icmp sle i64 %count, 0
+  br i1 %empty, label %end, label %copy
+copy:
+  %c = phi i64 [ 0, %entry ], [ %c1, %copy ]
+  %from = getelementptr i64, ptr %template, i64 %c
+  %size = load i64, ptr %from
+  %to = getelementptr i64, ptr %dims, i64 %c
+  store i64 %size, ptr %to
+  %c1 = add i64 %c, 1
+  %copied = icmp sge i64 %c1, %sizes
+  br i1 %copied, label %choose, label %copy
+choose:
+  br i1 %byrow, label %row, label %piece
+piece:
+  store i64 %count, ptr %dims
+  br label %shift
+shift:
+  %p = phi i64 [ 0, %piece ], [ %p1, %shift ]
+  %ba = getelementptr i64, ptr %bases, i64 %p
+  %base = load ptr, ptr %ba
+  %sa = getelementptr i64, ptr %steps, i64 %p
+  %stepv = load i64, ptr %sa
+  %move = mul i64 %stepv, %low
+  %moved = getelementptr i8, ptr %base, i64 %move
+  %ta = getelementptr ptr, ptr %args, i64 %p
+  store ptr %moved, ptr %ta
+  %p1 = add i64 %p, 1
+  %shifted = icmp sge i64 %p1, %operands
+  br i1 %shifted, label %single, label %shift
+single:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %end
+row:
+  %r = phi i64 [ %low, %choose ], [ %r1, %called ]
+  br label %each
+each:
+  %q = phi i64 [ 0, %row ], [ %q1, %placed ]
+  %bq = getelementptr i64, ptr %bases, i64 %q
+  %start = load ptr, ptr %bq
+  br label %decode
+decode:
+  %d = phi i64 [ %outer, %each ], [ %d1, %digit ]
+  %rest = phi i64 [ %r, %each ], [ %quotient, %digit ]
+  %offset = phi i64 [ 0, %each ], [ %offset1, %digit ]
+  %over = icmp eq i64 %d, 0
+  br i1 %over, label %placed, label %digit
+digit:
+  %d1 = sub i64 %d, 1
+  %na = getelementptr i64, ptr %shape, i64 %d1
+  %n = load i64, ptr %na
+  %quotient = sdiv i64 %rest, %n
+  %back = mul i64 %quotient, %n
+  %coordinate = sub i64 %rest, %back
+  %line = mul i64 %q, 8
+  %cell = add i64 %line, %d1
+  %st = getelementptr i64, ptr %strides, i64 %cell
+  %stride = load i64, ptr %st
+  %part = mul i64 %coordinate, %stride
+  %offset1 = add i64 %offset, %part
+  br label %decode
+placed:
+  %place = getelementptr i8, ptr %start, i64 %offset
+  %pa = getelementptr ptr, ptr %args, i64 %q
+  store ptr %place, ptr %pa
+  %q1 = add i64 %q, 1
+  %all = icmp sge i64 %q1, %operands
+  br i1 %all, label %called, label %each
+called:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  %r1 = add i64 %r, 1
+  %last = icmp sge i64 %r1, %high
+  br i1 %last, label %end, label %row
+end:
+  ret void
+}
+
+define internal void @whole(ptr %w, i64 %job) nounwind {
+  %skip = mul i64 %job, 81
+  %first = add i64 %skip, 1
+  %block = getelementptr i64, ptr %w, i64 %first
+  %kernel = load ptr, ptr %block
+  %args = getelementptr i64, ptr %block, i64 1
+  %dims = getelementptr i64, ptr %block, i64 17
+  %steps = getelementptr i64, ptr %block, i64 33
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  ret void
+}
+
+define void @pool(ptr %w, i64 %threads) nounwind {
+entry:
+  %reset = icmp eq i64 %threads, 0
+  br i1 %reset, label %clear, label %kind
+clear:
+  call void @forget()
+  ret void
+kind:
+  %listed = icmp slt i64 %threads, 0
+  br i1 %listed, label %list, label %go
+list:
+  %positive = sub i64 0, %threads
+  %calls = load i64, ptr %w
+  call void @run(ptr @whole, ptr %w, i64 %calls, i64 %positive)
+  ret void
+go:
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %jobs = load i64, ptr %f4
+  call void @run(ptr @part, ptr %w, i64 %jobs, i64 %threads)
+  ret void
+}
+"""
+MOST_DIMS = 8
+_state: dict[str, Any] = {}
 
 
-def _above(type, element, best):
-    """Whether an element takes the place of the best; a NaN does."""
-    return (element > best) | (element != element) if type[0] not in "iu" else element > best
+def _pool() -> Any:
+    """The pool's entry; compiled with the first large operation."""
+    found = _state.get("entry")
+    if found is None:
+        pause, spin = _PAUSE.get(platform.machine().lower(), ("", 1000))
+        text = _TEXT.replace("PAUSE", pause).replace("SPIN", str(spin))
+        address = jit.compile("pool", text)
+        found = _state["entry"] = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
+    return found
 
 
-@inline
-def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step):
-    """The largest element of a window and its number in the plane."""
-    best = x[d, h, w]
-    place = (d * x.shape[1] + h) * x.n + w
-    i = d + 0
-    while i < d_end:
-        j = h + 0
-        while j < h_end:
-            row = (i * x.shape[1] + j) * x.n
-            k = w + 0
-            while k < w_end:
-                element = x[i, j, k]
-                larger = _above(x.type, element, best)
-                best = m.where(larger, element, best)
-                place = m.where(larger, row + k, place)
-                k += w_step
-            j += h_step
-        i += d_step
-    return best, place
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads."""
+    if "entry" in _state:
+        _state["entry"](None, 0)
 
 
-@kernel("(d,h,w),(a,t),(b,t),(c,t)->(a,b,c),(a,b,c)")
-def max_planes(m, x, over_d, over_h, over_w, out, index):
-    for a in range(over_d.shape[0]):
-        for b in range(over_h.shape[0]):
-            for c in range(over_w.shape[0]):
-                best, place = _largest(
-                    m, x, over_d[a, 0], over_d[a, 1], over_d[a, 2], over_h[b, 0], over_h[b, 1], over_h[b, 2],
-                    over_w[c, 0], over_w[c, 1], over_w[c, 2],
-                )  # fmt: skip
-                out[a, b, c] = best
-                index[a, b, c] = place
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
-@kernel("(d,h,w),(a,t),(b,t),(c,t),(k,t)->(a,b,c),(a,b,c)")
-def max_rows(m, x, over_d, over_h, over_w, taps, out, index, stride, lowest):
-    """As `max_planes` for windows `stride` apart: a row of results at a time, one element of its windows after another.
+def run_calls(calls: list[tuple[int, list[int], list[int], list[int]]], threads: int) -> None:
+    """Runs ufunc loops side by side, each given as (address, operand addresses, extents, steps)."""
+    words = [len(calls)]
+    for kernel, operands, extents, steps in calls:
+        words += [kernel, *operands] + [0] * (MOST_OPERANDS - len(operands))
+        words += extents + [0] * (16 - len(extents))
+        words += steps + [0] * (48 - len(steps))
+    work = array("q", words)
+    _pool()(work.buffer_info()[0], -threads)
 
-    A tap is (first column, first result that has it, end of the results that have it).
+
+def drive(
+    kernel: int,
+    threads: int,
+    jobs: int,
+    addresses: list[int],
+    length: int,
+    steps: list[int],
+    sizes: tuple[int, ...] = (),
+    shape: tuple[int, ...] = (),
+    strides: list[tuple[int, ...]] | None = None,
+) -> None:
+    """Runs a ufunc loop over memory, cut into `jobs` parts that `threads` threads share.
+
+    The loop has `length` iterations with `steps` (bytes, for each operand; then the strides of core dimensions, whose
+    extents are `sizes`). With `shape`, the loop is run for every index of these outer dimensions, `strides[operand]`
+    apart. The caller answers for bounds: every address reached must belong to its operand.
     """
-    for a in range(over_d.shape[0]):
-        for b in range(over_h.shape[0]):
-            corner = (over_d[a, 0] * x.shape[1] + over_h[b, 0]) * x.n
-            for c in independent(out.n):
-                out[a, b, c] = lowest
-                index[a, b, c] = corner + over_w[c, 0]
-            i = over_d[a, 0]
-            while i < over_d[a, 1]:
-                j = over_h[b, 0]
-                while j < over_h[b, 1]:
-                    row = (i * x.shape[1] + j) * x.n
-                    for k in range(taps.shape[0]):
-                        start = taps[k, 0]
-                        for c in independent(taps[k, 1], taps[k, 2]):
-                            element = x[i, j, start + c * stride]
-                            best = out[a, b, c]
-                            larger = _above(x.type, element, best)
-                            out[a, b, c] = m.where(larger, element, best)
-                            index[a, b, c] = m.where(larger, row + start + c * stride, index[a, b, c])
-                    j += over_h[b, 2]
-                i += over_d[a, 2]
-
-
-@kernel("(d,h,w),(t),(t),(t)->(),()")
-def max_element(m, x, over_d, over_h, over_w, out, index):
-    """One window; for devices where every result has a thread."""
-    best, place = _largest(
-        m, x, over_d[0], over_d[1], over_d[2], over_h[0], over_h[1], over_h[2], over_w[0], over_w[1], over_w[2]
-    )
-    out[()] = best
-    index[()] = place
-
-
-@inline
-def _mean(m, x, d, d_end, d_count, h, h_end, h_count, w, w_end, w_count, divisor, out, at, narrow):
-    """The sum of a window over a divisor, or over the number of elements that count where that is 0."""
-    total = m.value(0, x.type if x.type in ("i64", "f64") else "f32")
-    out[at] = 0
-    for i in range(d, d_end):
-        for j in range(h, h_end):
-            for k in range(w, w_end):
-                if narrow:  # rounded at every step, as PyTorch does there
-                    out[at] = out[at] + x[i, j, k]
-                else:
-                    total += x[i, j, k]
-    if narrow:
-        total = out[at]
-    count = m.where(divisor[()] != 0, divisor[()], d_count * h_count * w_count)
-    out[at] = total / m.cast(count, total.type)
-
-
-@kernel("(d,h,w),(a,t),(b,t),(c,t),()->(a,b,c)")
-def mean_planes(m, x, over_d, over_h, over_w, divisor, out, narrow):
-    for a in range(over_d.shape[0]):
-        for b in range(over_h.shape[0]):
-            for c in range(over_w.shape[0]):
-                _mean(
-                    m, x, over_d[a, 0], over_d[a, 1], over_d[a, 2], over_h[b, 0], over_h[b, 1], over_h[b, 2],
-                    over_w[c, 0], over_w[c, 1], over_w[c, 2], divisor, out, (a, b, c), narrow,
-                )  # fmt: skip
-
-
-@kernel("(d,h,w),(t),(t),(t),()->()")
-def mean_element(m, x, over_d, over_h, over_w, divisor, out, narrow):
-    _mean(
-        m, x, over_d[0], over_d[1], over_d[2], over_h[0], over_h[1], over_h[2], over_w[0], over_w[1], over_w[2],
-        divisor, out, (), narrow,
-    )  # fmt: skip
-
-
-@inline
-def _share(m, out, at, g, a, a_end, b, b_end, c, c_end):
-    """What an element gets from the windows it lies in; added up in its own dtype, as PyTorch does."""
-    out[at] = 0
-    for i in range(a, a_end):
-        for j in range(b, b_end):
-            for k in range(c, c_end):
-                out[at] = out[at] + g[i, j, k]
-
-
-@kernel("(a,b,c),(d,t),(h,t),(w,t)->(d,h,w)")
-def spread_planes(m, g, in_d, in_h, in_w, out):
-    """The adjoint of a sum over windows; tables give the first and last window that an element lies in."""
-    for d in range(in_d.shape[0]):
-        for h in range(in_h.shape[0]):
-            for w in range(in_w.shape[0]):
-                _share(
-                    m, out, (d, h, w), g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w[w, 0], in_w[w, 1]
-                )
-
-
-@kernel("(a,b,c),(t),(t),(t)->()")
-def spread_element(m, g, in_d, in_h, in_w, out):
-    _share(m, out, (), g, in_d[0], in_d[1], in_h[0], in_h[1], in_w[0], in_w[1])
+    count = len(addresses)
+    rows = 1
+    for n in shape:
+        rows *= n
+    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), 0]
+    words += addresses + [0] * (MOST_OPERANDS - count)
+    words += steps + [0] * (48 - len(steps))
+    words += [length, *sizes] + [0] * (15 - len(sizes))
+    words += [*shape] + [0] * (MOST_DIMS - len(shape))
+    if strides is not None and shape:
+        for line in strides:
+            words += [*line] + [0] * (MOST_DIMS - len(line))
+    work = array("q", words)  # laid out as @part reads it
+    _pool()(work.buffer_info()[0], threads)

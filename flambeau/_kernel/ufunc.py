@@ -17,6 +17,7 @@ _TYPE_NUMBER = {
     "bf16": np.dtype("u2").num,  # NumPy sees the bits
 }  # fmt: skip
 _kept: list[Any] = []  # NumPy keeps pointers into these
+addresses: dict[Any, int] = {}  # of the loops behind our ufuncs
 
 
 def _api(index: int, *arguments: Any) -> Callable[..., Any]:
@@ -38,5 +39,8 @@ def make_ufunc(name: str, address: int, inputs: Sequence[str], outputs: Sequence
     if signature:
         text = ctypes.c_char_p(signature.encode())
         _kept.append(text)
-        return _api(31, *common, ctypes.c_char_p)(*values, text)
-    return _api(1, *common)(*values)
+        made = _api(31, *common, ctypes.c_char_p)(*values, text)
+    else:
+        made = _api(1, *common)(*values)
+    addresses[made] = address
+    return made

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel import pool
+from .._kernel import pooling as kernels
 from .casting import cast_array
 
 # The windows along each dimension: (start, end, step or extent) for every result.
@@ -83,10 +83,10 @@ def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
         planes, results = _planes(x, rank), [_planes(out, rank), _planes(index, rank)]
         taps = _taps(tables[-1], x.shape[-1]) if backend.name == "cpu" else None
         if taps is None:
-            _run(backend, pool.max_planes, pool.max_element, planes, _tables(backend, tables), [], results)
+            _run(backend, kernels.max_planes, kernels.max_element, planes, _tables(backend, tables), [], results)
         else:
             options = {"stride": taps[1], "lowest": _lowest(x.dtype)}
-            _run(backend, pool.max_rows, None, planes, _tables(backend, tables), [taps[0][None]], results, **options)
+            _run(backend, kernels.max_rows, None, planes, _tables(backend, tables), [taps[0][None]], results, **options)
     for axis, empty in enumerate(nothing, -rank):
         if empty.any():
             out.swapaxes(axis, -1)[..., np.flatnonzero(empty)] = _lowest(x.dtype)
@@ -130,7 +130,7 @@ def means(backend: Any, x: Any, tables: Tables, divisor: int, narrow: bool) -> A
     if out.size:
         more = [backend.xp.asarray(divisor, np.int64)]
         _run(
-            backend, pool.mean_planes, pool.mean_element, _planes(x, rank), _tables(backend, tables), more,
+            backend, kernels.mean_planes, kernels.mean_element, _planes(x, rank), _tables(backend, tables), more,
             [_planes(out, rank)], narrow=narrow and x.dtype.itemsize == 2,
         )  # fmt: skip
     return out
@@ -154,7 +154,7 @@ def spread(backend: Any, g: Any, size: Sequence[int], tables: Tables, divisor: i
         first = np.searchsorted(table[:, 1], i, "right")
         inside.append(np.stack([first, np.maximum(np.searchsorted(table[:, 0], i, "right"), first)], 1))
     _run(
-        backend, pool.spread_planes, pool.spread_element, _planes(cast_array(shares, d), rank),
+        backend, kernels.spread_planes, kernels.spread_element, _planes(cast_array(shares, d), rank),
         _tables(backend, inside), [], [_planes(out, rank)],
     )  # fmt: skip
     return out
