@@ -47,8 +47,9 @@ class Cpu:
             call(*arrays, out=out)
             return out
         length, steps, shape, strides = plan
-        jobs = threads.parts(out.size)
-        pool.drive(address, jobs, jobs, [_address(a) for a in operands], length, steps, (), shape, strides)
+        count = threads.parts(out.size)
+        jobs = 4 * count  # a thread that starts late does less
+        pool.drive(address, count, jobs, [_address(a) for a in operands], length, steps, (), shape, strides)
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
@@ -74,7 +75,7 @@ class Cpu:
         if found is None or found[2][0] != length:
             return False
         address, operands, extents, steps = found
-        pool.drive(address, jobs, jobs, operands, length, steps, tuple(extents[1:]))
+        pool.drive(address, jobs, min(4 * jobs, length), operands, length, steps, tuple(extents[1:]))
         return True
 
     def empty(self, shape: Any, dtype: Any) -> Any:

@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from . import jit
-from .gemm import _SCALAR, _call, _minimum, _pack, _Plan, _Vectors, height, joined, lanes, tile, vectors
+from .gemm import _SCALAR, _call, _minimum, _pack, _Plan, _Vectors, height, joined, tile, vectors
 from .lang import independent, inline, kernel
 from .ufunc import make_ufunc
 from .value import Value
@@ -29,6 +29,11 @@ def tile_rows(rows: int) -> int:
 def tile_columns(type: str, rows: int) -> int:
     """Positions of the register tile: few rows leave registers for more."""
     return _wide(rows) * _Plan(type, rows).lanes
+
+
+def lanes(type: str) -> int:
+    """Elements of a vector."""
+    return _Plan(type, 1).lanes
 
 
 def padded_rows(type: str, rows: int) -> int:
@@ -111,7 +116,8 @@ def _store(r: _Vectors, slots: list[list[str]], adds: Value) -> None:
 def _window_tile(plan: _Plan, wide: int) -> _Vectors:
     """tile(a, x, offsets, depth, c, c row, adds): c[i, p] = sum over k of a[k, i] * x[p + offsets[k]]."""
     r = _Vectors("tile", [
-        "ptr noalias %a", "ptr noalias %x", "ptr noalias %offsets", "i64 %depth", "ptr noalias %c", "i64 %c_row", "i1 %adds",
+        "ptr noalias %a", "ptr noalias %x", "ptr noalias %offsets", "i64 %depth", "ptr noalias %c", "i64 %c_row",
+        "i1 %adds",
     ], plan)  # fmt: skip
     n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
     slots = _slots(r, plan.rows, wide)
@@ -146,7 +152,8 @@ def _window_main(plan: _Plan, wide: int) -> _Vectors:
         ):
             panel = r.at(a, (i * depth + pc) * (plan.padded * size))
             to = r.at(c, i * c_row * plan.rows, j * size)
-            _call(r, "tile", panel, r.at(x, j * size), r.at(offsets, pc * 8), _minimum(depth - pc, _DEPTH), to, c_row, pc > 0)
+            length = _minimum(depth - pc, _DEPTH)
+            _call(r, "tile", panel, r.at(x, j * size), r.at(offsets, pc * 8), length, to, c_row, pc > 0)
     r.clear_float_status()
     return r
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -77,10 +78,12 @@ def _computed(array: Any) -> Any:
     return cast_array(array, wide) if wide is not d else array
 
 
-def _by_windows(backend: Any, x: Any, kernel: Sequence[int], stride: Ints, padding: Ints) -> bool:
-    """Whether kernels of our own take it: floats on the CPU, unless windows are single elements (plain products)."""
-    single = set(kernel) == {1} and set(stride) == {1} and not any(padding)
-    return backend.name == "cpu" and x.dtype in windows.CODES and not single
+def _by_windows(backend: Any, x: Any, weight: Sequence[int], positions: Ints, stride: Ints, padding: Ints) -> bool:
+    """Whether kernels of our own take it: many floats on the CPU; windows of single elements are plain products."""
+    work = x.shape[0] * math.prod(weight) * math.prod(positions)
+    if backend.name != "cpu" or x.dtype not in windows.CODES or work < windows.SMALL:
+        return False
+    return not arrays.is_plain(weight[2:], stride, padding)
 
 
 def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
@@ -89,7 +92,7 @@ def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) 
         return compute(x, y)
     real, imaginary = compute(x.real, y.real), compute(x.imag, y.imag)
     made = backend.xp.empty(real.shape, x.dtype)
-    made.imag = compute(x.real + x.imag, y.real + y.imag) - real - imaginary
+    made.imag = compute(x.real + x.imag, y.real + y.imag) - (real + imaginary)
     made.real = real - imaginary
     return made
 
@@ -111,9 +114,10 @@ def convolution_op(
     d = from_numpy_dtype(x.dtype)
     size = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)[2:]
     x, weight, bias = _computed(x), _computed(weight), _computed(bias)
-    options = (stride, padding, dilation, groups, size)
+    options: tuple[Any, ...] = (stride, padding, dilation, groups, size)
     rounded = d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride))
-    if _by_windows(backend, x, weight.shape[2:], stride, padding) and not rounded and x.size and weight.size:
+    positions = x.shape[2:] if transposed else size
+    if not rounded and _by_windows(backend, x, weight.shape, positions, stride, padding):
         made = (windows.convolve_transposed if transposed else windows.convolve)(x, weight, bias, *options)
         return cast_array(made, d) if made.dtype != d.numpy else made
     compute = arrays.convolve_transposed if transposed else arrays.convolve
@@ -144,7 +148,8 @@ def convolution_weight(
     d = from_numpy_dtype(x.dtype)
     x, small = _computed(x), _computed(small)
     options = (kernel, stride, padding, dilation, groups)
-    if _by_windows(backend, x, kernel, stride, padding) and x.size and small.size:
+    shape = (small.shape[1], x.shape[1] // groups, *kernel)
+    if _by_windows(backend, x, shape, small.shape[2:], stride, padding):
         made = windows.weight_sums(x, small, *options)
     else:
         made = _bilinear(backend, lambda a, b: arrays.weight_sums(backend, a, b, *options), x, small)
@@ -193,14 +198,17 @@ def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
                 f"Input type ({SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}) and {argument} type "
                 f"({SCALAR_NAMES.get(other.dtype.name, other.dtype.name)}) should be the same"
             )
-    if x.dtype is bool_ or not x.dtype.code and x.dtype is not complex32:
+    if x.dtype is bool_ or (not x.dtype.code and x.dtype is not complex32):
         raise not_implemented("convolution", x.dtype)
 
 
 def _check_shapes(x: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:
     given, size = f"Given transposed={int(transposed)}" if transposed else f"Given groups={groups}", list(weight)
     if weight[0] < groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {size} instead")
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"{size} instead"
+        )
     if weight[0] % groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
@@ -263,7 +271,7 @@ def _run(
                 f"Calculated padded input size per channel: ({sizes[0]}). Kernel size: ({sizes[1]}). Kernel size "
                 "can't be greater than actual input size"
             )
-    return convolution_op(input, weight, bias, stride, padding, dilation, transposed, extra, groups)  # type: ignore[no-any-return]
+    return convolution_op(input, weight, bias, stride, padding, dilation, transposed, extra, groups)
 
 
 def _batched(name: str, input: Tensor, rank: int) -> tuple[Tensor, bool]:

@@ -84,18 +84,26 @@ def _chunks(backend: Any, images: int, elements: int, itemsize: int) -> Iterator
         yield slice(start, min(images, start + step))
 
 
+def is_plain(kernel: Sequence[int], stride: Ints, padding: Ints) -> bool:
+    """Whether windows are single elements, all of them: then they are a matrix already."""
+    return set(kernel) == {1} and set(stride) == {1} and not any(padding)
+
+
 def convolve(
     backend: Any, x: Any, weight: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, count: Ints
 ) -> Any:
     """Products of all windows of x (N, C, *size) with the weight (O, C / groups, *kernel)."""
     kernel, outputs = weight.shape[2:], weight.shape[0]
-    out = backend.xp.empty((x.shape[0], outputs, *count), x.dtype)
     inner, positions = math.prod(weight.shape[1:]), math.prod(count)
     matrix = weight.reshape(groups, outputs // groups, inner)
+    if is_plain(kernel, stride, padding):
+        made = matmul(backend, matrix, x.reshape(len(x), groups, inner, positions))
+        return made.reshape(len(x), outputs, *count)
+    out = backend.xp.empty((x.shape[0], outputs, *count), x.dtype)
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         columns = windows(backend, padded(backend, x[part], padding), kernel, stride, dilation)
-        columns = columns.reshape(-1, groups, inner, positions)
-        out[part] = matmul(backend, matrix, columns).reshape(-1, outputs, *count)
+        columns = columns.reshape(len(columns), groups, inner, positions)
+        out[part] = matmul(backend, matrix, columns).reshape(len(columns), outputs, *count)
     return out
 
 
@@ -110,11 +118,14 @@ def convolve_transposed(
     kernel, inputs = weight.shape[2:], weight.shape[0]
     channels, count = weight.shape[1] * groups, x.shape[2:]
     inner, positions = math.prod(weight.shape[1:]), math.prod(count)
-    out = backend.xp.empty((x.shape[0], channels, *size), x.dtype)
     matrix = weight.reshape(groups, inputs // groups, inner).swapaxes(1, 2)
+    if is_plain(kernel, stride, padding) and size == tuple(count):
+        made = matmul(backend, matrix, x.reshape(len(x), groups, inputs // groups, positions))
+        return made.reshape(len(x), channels, *size)
+    out = backend.xp.empty((x.shape[0], channels, *size), x.dtype)
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         given = x[part].reshape(-1, groups, inputs // groups, positions)
-        columns = matmul(backend, matrix, given).reshape(-1, channels, *kernel, *count)
+        columns = matmul(backend, matrix, given).reshape(len(given), channels, *kernel, *count)
         if narrow is not None:
             columns = columns.astype(narrow)
         out[part] = add_windows(backend, columns, size, stride, padding, dilation)
@@ -127,11 +138,23 @@ def weight_sums(
     """(O, C / groups, *kernel): windows of x (N, C, *size) times g (N, O, *positions), summed over all positions."""
     outputs, channels, count = g.shape[1], x.shape[1] // groups, g.shape[2:]
     inner, positions = channels * math.prod(kernel), math.prod(count)
+    if groups == 1 and backend.xp is np and is_plain(kernel, stride, padding):
+        return _plain_sums(x.reshape(len(x), inner, positions), g.reshape(len(g), outputs, positions)).reshape(
+            outputs, channels, *kernel
+        )
     made = backend.xp.zeros((groups, outputs // groups, inner), x.dtype)
     cut = (slice(None), slice(None), *(slice(None),) * len(kernel), *(slice(n) for n in count))
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         columns = windows(backend, padded(backend, x[part], padding), kernel, stride, dilation)[cut]
-        columns = columns.reshape(-1, groups, inner, positions)
-        given = g[part].reshape(-1, groups, outputs // groups, positions)
+        columns = columns.reshape(len(columns), groups, inner, positions)
+        given = g[part].reshape(len(columns), groups, outputs // groups, positions)
         made += matmul(backend, given, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
     return made.reshape(outputs, channels, *kernel)
+
+
+def _plain_sums(x: Any, g: Any) -> Any:
+    """The sum of g[n] @ x[n].T over all images, without a matrix for each."""
+    made = np.zeros((g.shape[1], x.shape[1]), x.dtype)
+    for image, gradient in zip(x, g):
+        made = blas.add_product(made, gradient, image.T, 1, 1)
+    return made

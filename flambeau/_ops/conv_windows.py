@@ -20,7 +20,7 @@ from .._kernel import conv as kernels
 from .conv_arrays import Ints, output_size
 
 CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
-SMALL = 1 << 16  # products below which laying out windows costs less than these preparations
+SMALL = 1 << 18  # products below which laying out windows costs less than these preparations
 _SLACK = 256  # elements that a kernel may read beyond the last window
 _BLOCK = 1 << 17  # elements of results that are made at a time
 _PARALLEL = 1 << 20  # products from which a second thread pays

@@ -1,4 +1,4 @@
-"""Pooling of arrays: tables of windows, and the kernels run over them plane by plane (or, on GPUs, result by result)."""
+"""Pooling of arrays: tables of windows, and kernels run over them plane by plane (on GPUs, result by result)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,11 @@ def _by_result(tables: list[Any]) -> list[Any]:
     return [a[..., :, None, None, :], b[..., None, :, None, :], c[..., None, None, :, :]]
 
 
-def _run(backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any], more: list[Any], outs: list[Any], **options: Any) -> None:
+def _run(
+    backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any], more: list[Any], outs: list[Any],
+    **options: Any,
+) -> None:  # fmt: skip
+    """One of two kernels: over whole planes, or for devices where every result has a thread of its own."""
     code = BY_NUMPY[x.dtype].code
     types = (code, "i64", "i64", "i64", *("i64" for _ in more), code, *("i64" for _ in outs[1:]))
     if backend.name == "cpu":
@@ -69,7 +73,8 @@ def _run(backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any],
         work = max(x.size, sum(o.size for o in outs) * 4)
         backend.rows(backend.kernel(by_plane, types, **options), [flat[0], *given, *more], flat[1:], work)
     else:
-        backend.kernel(by_result, types, **options)(x[..., None, None, None, :, :, :], *_by_result(tables), *more, *outs)
+        call = backend.kernel(by_result, types, **options)
+        call(x[..., None, None, None, :, :, :], *_by_result(tables), *more, *outs)
 
 
 def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
@@ -78,7 +83,9 @@ def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
     shape = (*x.shape[: x.ndim - rank], *(t.shape[-2] for t in tables))
     out, index = backend.xp.empty(shape, x.dtype), backend.xp.empty(shape, np.int64)
     nothing = [t[..., 0] >= t[..., 1] for t in tables]
-    tables = [np.concatenate([t[..., :1] - e[..., None], t[..., 1:]], -1) if e.any() else t for t, e in zip(tables, nothing)]
+    tables = [
+        np.concatenate([t[..., :1] - e[..., None], t[..., 1:]], -1) if e.any() else t for t, e in zip(tables, nothing)
+    ]
     if out.size:
         planes, results = _planes(x, rank), [_planes(out, rank), _planes(index, rank)]
         taps = _taps(tables[-1], x.shape[-1]) if backend.name == "cpu" else None

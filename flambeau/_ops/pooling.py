@@ -1,4 +1,4 @@
-"""Pooling: maxima and means over windows, sliding, adaptive or fractional. Maxima pass gradients through their places."""
+"""Pooling: maxima and means over windows, sliding, adaptive or fractional."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _check(name: str, input: Any, rank: int, takes: str, *excluded: dtype) -> tu
         )
     d = input.dtype
     kind = "bifc"[d.category]
-    if d in excluded or not (kind in takes or "l" in takes and d is int64) or not d.code:
+    if d in excluded or not (kind in takes or ("l" in takes and d is int64)) or not d.code:
         raise not_implemented(name, d)
     return shape
 
@@ -168,7 +168,7 @@ def _define_max_pool(rank: int) -> None:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Tensor:  # fmt: skip
-        return values(input, kernel_size, stride, padding, dilation, ceil_mode)  # type: ignore[no-any-return]
+        return values(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     values.__doc__ = f"""The largest element of every window that slides over the last {rank} dimension(s) of `input`.
 
@@ -347,7 +347,7 @@ def _avg_pool(
     counts = _results(name, shape, kernel, step, around, (1,) * rank, ceil_mode)
     numbers = zip(shape[-rank:], counts, kernel, step, around)
     tables = [arrays.counted(*n, count_include_pad) for n in numbers]
-    return mean_pool(input, tables, divisor_override or 0, False)  # type: ignore[no-any-return]
+    return mean_pool(input, tables, divisor_override or 0, False)
 
 
 @public("avg_pool1d", "nn.functional.avg_pool1d", method=False)
@@ -408,14 +408,16 @@ def _define_adaptive_avg_pool(rank: int) -> None:
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         shape = input._array.shape
         size = _adaptive_size(name, output_size, shape, rank)
-        if not (rank == 2 and len(shape) == 2 or len(shape) in (rank + 1, rank + 2)):
+        if not ((rank == 2 and len(shape) == 2) or len(shape) in (rank + 1, rank + 2)):
             raise RuntimeError(f"{name}(): Expected {rank + 1} to {rank + 2} dimensions, but got {len(shape)}")
         if 0 in shape[-rank:]:
-            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}")
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}"
+            )
         if input.dtype.category != FLOATING:
             raise not_implemented(name, input.dtype)
         tables = [arrays.adaptive(n, count, True) for n, count in zip(shape[-rank:], size)]
-        return mean_pool(input, tables, 0, rank == 3 and max(size) > 1)  # type: ignore[no-any-return]
+        return mean_pool(input, tables, 0, rank == 3 and max(size) > 1)
 
     adaptive_avg_pool.__doc__ = f"""Means over windows that share the last {rank} dimension(s) among `output_size` results.
 
@@ -434,7 +436,7 @@ def _lp_pool(
     pool = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
     means = pool(ops.pow(input, norm_type), kernel, stride, 0, ceil_mode)
     sums = ops.sign(means) * ops.relu(ops.abs(means)) * math.prod(kernel)
-    return ops.pow(sums, 1.0 / norm_type)  # type: ignore[no-any-return]
+    return ops.pow(sums, 1.0 / norm_type)
 
 
 def _define_lp_pool(rank: int) -> None:

@@ -93,8 +93,8 @@ def functional_unfold(
             f"{tuple(shape[-2:])}: the calculated shape of the array of sliding blocks is {count}"
         )
     if len(shape) == 3:
-        return ops.squeeze(im2col(ops.unsqueeze(input, 0), kernel, spacing, around, step), 0)  # type: ignore[no-any-return]
-    return im2col(input, kernel, spacing, around, step)  # type: ignore[no-any-return]
+        return ops.squeeze(im2col(ops.unsqueeze(input, 0), kernel, spacing, around, step), 0)
+    return im2col(input, kernel, spacing, around, step)
 
 
 @public("nn.functional.fold", method=False)
@@ -128,5 +128,5 @@ def fold(
             f"but input has {shape[-1]}"
         )
     if len(shape) == 2:
-        return ops.squeeze(col2im(ops.unsqueeze(input, 0), size, kernel, spacing, around, step), 0)  # type: ignore[no-any-return]
-    return col2im(input, size, kernel, spacing, around, step)  # type: ignore[no-any-return]
+        return ops.squeeze(col2im(ops.unsqueeze(input, 0), size, kernel, spacing, around, step), 0)
+    return col2im(input, size, kernel, spacing, around, step)

@@ -74,7 +74,7 @@ def _max_unpool(
         raise RuntimeError(
             f"Found an invalid max index (output volumes are of size {'x'.join(map(str, size))})"
         ) from None
-    return ops.reshape(made, (*lead, *size))  # type: ignore[no-any-return]
+    return ops.reshape(made, (*lead, *size))
 
 
 @public("nn.functional.max_unpool1d", method=False)

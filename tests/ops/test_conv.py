@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._ops import conv_windows
 from flambeau.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional
@@ -55,9 +56,15 @@ def make(case, d=torch.float64, seed=0):
     return [torch.from_numpy(rng.standard_normal(shape)).to(d) for shape in case[1:3]]
 
 
+@pytest.fixture(params=["products", "windows"])
+def way(request, monkeypatch):
+    """Small convolutions lay out their windows; large ones go through kernels. Both are tried on all cases."""
+    monkeypatch.setattr(conv_windows, "SMALL", 0 if request.param == "windows" else 1 << 60)
+
+
 @pytest.mark.parametrize("d", TOLERANCE, ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{c[2]}-s{c[3]}-d{c[5]}-g{c[6]}")
-def test_values_and_gradients(case, d):
+def test_values_and_gradients(case, d, way):
     rank, _, _, stride, padding, dilation, groups = case
     x, w = make(case, d)
     bias = torch.linspace(-1, 1, w.shape[0], dtype=torch.float64).to(d)
@@ -88,7 +95,7 @@ def test_values_and_gradients(case, d):
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[5], CASES[8], CASES[11]], ids=lambda c: str(c[1]))
-def test_transposed_is_the_adjoint(case):
+def test_transposed_is_the_adjoint(case, way):
     rank, _, _, stride, padding, dilation, groups = case
     x, w = make(case)
     y = CONV[rank](x, w, None, stride, padding, dilation, groups)
@@ -118,11 +125,11 @@ def test_first_and_second_derivatives(case, d):
     if d.is_complex:
         x, w = (torch.complex(t, t.flip(-1)) for t in (x, w))
     x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
-    function = lambda a, b: CONV[rank](a, b, None, stride, padding, dilation, groups)  # noqa: E731
+    function = lambda a, b: CONV[rank](a, b, None, stride, padding, dilation, groups)
     assert gradcheck(function, (x, w))
     assert gradgradcheck(function, (x, w))
     y = function(x, w).detach().requires_grad_()
-    adjoint = lambda a, b: TRANSPOSED[rank](a, b, None, stride, padding, 0, groups, dilation)  # noqa: E731
+    adjoint = lambda a, b: TRANSPOSED[rank](a, b, None, stride, padding, 0, groups, dilation)
     assert gradcheck(adjoint, (y, w))
     assert gradgradcheck(adjoint, (y, w))
 
@@ -134,6 +141,29 @@ def test_same_padding():
         assert F.conv1d(x, w, padding="same").tolist() == [[[1.0, 3.0, 5.0, 7.0, 4.0]]]
     assert F.conv1d(x, torch.ones(1, 1, 3), padding="same").tolist() == [[[1.0, 3.0, 6.0, 9.0, 7.0]]]
     assert F.conv1d(x, w, padding="valid").shape == (1, 1, 4)
+
+
+def test_gaps_between_elements_are_not_read(way):
+    x = torch.full((2, 4, 12, 24), float("nan"))[..., ::2]
+    w = torch.full((6, 4, 3, 6), float("nan"))[..., ::2]
+    with torch.no_grad():
+        x.copy_(torch.randn(2, 4, 12, 12))
+        w.copy_(torch.randn(6, 4, 3, 3))
+    same = [t.clone(memory_format=torch.contiguous_format).requires_grad_() for t in (x, w)]
+    x, w = x.requires_grad_(), w.requires_grad_()
+    g = torch.full((2, 6, 12, 24), float("nan"))[..., ::2]
+    g.copy_(torch.randn(2, 6, 12, 12))
+    F.conv2d(x, w, padding=1).backward(g)
+    F.conv2d(*same, padding=1).backward(g.contiguous())
+    for t, s in zip((x, w), same):
+        np.testing.assert_allclose(t.grad.numpy(), s.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_one_large_image_is_shared_by_threads():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 8, 70, 90)), rng.standard_normal((24, 8, 3, 3))
+    out = F.conv2d(torch.from_numpy(x), torch.from_numpy(w), padding=1)
+    np.testing.assert_allclose(out.numpy(), reference(x, w, (1, 1), (1, 1), (1, 1), 1), rtol=1e-10, atol=1e-10)
 
 
 def test_integers_layouts_and_empty_batches():
