@@ -141,12 +141,13 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
 def _run_batch(function: Any, operands: list[Any], calls: list[list[Any]], size: int) -> bool:
     """The parts of a batch as one description that is moved along: much shorter than describing each."""
     out = operands[2]
-    if len(calls) < 2 or out.ndim != 3 or calls[0][-1].shape[-2:] != out.shape[-2:]:
+    first = calls[0][-1].shape
+    if len(calls) < 2 or out.ndim != 3 or first[1:] != out.shape[1:] or first[0] < 2:  # one alone shows no steps
         return False
-    first = native_call(function, calls[0])
-    if first is None:
+    described = native_call(function, calls[0])
+    if described is None:
         return False
-    address, places, extents, steps = first
+    address, places, extents, steps = described
     count, scratch = len(places), len(places) - 2
     moved = []
     done = 0
