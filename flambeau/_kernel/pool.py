@@ -354,6 +354,7 @@ go:
 }
 """
 MOST_DIMS = 8
+_ZEROS = [0] * 48
 _state: dict[str, Any] = {}
 
 
@@ -410,13 +411,13 @@ def drive(
     rows = 1
     for n in shape:
         rows *= n
-    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), 0]
-    words += addresses + [0] * (MOST_OPERANDS - count)
-    words += steps + [0] * (48 - len(steps))
-    words += [length, *sizes] + [0] * (15 - len(sizes))
-    words += [*shape] + [0] * (MOST_DIMS - len(shape))
+    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), 0]  # laid out as @part reads them
+    words += addresses + _ZEROS[: MOST_OPERANDS - count]
+    words += steps + _ZEROS[: 48 - len(steps)]
+    words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]
     if strides is not None and shape:
+        words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
         for line in strides:
-            words += [*line] + [0] * (MOST_DIMS - len(line))
-    work = array("q", words)  # laid out as @part reads it
+            words += [*line] + _ZEROS[: MOST_DIMS - len(line)]
+    work = array("q", words)
     _pool()(work.buffer_info()[0], threads)

@@ -37,7 +37,10 @@ class Generator:
 
     @functools.cached_property
     def _engine(self) -> MersenneState:
-        return MersenneState()  # at the first use: it loads NumPy's generators
+        engine = MersenneState()  # at the first use: it loads NumPy's generators
+        if self is default_generator:  # the one that threads share
+            held_over_forks(engine.lock)
+        return engine
 
     @property
     def device(self) -> device:
@@ -95,7 +98,6 @@ def _rebuild(where: str, state: Any) -> Generator:
 
 
 default_generator = Generator()
-held_over_forks(default_generator._engine.lock)
 
 
 @functools.cache

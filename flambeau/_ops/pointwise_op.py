@@ -9,6 +9,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._autograd.node import Node
+from .._backend import memory
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
@@ -243,7 +244,10 @@ class Pointwise:
                 shape = np.broadcast_shapes(*[a.shape for a in arrays])
                 break
         template = next((a for a in arrays if a.shape == shape), None)
-        out = np.empty(shape, result.numpy) if template is None else np.empty_like(template, dtype=result.numpy)
+        if template is None or template.flags.c_contiguous:
+            out = memory.empty(shape, result.numpy)
+        else:
+            out = np.empty_like(template, dtype=result.numpy)
         return cpu.parallel(call, arrays, out)
 
     # -- history -------------------------------------------------------------------------------
