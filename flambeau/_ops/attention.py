@@ -303,7 +303,7 @@ def _canonical_mask(mask: Tensor | None, name: str, other: Any, target: Any, che
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if check_other and other is not None and other.dtype is not mask.dtype:
         warnings.warn(
-            f"Support for mismatched {name} and other mask is deprecated. Use same type for both instead.", stacklevel=4
+            f"Support for mismatched {name} and other mask is deprecated; give both masks one dtype", stacklevel=4
         )
     if mask.dtype is bool_:
         return ops.masked_fill(ops.zeros_like(mask, dtype=target), mask, -math.inf)  # type: ignore[no-any-return]
@@ -346,8 +346,7 @@ def multi_head_attention_forward(
     key_padding_mask = _canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, query.dtype)
     if is_causal and attn_mask is None:
         raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
-            "`generate_square_subsequent_mask` to create this mask."
+            "multi_head_attention_forward: is_causal only says that attn_mask is causal; give that mask too"
         )
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None

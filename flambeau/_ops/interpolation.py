@@ -251,13 +251,13 @@ def interpolate(
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+                "interpolate: align_corners has a meaning only in the modes linear, bilinear, bicubic and trilinear"
             )
     ndim = input._array.ndim
     sizes, factors = _output_sizes(input, size, scale_factor, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+            "interpolate: antialias works with modes bilinear and bicubic of a 4-D input only"
         )
     if ndim not in (3, 4, 5):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D)")
@@ -292,7 +292,7 @@ def upsample(
 ) -> Tensor:
     """The older name of `interpolate`."""
     warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3
+        "`nn.functional.upsample` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3
     )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -301,7 +301,7 @@ def upsample(
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="nearest"."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        "`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate",
         UserWarning,
         stacklevel=3,
     )
@@ -312,7 +312,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="bilinear" and align_corners=True."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        "`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate",
         UserWarning,
         stacklevel=3,
     )

@@ -212,7 +212,7 @@ def binary_cross_entropy(
     if target._array.shape != input._array.shape:
         raise ValueError(
             f"Using a target size ({tuple(target._array.shape)}) that is different to the input size "
-            f"({tuple(input._array.shape)}) is deprecated. Please ensure they have the same size."
+            f"({tuple(input._array.shape)}) is deprecated; give both the same size"
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")

@@ -119,7 +119,7 @@ def triplet_margin_loss(
     ranks = {t._array.ndim for t in (anchor, positive, negative)}
     if len(ranks) > 1:
         raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions"
+            "anchor, positive and negative must have the same number of dimensions"
         )
     return reduced(
         _triplet(lambda a, b: pairwise_distance(a, b, p, eps), anchor, positive, negative, margin, swap), reduction
@@ -148,7 +148,7 @@ def triplet_margin_with_distance_loss(
     ranks = [t._array.ndim for t in (anchor, positive, negative)]
     if len(set(ranks)) > 1:
         raise RuntimeError(
-            f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got {ranks}"
+            f"anchor, positive and negative must have the same number of dimensions, but got {ranks}"
         )
     return reduced(
         _triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction

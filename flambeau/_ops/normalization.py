@@ -550,7 +550,7 @@ def instance_norm(
     """`nn.functional.instance_norm` with its arguments in another order."""
     shape = input._array.shape
     if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        raise RuntimeError("instance_norm: without use_input_stats it needs running_mean and running_var")
     _check_channels("instance_norm", shape[1], weight, bias, running_mean, running_var)
     _check_dtypes("batch_norm", input, weight, bias)
     if not use_input_stats:

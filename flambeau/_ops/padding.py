@@ -48,7 +48,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) // 2 > len(shape):
         raise RuntimeError(
-            "Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+            "pad: Length of pad must be at most two for each dimension of the input; it is "
             f"{len(pad)} while the input has {len(shape)} dimensions."
         )
     pairs = [(0, 0)] * len(shape)
@@ -93,7 +93,7 @@ def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
     shape = input._array.shape
     count = len(pad) // 2
     if len(pad) % 2 or not (len(shape) in (count + 1, count + 2) and 1 <= count <= 3):
-        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+        raise NotImplementedError("pad: a mode other than 'constant' pads the last 1 to 3 dimensions of an input with a channel dimension before them")
     if any(n == 0 for n in shape[-count:] if mode != "circular") or any(
         n == 0 for n in shape[len(shape) - count - 1 :]
     ):
@@ -123,7 +123,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}")
     if len(pad) // 2 > input._array.ndim:
         raise ValueError(
-            f"Padding length should be less than or equal to two times the input dimension, got {len(pad)}"
+            f"pad: there are more pairs than the input has dimensions; Padding length {len(pad)}"
         )
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
@@ -190,10 +190,10 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
     if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(f"channel_shuffle: groups must be positive, got {groups}")
     if shape[1] % groups:
         raise RuntimeError(
-            f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
+            f"channel_shuffle: channels must be divisible by groups, got {shape[1]} channels and {groups} groups."
         )
     parts = ops.reshape(input, (shape[0], groups, shape[1] // groups, *shape[2:]))
     return ops.reshape(ops.transpose(parts, 1, 2), shape)  # type: ignore[no-any-return]
