@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401 (names are here to be found)
 
+import importlib as _importlib
 import sys as _sys
 from math import e, inf, nan, pi
 
@@ -68,23 +69,42 @@ globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS)})
 globals().update(_constructors.typed_classes(), **_storage.legacy_classes())
 _methods.install(globals())
 
-from . import (  # noqa: E402
-    autograd,
-    backends,
-    cuda,
-    fft,
-    func,
-    linalg,
-    masked,
-    nn,
-    overrides,
-    signal,
-    sparse,
-    special,
-    utils,
-    version,
-)
-from .func import vmap  # noqa: E402
+from . import autograd  # noqa: E402  (gives tensors `backward`)
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 
 torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute
+
+# Loaded when a program first names them, so that importing the package stays quick.
+_MODULES = (
+    "amp ao backends compiler cuda distributed distributions export fft func futures fx hub jit library linalg "
+    "masked metrics mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization quasirandom "
+    "serialization signal sparse special storage testing types utils version vision xpu"
+).split()
+_NAMES = {
+    "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled "
+    "set_autocast_cache_enabled get_autocast_dtype set_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
+    "set_autocast_cpu_dtype set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled "
+    "autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache",
+    "func": "vmap",
+    "serialization": "save load",
+}
+_HOME = {name: name for name in _MODULES} | {name: home for home, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = _importlib.import_module("." + home, __name__)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{home}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    found = module if name == home else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

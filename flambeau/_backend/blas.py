@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import empty
 from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16, pool
-from . import memory, threads
+from . import threads
 from .cpu import native_call
 
 # Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
@@ -108,7 +109,7 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     pairs = gemm_bf16.instructions() if code == "bf16" and k <= gemm_bf16.DEPTH else None
     shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
     half = code in ("bf16", "f16")
-    out = memory.empty(shape, d if pairs or not half else _single)
+    out = empty(shape, d if pairs or not half else _single)
     operands: list[Any] = [x, y, out]
     if c is not None:
         operands.append(np.broadcast_to(c if pairs or not half else c.astype(_single), shape))

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import empty
 from .._core.dtypes import bfloat16
 from .._kernel import loops, pool
 from .._kernel.ufunc import addresses
+from . import memory as memory  # allocates large arrays
 from . import threads
 from .heap import keep_freed_memory
 
 # Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
 PARALLEL = 1 << 18
+# Bytes from which a result is written past the caches, which would not keep it: that saves reading it first.
+STREAM = 1 << 23
 
 
 class Cpu:
@@ -42,14 +46,16 @@ class Cpu:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores."""
         operands = [*arrays, out]
         address = addresses.get(getattr(call, "ufunc", call))
-        plan = _plan(operands, out.shape) if address is not None and threads.get_num_threads() > 1 else None
+        plan = _plan(operands, out.shape) if address is not None else None
         if plan is None or not _native(operands) or not _has_dtypes(operands, call):
             call(*arrays, out=out)
             return out
         length, steps, shape, strides = plan
         count = threads.parts(out.size)
         jobs = 4 * count  # a thread that starts late does less
-        pool.drive(address, count, jobs, [_address(a) for a in operands], length, steps, (), shape, strides)
+        light = getattr(call, "ufunc", call) in loops.light
+        stream = out.itemsize if light and out.nbytes >= STREAM and out.flags.c_contiguous else 0
+        pool.drive(address, count, jobs, [_address(a) for a in operands], length, steps, (), shape, strides, stream)
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
@@ -69,6 +75,14 @@ class Cpu:
 
         threads.run([job(*part) for part in parts])
 
+    def side_by_side(self, call: Callable[..., Any], operands: list[list[Any]]) -> None:
+        """Calls of one generalized ufunc with different operands (outputs last), on the cores."""
+        found = [native_call(call, given) for given in operands]
+        if all(f is not None for f in found):
+            pool.run_calls(found, threads.get_num_threads())  # type: ignore[arg-type]
+        else:
+            threads.run([functools.partial(call, *given) for given in operands])
+
     def _rows_by_pool(self, call: Any, arrays: list[Any], outs: list[Any], length: int, jobs: int) -> bool:
         """Runs a generalized ufunc on the native threads, if its operands allow."""
         found = native_call(call, [*arrays, *outs])
@@ -79,7 +93,7 @@ class Cpu:
         return True
 
     def empty(self, shape: Any, dtype: Any) -> Any:
-        return np.empty(shape, dtype)
+        return empty(shape, dtype)
 
     def asnumpy(self, array: Any) -> Any:
         return array

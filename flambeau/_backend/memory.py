@@ -1,4 +1,4 @@
-"""Large arrays that begin at a cache line: the results of products are stored in whole lines, which saves some 5 %."""
+"""Large arrays that begin at a cache line: vectors are read and written in whole lines, which saves 5 to 10 %."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core import allocation
 from .._kernel import jit
 
-_LARGE = 1 << 17  # bytes from which it pays
 _HUGE = 1 << 22  # bytes from which Linux is asked for large pages, as NumPy does
 _POINTER = ctypes.c_void_p
 _TEXT = f"""
@@ -88,12 +88,9 @@ def _exchange() -> tuple[Callable[[Any], Any], Any] | None:
         return None
 
 
-def empty(shape: Any, dtype: Any) -> Any:
-    """`np.empty`, but a large result begins at a multiple of 64 bytes."""
-    size = dtype.itemsize
-    for n in shape:
-        size *= n
-    ours = _exchange() if size >= _LARGE else None
+def _aligned(shape: Any, dtype: Any) -> Any:
+    """`np.empty` at a multiple of 64 bytes."""
+    ours = _exchange()
     if ours is None:
         return np.empty(shape, dtype)
     set_handler, handler = ours
@@ -102,3 +99,6 @@ def empty(shape: Any, dtype: Any) -> Any:
         return np.empty(shape, dtype)
     finally:
         set_handler(before)
+
+
+allocation.allocator[0] = _aligned

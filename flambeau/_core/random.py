@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .allocation import empty
+
 Array = np.ndarray[Any, Any]
 Shape = int | tuple[int, ...]
 
@@ -151,7 +153,7 @@ class MersenneState:
             if count:
                 self._exhausted_next = BLOCK
             return self._bits.random_raw(count).astype(np.uint32)
-        out = np.empty(count, np.uint32)
+        out = empty(count, np.uint32)
         self.fill(out)
         return out
 
@@ -204,7 +206,7 @@ class MersenneState:
 
     def doubles(self, count: int, low: float = 0.0, high: float = 1.0) -> Array:
         """The next `count` float64 in [low, high), of 53 bits each."""
-        out = np.empty(count, np.float64)
+        out = empty(count, np.float64)
         step = CHUNK // 2
         for start in range(0, count, step):
             piece = out[start : start + step]
@@ -220,7 +222,7 @@ class MersenneState:
 
     def floats(self, count: int, low: float = 0.0, high: float = 1.0) -> Array:
         """The next `count` float32 in [low, high), of 24 bits each."""
-        out = np.empty(count, np.float32)
+        out = empty(count, np.float32)
         if kernels is not None:
             kernels.floats(self._address, address(out), count, low, high)
             self._exhausted_next = BLOCK if count else self._exhausted_next

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from . import random
+from .allocation import empty
 from .random import (
     CHUNK,
     SIGNIFICAND_BITS,
@@ -50,7 +51,7 @@ def uniform(engine: MersenneState, shape: Shape, dtype: Any, low: float = 0.0, h
 
 
 def _uniform_half(engine: MersenneState, count: int, dtype: np.dtype[Any], low: float, high: float) -> Array:
-    out = np.empty(count, dtype)
+    out = empty(count, dtype)
     low_value, high_value = (np.float32(bound).astype(dtype) for bound in (low, high))
     for start in range(0, count, CHUNK):
         piece = out[start : start + CHUNK]
@@ -62,7 +63,7 @@ def _uniform_half(engine: MersenneState, count: int, dtype: np.dtype[Any], low: 
 def _integers(engine: MersenneState, count: int, dtype: np.dtype[Any], low: int, span: int) -> Array:
     """low + word % span in 64-bit wrap-around arithmetic; span 0 means all 64 bits as they are."""
     wide = span == 0 or span >= _WIDE_RANGE
-    out = np.empty(count, dtype)
+    out = empty(count, dtype)
     for start in range(0, count, CHUNK):
         piece = out[start : start + CHUNK]
         if wide:
@@ -271,7 +272,7 @@ def keep_mask(engine: MersenneState, shape: Shape, keep: float) -> Array:
     shape, with keep = 1 - p.
     """
     count = element_count(shape)
-    out = np.empty(count, np.bool_)
+    out = empty(count, np.bool_)
     threshold = ceil(keep * 2.0**53)  # of 53 bits: a draw is below `keep` if its bits are below this
     high, low = np.uint32(threshold >> 32), threshold & 0xFFFFFFFF
     for start in range(0, count, CHUNK // 2):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import random
+from .allocation import empty
 from .random import (
     CHUNK,
     Array,
@@ -138,7 +139,7 @@ def _rows64(engine: MersenneState, out: Array, mean: float, std: float) -> None:
 
 def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
     """count >= 16: whole rows of 16, then the last 16 elements anew if the count is ragged."""
-    out = np.empty(count, dtype)
+    out = empty(count, dtype)
     fill = _rows64 if dtype == np.float64 else _rows32
     whole = count // 16 * 16
     for start in range(0, whole, CHUNK // 2):
@@ -167,7 +168,7 @@ def _fill_piece(
 
 def standard_normals(engine: MersenneState, count: int) -> Array:
     """float64 normals one by one: a pair of uniforms gives two, the second kept for the next."""
-    out = np.empty(count, np.float64)
+    out = empty(count, np.float64)
     start = 0
     if count and engine.cached_normal is not None:
         out[0], engine.cached_normal, start = engine.cached_normal, None, 1
@@ -237,7 +238,7 @@ def normal(
 def _one_by_one(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
     if count <= CHUNK:
         return narrow(multiply_add(standard_normals(engine, count), std, mean), dtype)
-    out = np.empty(count, dtype)
+    out = empty(count, dtype)
     for start in range(0, count, CHUNK):
         piece = out[start : start + CHUNK]
         piece[...] = _one_by_one(engine, piece.size, dtype, mean, std)
@@ -302,7 +303,7 @@ def log_normal(engine: MersenneState, shape: Shape, dtype: Any, mean: float = 1.
     if std <= 0.0:
         raise RuntimeError(f"log_normal_: expected std > 0, got {std}")
     count = element_count(shape)
-    out = np.empty(count, dtype)
+    out = empty(count, dtype)
     for start in range(0, count, CHUNK):
         piece = out[start : start + CHUNK]
         exponent = multiply_add(standard_normals(engine, piece.size), float(std), float(mean))
@@ -325,7 +326,7 @@ def _transformed(
     if floating_only:
         check_floating(floating_only, dtype)
     count = element_count(shape)
-    out = np.empty(count, dtype)
+    out = empty(count, dtype)
     for start in range(0, count, CHUNK):
         piece = out[start : start + CHUNK]
         piece[...] = narrow(transform(engine.doubles(piece.size)), dtype)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .exponentials import exp, exp_moderate, exp_twice, log, log1p
-from .floats import clamp, polynomial, two_product
+from .floats import clamp, nearest, polynomial, power_of_two, two_product
 from .value import Value
 
 INF, NAN = math.inf, math.nan
@@ -53,6 +53,17 @@ _ERFCX = (
 _ERFCX_SHORT = (
     1.27697837, -0.0927638635, -0.166029438, 0.164052591, -0.0542385466, -0.00804504845, 0.00884928089,
     0.00129353232, -0.00181167142, -0.000406601117, 0.00055448513,
+)  # fmt: skip
+# float32: log2 of the normal distribution function at -x from 0 to 6, weighted by that function, error 2^-26; it falls
+# beyond. 2**f for |f| <= 1/2, error 2^-29
+_LOG2_NDTR = (
+    -1.0, -1.1511054039001465, -0.45921045541763306, -0.05247512832283974, 0.007000850047916174,
+    -4.762278331327252e-05, -0.0002549473138060421, 6.87693027430214e-05, -9.563976163917687e-06,
+    7.206647865132254e-07, -2.3183238440083187e-08,
+)  # fmt: skip
+_EXP2 = (
+    1.0, 0.6931471824645996, 0.24022647738456726, 0.055503323674201965, 0.009618437848985195, 0.0013398900628089905,
+    0.00015353341586887836,
 )  # fmt: skip
 # erfinv(x)/x = sqrt(pi)/2 + x^2 R, where R is a rational function of 0.64 - x^2, for |x| <= 0.8; error 2^-53
 _HALF_ROOT_PI = {
@@ -184,6 +195,16 @@ def erfcx(m: Any, x: Value) -> Value:
     return m.where(size < 0.5, small, m.where(x < 0.0, 2.0 * growth - right, right))
 
 
+def ndtr_quick(m: Any, x: Value) -> Value:
+    """The normal distribution function where only its absolute error counts, which is 2^-24."""
+    if x.type != "f32":
+        return (erf(m, x * _SQRT_HALF) + 1.0) * 0.5
+    logarithm = clamp(m, polynomial(m, m.real_abs(x), _LOG2_NDTR), -127.0, None)
+    n, k = nearest(m, logarithm, 1.0)
+    tail = polynomial(m, logarithm - n, _EXP2) * power_of_two(m, k)
+    return m.where(x > 0.0, 1.0 - tail, tail)
+
+
 @widened
 def ndtr(m: Any, x: Value) -> Value:
     """The normal distribution function."""
@@ -243,5 +264,5 @@ def ndtri(m: Any, p: Value) -> Value:
 
 
 REAL: dict[str, Any] = {
-    "erf": erf, "erfc": erfc, "erfcx": erfcx, "erfinv": erfinv, "ndtr": ndtr, "log_ndtr": log_ndtr, "ndtri": ndtri,
+    "erf": erf, "erfc": erfc, "ndtr_quick": ndtr_quick, "erfcx": erfcx, "erfinv": erfinv, "ndtr": ndtr, "log_ndtr": log_ndtr, "ndtri": ndtri,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from .floats import (
     polynomial,
     power_of_two,
     quick_two_sum,
+    quotient,
     scale,
     two_product,
     two_sum,
@@ -60,15 +61,6 @@ _SINH = {
         2.510931853327622e-08,
     ),
 }  # fmt: skip
-# tanh(x) = x + x^3 T(x^2) for |x| <= 0.63; errors 2^-27 and 2^-56
-_TANH = {
-    "f32": (-0.333332777, 0.133313209, -0.0537291281, 0.0206032116, -0.00566357141),
-    "f64": (
-        -0.3333333333333277, 0.13333333333250838, -0.053968253926107684, 0.021869487459497187, -0.00886321949499871,
-        0.0035919771608224596, -0.0014548978903531212, 0.0005861188130059454, -0.00022816800184352143,
-        7.66974077671279e-05, -1.5855534414163276e-05,
-    ),
-}  # fmt: skip
 # float32: log(1+f) = f + f^2 L(f) for 1+f from sqrt(1/2) to sqrt(2); error 2^-29
 _LOG32 = (
     -0.5, 0.333333105, -0.249999866, 0.200022444, -0.166692883, 0.142178848, -0.123821482, 0.118800946,
@@ -100,15 +92,18 @@ def _exp_tail(m: Any, r: Value) -> Value:
 
 
 def exp(m: Any, x: Value, low: Value | None = None) -> Value:
-    x = clamp(m, x, *((-104.0, 89.0) if x.type == "f32" else (-746.0, 710.0)))
-    r, k = _reduce(m, x, low)
-    return scale(m, _exp_tail(m, r) + 1.0, k)
+    def anywhere() -> Value:
+        r, k = _reduce(m, clamp(m, x, *((-104.0, 89.0) if x.type == "f32" else (-746.0, 710.0))), low)
+        return scale(m, _exp_tail(m, r) + 1.0, k)
+
+    extreme = ~(m.real_abs(x) < (87.0 if x.type == "f32" else 708.0))
+    return m.rare(extreme, anywhere, exp_moderate(m, x, low), everywhere=True)
 
 
-def exp_moderate(m: Any, x: Value) -> Value:
+def exp_moderate(m: Any, x: Value, low: Value | None = None) -> Value:
     """exp(x) where it is known to be a normal number."""
-    r, k = _reduce(m, x)
-    return (_exp_tail(m, r) + 1.0) * power_of_two(m, k)
+    r, k = _reduce(m, x, low)
+    return m.from_bits(m.bits(polynomial(m, r, (1.0, 1.0, *_EXP[x.type]))) + (k << FORMAT[x.type].mantissa))
 
 
 def exp2(m: Any, x: Value) -> Value:
@@ -132,7 +127,7 @@ def expm1(m: Any, x: Value) -> Value:
 
 def sigmoid(m: Any, x: Value) -> Value:
     e = exp(m, -m.real_abs(x))
-    return m.where(x < 0.0, e, m.constant(1.0, x)) / (e + 1.0)
+    return quotient(m, m.where(x < 0.0, e, m.constant(1.0, x)), e + 1.0)
 
 
 def _hyperbolic(m: Any, x: Value) -> tuple[Value, Value]:
@@ -161,12 +156,12 @@ def cosh(m: Any, x: Value) -> Value:
 
 
 def tanh(m: Any, x: Value) -> Value:
+    """With e = exp(2|x|) - 1 it is e / (e + 2)."""
     size = m.real_abs(x)
-    square = x * x
-    small = m.fma(x * square, polynomial(m, square, _TANH[x.type]), x)
-    growth = exp_moderate(m, clamp(m, size + size, None, 18.5 if x.type == "f32" else 39.0))
-    large = 1.0 - 2.0 / (growth + 1.0)
-    return m.copysign(m.where(size < 0.625, small, large), x)
+    r, k = _reduce(m, clamp(m, size + size, None, 18.5 if x.type == "f32" else 39.0))
+    power = power_of_two(m, k)
+    e = m.fma(power, _exp_tail(m, r), power - 1.0)
+    return m.copysign(quotient(m, e, e + 2.0), x)
 
 
 # -- logarithms --------------------------------------------------------------------------------

@@ -72,6 +72,20 @@ def clamp(m: Any, x: Value, low: float | None, high: float | None) -> Value:
     return x
 
 
+def quotient(m: Any, a: Value, b: Value) -> Value:
+    """a / b for b from 1 to 2**100, to about 0.7 ulp: in float32 a few products, which vectors do faster than a division.
+
+    The bits of a constant minus those of b are 1/b to 1.5 %, but for a factor; one step of Newton's method with its
+    two constants fitted gives 2^-13, and the correction of the product squares that.
+    """
+    if b.type != "f32":
+        return a / b
+    guess = m.from_bits(m.constant(0x7EB50000, m.bits(b)) - m.bits(b))
+    inverse = guess * m.fma(b * guess, -1.9412877432731213, 2.7867577153556504)
+    result = a * inverse
+    return m.fma(m.fma(-b, result, a), inverse, result)
+
+
 def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
     """a + b and its rounding error."""
     total = a + b

@@ -13,7 +13,10 @@ from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value
 
+_LIGHT = 8  # steps of a body that take less time than the memory it moves
 _BLOCK = 2048  # elements that are searched for rare cases together; they stay in the first cache
+
+light: set[Any] = set()  # ufuncs that are limited by memory
 
 _PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
 
@@ -55,15 +58,15 @@ def _layouts(count: int) -> list[tuple[bool, ...]]:
     return [none, (False,) + (True,) * (count - 1), (False,) * (count - 1) + (True,)]
 
 
-def _has_rare_cases(body: Callable[..., Any], compute: Sequence[str]) -> bool:
-    """Whether the body leaves a slow form for rare elements (`m.rare`)."""
+def _examine(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool]:
+    """Whether the body leaves a slow form for rare elements (`m.rare`), and whether it does but little."""
     r = Llvm("trial", [])
     r.rare_conditions = []
     arguments = [
         Complex(Value(r, "%a", PART[t]), Value(r, "%a", PART[t])) if t in PART else Value(r, "%a", t) for t in compute
     ]
     body(symbols, *arguments)
-    return bool(r.rare_conditions)
+    return bool(r.rare_conditions), r.count <= _LIGHT
 
 
 def render_pointwise(
@@ -79,7 +82,7 @@ def render_pointwise(
     steps = [_word(r, "%steps", i) for i in range(len(types))]
     n = _word(r, "%dims", 0)
     zero = r.constant("i64", 0)
-    rare = _has_rare_cases(body, compute)
+    rare, _ = _examine(body, compute)
 
     def evaluate(single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
         values = [
@@ -101,7 +104,7 @@ def render_pointwise(
             r.rare_conditions = []
             evaluate(single, lambda k: i * SIZE[types[k]])
             for condition in r.rare_conditions:
-                r.write(found, "i32", r.read(found, "i32") | symbols.cast(condition, "i32"))
+                r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
         return r.read(found, "i32") == 0
 
     def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
@@ -137,4 +140,7 @@ def pointwise_ufunc(
 ) -> Any:
     """A NumPy ufunc made from a body over scalars."""
     text = render_pointwise("kernel", body, inputs, outputs, compute)
-    return make_ufunc(name, jit.compile("kernel", text), inputs, outputs)
+    made = make_ufunc(name, jit.compile("kernel", text), inputs, outputs)
+    if _examine(body, compute)[1]:
+        light.add(made)
+    return made

@@ -212,11 +212,38 @@ define internal void @forget() nounwind {
   ret void
 }
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+!0 = !{i32 1}
+
+define internal void @past_caches(ptr %to, ptr %from, i64 %bytes) nounwind {
+entry:
+  %full = and i64 %bytes, -64
+  br label %head
+head:
+  %x = phi i64 [ 0, %entry ], [ %x1, %line ]
+  %ready = icmp sge i64 %x, %full
+  br i1 %ready, label %rest, label %line
+line:
+  %source = getelementptr i8, ptr %from, i64 %x
+  %words = load <8 x i64>, ptr %source, align 64
+  %target = getelementptr i8, ptr %to, i64 %x
+  store <8 x i64> %words, ptr %target, align 64, !nontemporal !0
+  %x1 = add i64 %x, 64
+  br label %head
+rest:
+  %source.rest = getelementptr i8, ptr %from, i64 %full
+  %target.rest = getelementptr i8, ptr %to, i64 %full
+  %count = sub i64 %bytes, %full
+  call void @llvm.memcpy.p0.p0.i64(ptr %target.rest, ptr %source.rest, i64 %count, i1 false)
+  ret void
+}
 
 define internal void @part(ptr %w, i64 %job) nounwind {
 entry:
   %args = alloca [16 x ptr], align 16
   %dims = alloca [16 x i64], align 16
+  %buffer = alloca [16384 x i8], align 64
   %kernel = load ptr, ptr %w
   %f1 = getelementptr i64, ptr %w, i64 1
   %operands = load i64, ptr %f1
@@ -237,11 +264,19 @@ entry:
   %strides = getelementptr i64, ptr %w, i64 96
   %byrow = icmp sgt i64 %rows, 1
   %total = select i1 %byrow, i64 %rows, i64 %length
+  %f7 = getelementptr i64, ptr %w, i64 7
+  %item = load i64, ptr %f7
+  %streamed = icmp ne i64 %item, 0
+  %mask = select i1 %streamed, i64 -64, i64 -1
   %lo = mul i64 %total, %job
-  %low = sdiv i64 %lo, %jobs
+  %lq = sdiv i64 %lo, %jobs
+  %low = and i64 %lq, %mask
   %job1 = add i64 %job, 1
   %hi = mul i64 %total, %job1
-  %high = sdiv i64 %hi, %jobs
+  %hq = sdiv i64 %hi, %jobs
+  %hm = and i64 %hq, %mask
+  %final = icmp eq i64 %job1, %jobs
+  %high = select i1 %final, i64 %hq, i64 %hm
   %count = sub i64 %high, %low
   %empty = icmp sle i64 %count, 0
   br i1 %empty, label %end, label %copy
@@ -255,7 +290,7 @@ copy:
   %copied = icmp sge i64 %c1, %sizes
   br i1 %copied, label %choose, label %copy
 choose:
-  br i1 %byrow, label %row, label %piece
+  br i1 %byrow, label %rows.begin, label %piece
 piece:
   store i64 %count, ptr %dims
   br label %shift
@@ -273,10 +308,70 @@ shift:
   %shifted = icmp sge i64 %p1, %operands
   br i1 %shifted, label %single, label %shift
 single:
+  %ending = sub i64 %operands, 1
+  %slot = getelementptr ptr, ptr %args, i64 %ending
+  %target = load ptr, ptr %slot
+  %number = ptrtoint ptr %target to i64
+  %off = and i64 %number, 63
+  %aligned = icmp eq i64 %off, 0
+  %stream = and i1 %streamed, %aligned
+  br i1 %stream, label %tiles, label %plain
+plain:
   call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
   br label %end
+tiles:
+  %most = udiv i64 8192, %item
+  store ptr %buffer, ptr %slot
+  br label %tile
+tile:
+  %done = phi i64 [ 0, %tiles ], [ %done1, %advanced ]
+  %to.go = sub i64 %count, %done
+  %fits = icmp slt i64 %to.go, %most
+  %now = select i1 %fits, i64 %to.go, i64 %most
+  store i64 %now, ptr %dims
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  %gone = mul i64 %done, %item
+  %goal = getelementptr i8, ptr %target, i64 %gone
+  %bytes = mul i64 %now, %item
+  call void @past_caches(ptr %goal, ptr %buffer, i64 %bytes)
+  %done1 = add i64 %done, %now
+  br label %advance
+advance:
+  %o = phi i64 [ 0, %tile ], [ %o1, %move.one ]
+  %onwards = icmp slt i64 %o, %ending
+  br i1 %onwards, label %move.one, label %advanced
+move.one:
+  %oa = getelementptr ptr, ptr %args, i64 %o
+  %ov = load ptr, ptr %oa
+  %os = getelementptr i64, ptr %steps, i64 %o
+  %ostep = load i64, ptr %os
+  %oby = mul i64 %ostep, %now
+  %omoved = getelementptr i8, ptr %ov, i64 %oby
+  store ptr %omoved, ptr %oa
+  %o1 = add i64 %o, 1
+  br label %advance
+advanced:
+  %over.all = icmp sge i64 %done1, %count
+  br i1 %over.all, label %end, label %tile
+rows.begin:
+  %rowbytes = mul i64 %length, %item
+  %lastop = sub i64 %operands, 1
+  %lb = getelementptr i64, ptr %bases, i64 %lastop
+  %outbase = load ptr, ptr %lb
+  %outskip = mul i64 %low, %rowbytes
+  %outstart = getelementptr i8, ptr %outbase, i64 %outskip
+  %outnumber = ptrtoint ptr %outstart to i64
+  %outoff = and i64 %outnumber, 63
+  %even = icmp eq i64 %outoff, 0
+  %short = icmp ule i64 %rowbytes, 8192
+  %good = and i1 %even, %short
+  %gather = and i1 %good, %streamed
+  %lastslot = getelementptr ptr, ptr %args, i64 %lastop
+  br label %row
 row:
-  %r = phi i64 [ %low, %choose ], [ %r1, %called ]
+  %r = phi i64 [ %low, %rows.begin ], [ %r1, %called.after ]
+  %fill = phi i64 [ 0, %rows.begin ], [ %fill.next, %called.after ]
+  %cursor = phi ptr [ %outstart, %rows.begin ], [ %cursor.next, %called.after ]
   br label %each
 each:
   %q = phi i64 [ 0, %row ], [ %q1, %placed ]
@@ -287,10 +382,10 @@ decode:
   %d = phi i64 [ %outer, %each ], [ %d1, %digit ]
   %rest = phi i64 [ %r, %each ], [ %quotient, %digit ]
   %offset = phi i64 [ 0, %each ], [ %offset1, %digit ]
-  %over = icmp eq i64 %d, 0
-  br i1 %over, label %placed, label %digit
-digit:
   %d1 = sub i64 %d, 1
+  %outermost = icmp sle i64 %d, 1
+  br i1 %outermost, label %placed, label %digit
+digit:
   %na = getelementptr i64, ptr %shape, i64 %d1
   %n = load i64, ptr %na
   %quotient = sdiv i64 %rest, %n
@@ -304,16 +399,45 @@ digit:
   %offset1 = add i64 %offset, %part
   br label %decode
 placed:
-  %place = getelementptr i8, ptr %start, i64 %offset
+  %line.first = mul i64 %q, 8
+  %st.first = getelementptr i64, ptr %strides, i64 %line.first
+  %stride.first = load i64, ptr %st.first
+  %part.first = mul i64 %rest, %stride.first
+  %offset.all = add i64 %offset, %part.first
+  %place = getelementptr i8, ptr %start, i64 %offset.all
   %pa = getelementptr ptr, ptr %args, i64 %q
   store ptr %place, ptr %pa
   %q1 = add i64 %q, 1
   %all = icmp sge i64 %q1, %operands
   br i1 %all, label %called, label %each
 called:
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
   %r1 = add i64 %r, 1
   %last = icmp sge i64 %r1, %high
+  br i1 %gather, label %collect, label %direct
+direct:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %called.after
+collect:
+  %free.place = getelementptr i8, ptr %buffer, i64 %fill
+  store ptr %free.place, ptr %lastslot
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  %filled = add i64 %fill, %rowbytes
+  %after.next = add i64 %filled, %rowbytes
+  %crowded = icmp ugt i64 %after.next, 16384
+  %flush = or i1 %crowded, %last
+  br i1 %flush, label %pour, label %called.after
+pour:
+  %whole = and i64 %filled, -64
+  %sent = select i1 %last, i64 %filled, i64 %whole
+  call void @past_caches(ptr %cursor, ptr %buffer, i64 %sent)
+  %left.over = sub i64 %filled, %sent
+  %left.from = getelementptr i8, ptr %buffer, i64 %sent
+  call void @llvm.memmove.p0.p0.i64(ptr %buffer, ptr %left.from, i64 %left.over, i1 false)
+  %cursor.moved = getelementptr i8, ptr %cursor, i64 %sent
+  br label %called.after
+called.after:
+  %fill.next = phi i64 [ 0, %direct ], [ %filled, %collect ], [ %left.over, %pour ]
+  %cursor.next = phi ptr [ %cursor, %direct ], [ %cursor, %collect ], [ %cursor.moved, %pour ]
   br i1 %last, label %end, label %row
 end:
   ret void
@@ -400,18 +524,20 @@ def drive(
     sizes: tuple[int, ...] = (),
     shape: tuple[int, ...] = (),
     strides: list[tuple[int, ...]] | None = None,
+    stream: int = 0,
 ) -> None:
     """Runs a ufunc loop over memory, cut into `jobs` parts that `threads` threads share.
 
     The loop has `length` iterations with `steps` (bytes, for each operand; then the strides of core dimensions, whose
     extents are `sizes`). With `shape`, the loop is run for every index of these outer dimensions, `strides[operand]`
-    apart. The caller answers for bounds: every address reached must belong to its operand.
+    apart. `stream` is the size of an item of the last operand, if that is contiguous in the order of the loops and to
+    be written past the caches: in tiles that are computed in the first cache. The caller answers for bounds: every address reached must belong to its operand.
     """
     count = len(addresses)
     rows = 1
     for n in shape:
         rows *= n
-    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), 0]  # laid out as @part reads them
+    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), stream]  # laid out as @part reads them
     words += addresses + _ZEROS[: MOST_OPERANDS - count]
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]

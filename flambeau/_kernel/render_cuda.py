@@ -124,7 +124,7 @@ class Cuda:
     def select(self, c: Value, a: Value, b: Value) -> Value:
         return self.value(f"{c.name} ? {a.name} : {b.name}", a.type)
 
-    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any) -> Any:
+    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any:
         """A branch: the threads of a warp hardly ever take it."""
         parts = fast if isinstance(fast, tuple) else (fast,)
         slots = [(self.variable(p.type), p.type) for p in parts]

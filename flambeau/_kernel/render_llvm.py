@@ -123,10 +123,12 @@ class Llvm:
         t = _TYPE[a.type]
         return self.value(f"select i1 {c.name}, {t} {a.name}, {t} {b.name}", a.type)
 
-    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any) -> Any:
+    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any:
         if self.rare_conditions is not None:
             self.rare_conditions.append(condition)
             return fast
+        if everywhere:
+            return slow()
         if not isinstance(fast, tuple):
             return self.select(condition, slow(), fast)
         return tuple(self.select(condition, a, b) for a, b in zip(slow(), fast))

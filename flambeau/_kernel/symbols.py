@@ -199,12 +199,13 @@ class Symbols:
         r.start_block(end)
         return tuple(r.read(slot, type) for slot, type in slots)
 
-    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any) -> Any:
+    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any:
         """`fast`, but slow() where the condition holds, which hardly ever happens; either may be a tuple.
 
-        Loops over arrays look for such elements first and leave the slow form out where there is none.
+        Loops over arrays look for such elements first and leave the slow form out where there is none. `everywhere`:
+        slow() is right for all elements and not much dearer, so that it serves alone where nobody looks first.
         """
-        return condition.r.rare(condition, slow, fast)
+        return condition.r.rare(condition, slow, fast, everywhere)
 
     def _literal(self, x: Any, like: Any, c: Value) -> Value:
         if isinstance(like, Value) and not (isinstance(x, float) and not is_float(like.type)):

@@ -39,7 +39,7 @@ def _functional(*paths: str, inplace: Any = None) -> Callable[[Any], Any]:
 # -- rectifiers --------------------------------------------------------------------------------------------------
 
 relu_op = pointwise(
-    "relu", lambda m, x: m.maximum(x, 0), _no_bool, {"x": lambda m, g, out: m.where(out > 0, g, m.zeros_like(g))}
+    "relu", lambda m, x: m.maximum(x, 0), _no_bool, {"x": lambda m, g, out: m.where(out <= 0, m.zeros_like(g), g)}
 )
 hardtanh_op = _declare(
     "hardtanh", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), _no_bool,
@@ -178,13 +178,12 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 # -- smooth units ------------------------------------------------------------------------------------------------
 
-_ROOT_HALF, _ROOT_2_BY_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
+_ROOT_2_BY_PI = math.sqrt(2.0 / math.pi)
 
 
 def _gelu_gradient(m: Any, g: Any, x: Any) -> Any:
-    distribution = (m.erf(x * _ROOT_HALF) + 1.0) * 0.5
     density = m.exp(x * x * -0.5) * (0.5 * _ROOT_2_BY_PI)
-    return g * (distribution + x * density)
+    return g * (m.ndtr_quick(x) + x * density)
 
 
 def _inner(x: Any) -> Any:
@@ -197,7 +196,7 @@ def _gelu_tanh_gradient(m: Any, g: Any, x: Any) -> Any:
     return g * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope)
 
 
-gelu_op = _declare("gelu", lambda m, x: x * 0.5 * (m.erf(x * _ROOT_HALF) + 1.0), real_floating_only, _gelu_gradient)
+gelu_op = _declare("gelu", lambda m, x: x * m.ndtr_quick(x), real_floating_only, _gelu_gradient)
 gelu_tanh_op = _declare(
     "gelu_tanh", lambda m, x: x * 0.5 * (m.tanh(_inner(x)) + 1.0), real_floating_only, _gelu_tanh_gradient,
     backward_name="GeluBackward0",

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend import memory, threads
+from .._backend import threads
 from .._backend.cpu import cpu
+from .._core.allocation import empty
 from .._kernel import conv as kernels
 from .conv_arrays import Ints, output_size
 
@@ -279,7 +280,7 @@ def _depthwise(x: Any, weight: Any, bias: Any, padding: Ints, dilation: Ints) ->
     """Each plane by its own window, in one call of a kernel for each thread."""
     code, images = CODES[x.dtype], len(x)
     planes, offsets, numbers, counts = _plane_setup(x.shape[2:], weight.shape[2:], padding, dilation)
-    out = memory.empty((*x.shape[:2], *counts), x.dtype)
+    out = empty((*x.shape[:2], *counts), x.dtype)
     given, made = _as_planes(x), _as_planes(out)
     weights = np.tile(weight.reshape(len(weight), -1), (images, 1))
     extra = np.tile(bias, images) if bias is not None else np.zeros(len(given), x.dtype)
@@ -324,7 +325,7 @@ def convolve(
     if _is_depthwise(weight.shape, groups, stride, padding):
         return _depthwise(x, weight, bias, padding, dilation)
     planes, one = _forward(weight.shape[2:], stride, dilation, x.shape[1], counts)
-    out = memory.empty((x.shape[0], weight.shape[0], *counts), x.dtype)
+    out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
     _run_products(x, stride, padding, _Products(planes, [one], weight, groups, out, bias))
     return out
 
@@ -340,7 +341,7 @@ def convolve_transposed(
             return _depthwise(x, np.flip(weight, tuple(range(2, weight.ndim))), bias, around, dilation)
     planes, before, passes = _adjoint(kernel, stride, padding, dilation, x.shape[1], tuple(size))
     turned = weight.reshape(groups, -1, inner, *kernel).swapaxes(1, 2).reshape(groups * inner, -1, *kernel)
-    out = memory.empty((x.shape[0], groups * inner, *size), x.dtype)
+    out = empty((x.shape[0], groups * inner, *size), x.dtype)
     _run_products(x, (1,) * len(kernel), before, _Products(planes, passes, turned, groups, out, bias))
     return out
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import empty as _empty
 from .._core.devices import _local as current
 from .._core.dtypes import (
     bool_,
@@ -34,8 +35,6 @@ from .inplace import into_out, write_out
 from .primitive import primitive
 from .registry import ops, public, quick
 from .rules import SCALAR_NAMES
-
-_empty = np.empty
 
 # -- constants ---------------------------------------------------------------------------------------------------
 

@@ -243,7 +243,7 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
         return out
     if y.shape[-2] < 64:
         out = np.empty((*outer, columns), _NUMPY[target])
-        threads.over(threads.ranges(columns, 256), lambda a, b: call(y[..., a:b], out[..., a:b]))
+        cpu.side_by_side(call, [[y[..., a:b], out[..., a:b]] for a, b in threads.ranges(columns, 256)])
         return out
     return _in_pieces(y, -2, fold_columns, code, target, fold, how)
 
@@ -256,18 +256,15 @@ def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str
     shape = y.shape[:-1] if axis == -1 else (*y.shape[:-2], y.shape[-1])
     partial = np.empty((len(parts), *shape), _NUMPY[wide])
     tail = (slice(None),) * (-1 - axis)
-
-    def job(number: int, start: int, stop: int) -> Any:
-        return lambda: call(y[(..., slice(start, stop), *tail)], partial[number, ...])
-
-    threads.run([job(i, *part) for i, part in enumerate(parts)])
-    again = FOLDS[fold].again
-    if how == "mean":
-        join = cpu.kernel(fold_rows, (wide, wide), fold=again, how=None)
-        with np.errstate(all="ignore"):
-            return _asarray(join(to_last(partial, 0)) / y.shape[axis]).astype(_NUMPY[target])
-    join = cpu.kernel(fold_rows, (wide, target), fold=again, how=how)
-    return _asarray(join(to_last(partial, 0)))
+    pieces = [[y[(..., slice(start, stop), *tail)], partial[i, ...]] for i, (start, stop) in enumerate(parts)]
+    cpu.side_by_side(call, pieces)
+    kind = wide if how == "mean" else target
+    join = cpu.kernel(fold_columns, (wide, kind), fold=FOLDS[fold].again, how=None if how == "mean" else how)
+    made = _asarray(join(partial.reshape(len(parts), -1))).reshape(shape)
+    if how != "mean":
+        return made
+    with np.errstate(all="ignore"):
+        return _asarray(made / y.shape[axis]).astype(_NUMPY[target])
 
 
 def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._autograd import engine
 from .._autograd.node import Node
-from .._backend import memory
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
 from .._core.state import CUDA, GRAD, META
@@ -245,7 +245,7 @@ class Pointwise:
                 break
         template = next((a for a in arrays if a.shape == shape), None)
         if template is None or template.flags.c_contiguous:
-            out = memory.empty(shape, result.numpy)
+            out = empty(shape, result.numpy)
         else:
             out = np.empty_like(template, dtype=result.numpy)
         return cpu.parallel(call, arrays, out)
