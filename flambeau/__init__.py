@@ -76,15 +76,17 @@ torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute
 
 # Loaded when a program first names them, so that importing the package stays quick.
 _MODULES = (
-    "amp ao backends compiler cuda distributed distributions export fft func futures fx hub jit library linalg "
+    "amp ao backends compat compiler cpu cuda distributed distributions export fft func futures fx hub jit library linalg "
     "masked metrics mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization quasirandom "
     "serialization signal sparse special storage testing types utils version vision xpu"
 ).split()
 _NAMES = {
-    "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled "
+    "amp": "GradScaler",
+    "amp.autocast_mode": "autocast is_autocast_available is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled "
     "set_autocast_cache_enabled get_autocast_dtype set_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
     "set_autocast_cpu_dtype set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled "
     "autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache",
+    "compat": "install_as_torch",
     "func": "vmap",
     "serialization": "save load",
 }

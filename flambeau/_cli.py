@@ -1,8 +1,9 @@
-"""The command `flambeau`: a demonstration that trains a small network, and facts about the installation."""
+"""The command `flambeau`: a demonstration, PyTorch programs run unchanged, and facts about the installation."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -19,13 +20,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--steps", type=int, default=1500, help="training steps (1500)")
     demo.add_argument("--seed", type=int, default=0, help="of data and weights (0)")
     demo.add_argument("--picture", default="flambeau-demo.png", help="where the curves are saved (flambeau-demo.png)")
+    run = commands.add_parser("run", help="run a program that says `import torch`, unchanged, on flambeau")
+    run.add_argument("-m", action="store_true", dest="module", help="the program is a module, as in python -m")
+    run.add_argument("program", help="path of a script, or name of a module after -m")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     commands.add_parser("info", help="versions, CPU, cache: what a bug report needs")
     chosen = parser.parse_args(arguments)
     if chosen.command == "demo":
-        from ._demo import run  # imports the whole package: only for the command that needs it
+        from ._demo import run as demonstrate  # imports the whole package: only for the command that needs it
 
-        return run(chosen.steps, chosen.seed, chosen.picture)
+        return demonstrate(chosen.steps, chosen.seed, chosen.picture)
+    if chosen.command == "run":
+        return run_program(chosen.program, chosen.arguments, chosen.module)
     return info()
+
+
+def run_program(program: str, arguments: Sequence[str], module: bool = False) -> int:
+    """Runs a script or a module in this process with `torch` standing for flambeau."""
+    import runpy
+
+    from . import install_as_torch
+
+    if not module and not os.path.exists(program):
+        print(f"flambeau run: there is no file {program!r} (for a module use: flambeau run -m {program})", file=sys.stderr)
+        return 2
+    install_as_torch()
+    sys.argv = [program, *arguments]
+    if module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
+        runpy.run_path(program, run_name="__main__")
+    return 0
 
 
 def info() -> int:

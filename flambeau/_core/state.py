@@ -11,11 +11,13 @@ GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, INFERENCE = (1 << i for i in range(
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(8, 14))
 
+_ASKED = FUNCTION_MODE | AUTOCAST  # what public functions ask before they run
+
 
 class Modes:
     """`on` is the union over threads; zero means that an op may go straight to its kernel.
 
-    `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`).
+    `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`, autocast).
     """
 
     __slots__ = ("counts", "lock", "on", "overrides")
@@ -29,14 +31,14 @@ class Modes:
         with self.lock:
             self.counts[bit] = self.counts.get(bit, 0) + 1
             self.on |= bit
-            self.overrides |= bit & FUNCTION_MODE
+            self.overrides |= bit & _ASKED
 
     def leave(self, bit: int) -> None:
         with self.lock:
             self.counts[bit] -= 1
             if not self.counts[bit]:
                 self.on &= ~bit
-                self.overrides &= ~(bit & FUNCTION_MODE)
+                self.overrides &= ~(bit & _ASKED)
 
 
 class Local(threading.local):

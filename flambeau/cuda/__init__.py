@@ -13,6 +13,7 @@ from .._core.config import OutOfMemoryError as OutOfMemoryError
 from .._core.devices import device as _device_class
 from .._core.state import CUDA
 from .._ops.generator import default_of
+from . import amp as amp
 
 CudaError = AcceleratorError
 has_half = True

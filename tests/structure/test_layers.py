@@ -19,7 +19,7 @@ LAYERS = [
     {"_ops"},
     {"_storage"},
     {"_constructors"},
-    {"_overrides", "_properties", "_protocol", "_copying", "_methods"},
+    {"_autocast", "_overrides", "_properties", "_protocol", "_copying", "_methods"},
     {"_compile"},
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}

@@ -1,0 +1,158 @@
+"""Mixed precision: which operations take their tensors in a 16-bit type, in float32 or in the widest type among them.
+
+Nothing here runs unless `autocast` is on in some thread. Functions ask before they run, records in the dispatcher;
+both come to `Settings.run`, which calls them again with the arguments that they should have had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._core.devices import device
+from ._core.dtypes import FLOATING, bfloat16, dtype, float16, float32, float64, promote_types
+from ._core.state import AUTOCAST, CUDA, GRAD, META, local, modes
+from ._dispatch import handlers
+from ._ops.registry import ops
+from ._tensor import Tensor
+
+LOWER, SINGLE, WIDEST = "lower", "single", "widest"
+
+_BOTH = {
+    LOWER: "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc bmm mm baddbmm addmm addbmm "
+    "linear matmul prelu scaled_dot_product_attention rnn_tanh rnn_relu lstm gru rnn_tanh_cell rnn_relu_cell lstm_cell gru_cell",
+    SINGLE: "prod cdist mse_loss cosine_embedding_loss nll_loss hinge_embedding_loss poisson_nll_loss smooth_l1_loss "
+    "cross_entropy l1_loss huber_loss margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss "
+    "ctc_loss kl_div multilabel_margin_loss binary_cross_entropy_with_logits",
+    WIDEST: "stack cat index_copy",
+}
+_ONLY = {
+    "cpu": {
+        LOWER: "linalg_vecdot",
+        SINGLE: "avg_pool3d binary_cross_entropy grid_sample grid_sampler grid_sampler_2d grid_sampler_3d polar quantile "
+        "nanquantile stft trace view_as_complex cholesky cholesky_inverse cholesky_solve inverse lu_solve orgqr ormqr "
+        "pinverse max_pool3d max_unpool2d max_unpool3d adaptive_avg_pool3d "
+        "fft_fft fft_ifft fft_fft2 fft_ifft2 fft_fftn fft_ifftn fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_rfftn "
+        "fft_irfftn fft_hfft fft_ihfft linalg_cond linalg_matrix_rank linalg_solve linalg_cholesky linalg_svdvals "
+        "linalg_eigvals linalg_eigvalsh linalg_inv linalg_householder_product linalg_tensorinv linalg_tensorsolve "
+        "linalg_qr linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh linalg_lstsq",
+    },
+    "cuda": {
+        LOWER: "addmv addr chain_matmul linalg_multi_dot mv",
+        SINGLE: "acos asin cosh cosine_similarity cumprod cumsum dist erfinv exp expm1 group_norm layer_norm log log10 "
+        "log_softmax log1p log2 norm pdist pow reciprocal rsqrt sinh softmax softmin softplus sum renorm tan",
+        WIDEST: "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot",
+    },
+}  # fmt: skip
+POLICY = {
+    kind: {name: policy for table in (_BOTH, own) for policy, names in table.items() for name in names.split()}
+    for kind, own in _ONLY.items()
+}
+
+
+class Settings:
+    """What autocast does in one thread."""
+
+    def __init__(self) -> None:
+        self.on = dict.fromkeys(POLICY, False)
+        self.dtypes: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
+        self.cached = True  # whether the 16-bit copy of a parameter is kept until the outermost block ends
+        self.copies: dict[int, tuple[Tensor, Tensor]] = {}
+        self.nesting = 0
+
+    def switch(self, kind: str, on: bool) -> None:
+        self.on[kind] = on
+        active = any(self.on.values())
+        if active and local.autocast is None:
+            local.autocast = self
+            modes.enter(AUTOCAST)
+        elif not active and local.autocast is not None:
+            local.autocast = None
+            modes.leave(AUTOCAST)
+
+    def run(self, function: Any, args: Any, named: Any) -> Any:
+        """The result of a call whose tensors had to be cast; NotImplemented if it may run as it is."""
+        name = getattr(function, "__name__", "")
+        first = next((a for a in _tensors((*args, *named.values()))), None)
+        if first is None or first._k & META:
+            return NotImplemented
+        kind = "cuda" if first._k & CUDA else "cpu"
+        policy = POLICY[kind].get(name) if self.on[kind] else None
+        if policy is None:
+            return NotImplemented
+        if policy is LOWER:
+            target = self.dtypes[kind]
+        elif policy is SINGLE:
+            target = float32
+        else:
+            target = _widest((*args, *named.values()))
+        changed = False
+
+        def fit(value: Any) -> Any:
+            nonlocal changed
+            if isinstance(value, Tensor):
+                d = value.dtype
+                if d is target or d.category != FLOATING or d is float64:
+                    return value
+                changed = True
+                return self.cast(value, target)
+            if value.__class__ is list or value.__class__ is tuple:
+                return value.__class__([fit(v) for v in value])
+            return value
+
+        given = [fit(a) for a in args]
+        options = {key: fit(a) for key, a in named.items()} if named else named
+        return function(*given, **options) if changed else NotImplemented
+
+    def cast(self, x: Tensor, target: dtype) -> Tensor:
+        """A tensor in another type; for parameters the copy is kept, so that a second use finds it."""
+        keep = self.cached and target is not float32 and x._k & GRAD and x._edge is None
+        if keep:
+            found = self.copies.get(id(x))
+            if found is not None and found[1].dtype is target and (found[1]._k & GRAD or not local.grad):
+                return found[1]
+        made = ops.to(x, target)
+        if keep:
+            self.copies[id(x)] = (x, made)
+        return made  # type: ignore[no-any-return]
+
+
+def _tensors(args: Any) -> Any:
+    for a in args:
+        if isinstance(a, Tensor):
+            yield a
+        elif a.__class__ is list or a.__class__ is tuple:
+            yield from (b for b in a if isinstance(b, Tensor))
+
+
+def _widest(args: Any) -> dtype:
+    found = [t.dtype for t in _tensors(args) if t.dtype.category == FLOATING]
+    target = found[0] if found else float32
+    for d in found[1:]:
+        target = promote_types(target, d)
+    return target
+
+
+def settings() -> Settings:
+    """Those of this thread."""
+    found = getattr(local, "autocast_settings", None)
+    if found is None:
+        found = local.autocast_settings = Settings()
+    return found
+
+
+def kind_of(device_type: Any) -> str:
+    """The name of a device that autocast knows."""
+    kind = device(device_type).type if not isinstance(device_type, str) or ":" in device_type else device_type
+    if kind not in POLICY:
+        raise RuntimeError(f"autocast is not available for device type {kind!r}; it is for {', '.join(POLICY)}")
+    return kind
+
+
+def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """For records that are called directly."""
+    if local.autocast is None or op.name not in POLICY["cuda" if k & CUDA else "cpu"]:
+        return NotImplemented
+    return local.autocast.run(op.call, args, {})
+
+
+handlers[AUTOCAST] = _handle

@@ -1,0 +1,6 @@
+"""Automatic mixed precision: `autocast` chooses the types of operations, `GradScaler` keeps small gradients alive."""
+
+from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

@@ -1,0 +1,103 @@
+"""Programs that say `import torch` run on flambeau: in this process, in children, as scripts and as modules."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flambeau
+from flambeau.compat import TorchVersion
+
+ROOT = str(Path(flambeau.__file__).parent.parent)
+
+
+def run(*arguments, path=(), **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), ROOT])}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment, **options
+    )
+
+
+SCRIPT = """
+import sys
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import Function
+import torch.linalg
+import importlib.metadata, importlib.util
+
+assert torch.__version__ == "2.13.0+flambeau" and torch.__version__ >= "2.1" and torch.__version__ < (3, 0)
+assert importlib.metadata.version("torch") == "2.13.0+flambeau"
+assert importlib.util.find_spec("torch") and importlib.util.find_spec("torch.nosuch") is None
+assert sys.modules["torch.nn.functional"] is F is torch.nn.functional
+assert nn is torch.nn and torch.linalg is sys.modules["torch.linalg"]
+x = torch.ones(3, requires_grad=True)
+(x * x).sum().backward()
+print(x.grad.tolist(), sys.argv[1:], __name__)
+"""
+
+
+def test_a_script(tmp_path):
+    (tmp_path / "program.py").write_text(SCRIPT + "import helper\nprint(helper.torch is torch)\n")
+    (tmp_path / "helper.py").write_text("import torch\n")
+    done = run("-m", "flambeau", "run", tmp_path / "program.py", "-x", "--flag", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[2.0, 2.0, 2.0] ['-x', '--flag', '1'] __main__", "True"]
+
+
+def test_a_module(tmp_path):
+    (tmp_path / "program.py").write_text(SCRIPT)
+    done = run("-m", "flambeau", "run", "-m", "program", "a", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "['a'] __main__" in done.stdout
+
+
+def test_a_missing_script_is_said():
+    done = run("-m", "flambeau", "run", "nowhere.py")
+    assert done.returncode == 2 and "no file" in done.stderr
+
+
+def test_a_program_that_fails_shows_its_traceback(tmp_path):
+    (tmp_path / "program.py").write_text("import torch\ntorch.ones(2) + torch.ones(3)\n")
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert done.returncode == 1 and "program.py" in done.stderr and "RuntimeError" in done.stderr
+
+
+def test_children_follow(tmp_path):
+    code = "import torch; print(torch.__version__, torch.__name__)"
+    (tmp_path / "program.py").write_text(
+        f"import subprocess, sys, torch\nprint(subprocess.run([sys.executable, '-c', {code!r}], capture_output=True, text=True))"
+    )
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert "2.13.0+flambeau flambeau" in done.stdout, done
+
+
+def test_the_real_torch_is_not_replaced(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("real = True\n")
+    code = (
+        "import torch, flambeau\ntry:\n    flambeau.install_as_torch()\nexcept RuntimeError as error:\n    print(error)"
+    )
+    done = run("-c", code, path=[tmp_path])
+    assert "before the first" in done.stdout, done
+    done = run(
+        "-c", "import flambeau; flambeau.install_as_torch(); import torch; print(torch.__name__)", path=[tmp_path]
+    )
+    assert done.stdout.strip() == "flambeau", done
+
+
+def test_real_companions_are_kept(tmp_path):
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text("real = True\n")
+    code = "import flambeau; flambeau.install_as_torch(); import torchvision; print(torchvision.real)"
+    assert run("-c", code, path=[tmp_path]).stdout.strip() == "True"
+
+
+@pytest.mark.parametrize("other", ["2.12", "2.13", "2.13.0", (2, 13), "1.99.99", (2, 12, 9)])
+def test_versions_compare(other):
+    version = TorchVersion("2.13.0+flambeau")
+    assert version >= other and not version < other
+    assert version != "2.12.0" and version == "2.13.0+flambeau"
