@@ -16,10 +16,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="flambeau", description="PyTorch's system in Python")
     parser.add_argument("--version", action="version", version=f"flambeau {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="fit a small network on data made in memory and draw its loss curve")
-    demo.add_argument("--steps", type=int, default=1500, help="training steps (1500)")
+    demo = commands.add_parser("demo", help="train a small network on digits that are drawn here, and draw what it learnt")
+    demo.add_argument("--epochs", type=int, default=6, help="passes over the data (6)")
     demo.add_argument("--seed", type=int, default=0, help="of data and weights (0)")
-    demo.add_argument("--picture", default="flambeau-demo.png", help="where the curves are saved (flambeau-demo.png)")
+    demo.add_argument("--directory", default=".", help="where the checkpoint and the pictures are saved (here)")
+    demo.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     run = commands.add_parser("run", help="run a program that says `import torch`, unchanged, on flambeau")
     run.add_argument("-m", action="store_true", dest="module", help="the program is a module, as in python -m")
     run.add_argument("program", help="path of a script, or name of a module after -m")
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "demo":
         from ._demo import run as demonstrate  # imports the whole package: only for the command that needs it
 
-        return demonstrate(chosen.steps, chosen.seed, chosen.picture)
+        return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
         return run_program(chosen.program, chosen.arguments, chosen.module)
     return info()

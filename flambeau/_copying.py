@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import copy
+import copyreg
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ._core.devices import device
-from ._core.dtypes import dtype
-from ._core.state import CUDA, GRAD, META
-from ._dispatch import backend_of
-from ._ops.conversion import to_device
-from ._ops.registry import ops
-from ._ops.striding import address, byte_bounds
-from ._storage import raw_bytes, view_memory
-from ._tensor import Storage, Tensor, meta_of, storage_of, wrap
+import numpy as np
 
+from ._core.dtypes import ALL, FLOATING, dtype, int32, int64
+from ._core.layouts import layout, sparse_coo
+from ._core.sizes import Size
+from ._core.state import CUDA, GRAD, META, SPARSE
+from ._dispatch import backend_of
+from ._ops.generator import Generator
+from ._ops.registry import ops
+from ._ops.rules import SCALAR_NAMES
+from ._ops.sparse import index_tensor
+from ._ops.sparse import rebuild as rebuild_sparse
+from ._ops.sparse_array import COMPRESSED, SparseArray, check_compressed, check_coo
+from ._ops.striding import address, byte_bounds
+from ._storage import TypedStorage, UntypedStorage, raw_bytes, view_memory
+from ._tensor import Storage, Tensor, detached, meta_of, storage_of, wrap
+
+# Dtypes without a storage class: checkpoints keep them in untyped storages.
+_STORED_UNTYPED = frozenset(d for d in ALL if SCALAR_NAMES.get(d.name, "UInt").startswith("UInt"))
+_TENSOR_SLOTS = frozenset(Tensor.__slots__)
 # One storage object for each piece of memory, also where `.data` has split its counts of writes.
 _memories: WeakValueDictionary[tuple[int, int], Storage] = WeakValueDictionary()
 
@@ -34,67 +49,200 @@ def geometry(t: Tensor, storage: Storage) -> tuple[int, tuple[int, ...], tuple[i
 
 
 # -- pickling ----------------------------------------------------------------------------------------------------
+# The functions that make tensors again have the names and arguments that checkpoints of PyTorch give them.
 
 
-def rebuild_storage(raw: Any) -> Storage:
-    return Storage(raw)
+class _Deferred(threading.local):
+    """Work on tensors whose memory is filled only after the pickle is read; None while memory comes first."""
+
+    jobs: list[Callable[[], Any]] | None = None
 
 
-def rebuild_tensor(
-    storage: Storage, d: dtype, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], requires_grad: bool,
-    where: device | None = None,
-) -> Tensor:  # fmt: skip
-    k = 0 if storage.array.__class__.__module__.startswith("numpy") else CUDA
-    t = wrap(view_memory(storage, d, shape, strides, offset), d, k)
-    t._storage = storage
-    if where is not None and k == 0 and where.type != "cpu":
-        t = to_device(t, d, where)
-    if requires_grad:
-        t._k |= GRAD
+deferred = _Deferred()
+
+
+def when_filled(job: Callable[[], Any]) -> None:
+    """Does something that looks at elements: now, or when the file has been read."""
+    if deferred.jobs is None:
+        job()
+    else:
+        deferred.jobs.append(job)
+
+
+def _numbers(values: Any, what: str) -> tuple[int, ...]:
+    made = tuple(values)
+    for n in made:
+        if n.__class__ is not int or not 0 <= n < 1 << 63:
+            raise RuntimeError(f"a saved tensor has an impossible {what}")
+    return made
+
+
+def rebuild_storage(raw: Any, where: str = "cpu") -> Storage:
+    return UntypedStorage(Storage(raw)).to(device=where)._memory
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """A tensor over a typed storage; RuntimeError if it would reach beyond its end."""
+    return _on_storage(storage.untyped(), storage.dtype, storage_offset, size, stride)
+
+
+def _on_storage(storage: UntypedStorage, d: dtype, offset: int, size: Any, stride: Any) -> Tensor:
+    shape, strides = _numbers(size, "size"), _numbers(stride, "stride")
+    (offset,) = _numbers((offset,), "storage offset")
+    if len(shape) != len(strides):
+        raise RuntimeError(f"a saved tensor has {len(shape)} sizes but {len(strides)} strides")
+    memory = storage._memory
+    kind = storage.device.type
+    t = wrap(view_memory(memory, d, shape, strides, offset), d, CUDA if kind == "cuda" else META if kind == "meta" else 0)
+    t._storage = memory
     return t
 
 
-def rebuild_meta(d: dtype, shape: tuple[int, ...], strides: tuple[int, ...], requires_grad: bool) -> Tensor:
-    t = ops.empty_strided(shape, strides, dtype=d, device="meta")
-    t._k |= GRAD if requires_grad else 0
+def _rebuild_tensor_v2(
+    storage: Any, storage_offset: int, size: Any, stride: Any, requires_grad: bool, backward_hooks: Any = None,
+    metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    """The same with whether gradients are required, and with marks such as {"conj": True}."""
+    return _finished(_rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
+
+
+def _rebuild_tensor_v3(
+    storage: Any, storage_offset: int, size: Any, stride: Any, requires_grad: bool, backward_hooks: Any, dtype: dtype,
+    metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    """The same over untyped memory, for dtypes that have no storage class."""
+    return _finished(_on_storage(storage.untyped(), dtype, storage_offset, size, stride), requires_grad, metadata)
+
+
+def _finished(t: Tensor, requires_grad: bool, marks: Any) -> Tensor:
+    for mark, change in (("conj", "conj_physical"), ("neg", "neg")):
+        if marks and marks.get(mark):
+            when_filled(lambda change=change: _replace(t, getattr(ops, change)(detached(t))))  # type: ignore[misc]
+    if requires_grad:
+        _require_grad(t)
+    return t
+
+
+def _replace(t: Tensor, other: Tensor) -> None:
+    t._array, t._storage = other._array, other._storage
+
+
+def _require_grad(t: Tensor) -> None:
+    if t.dtype.category < FLOATING:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    t._k |= GRAD
+
+
+def _rebuild_meta_tensor_no_storage(dtype: dtype, size: Any, stride: Any, requires_grad: bool) -> Tensor:
+    t = ops.empty_strided(_numbers(size, "size"), _numbers(stride, "stride"), dtype=dtype, device="meta")
+    if requires_grad:
+        _require_grad(t)
     return t  # type: ignore[no-any-return]
 
 
-def rebuild_from_type(rebuild: Any, kind: type, args: tuple[Any, ...], state: dict[str, Any] | None) -> Any:
+def _rebuild_sparse_tensor(layout: layout, data: tuple[Any, ...]) -> Tensor:
+    """A sparse tensor from its parts: indices, values, size (and whether it is coalesced)."""
+    count = 1 if layout is sparse_coo else 2 if layout in COMPRESSED else 0
+    if not count:
+        raise NotImplementedError(f"loading a tensor of layout {layout} is not supported")
+    *parts, values = data[: count + 1]
+    shape = _numbers(data[count + 1], "size")
+    for part in parts:
+        if part._k or part.dtype not in (int32, int64):
+            raise RuntimeError("a saved sparse tensor has indices that are not integers in memory")
+    coalesced = len(data) > count + 2 and bool(data[count + 2])
+    t = rebuild_sparse(detached(values), SparseArray(layout, None, values._array, shape, coalesced))
+
+    def fill() -> None:
+        index = [part._array.astype(np.int64, copy=False) for part in parts]
+        if count == 1:
+            check_coo(index[0], values._array, shape)
+        else:
+            check_compressed(layout, *index, values._array, shape)
+        t._array.index = index[0] if count == 1 else tuple(index)
+
+    when_filled(fill)
+    return t
+
+
+def _rebuild_from_type_v2(rebuild: Any, kind: type, args: tuple[Any, ...], state: Any) -> Any:
     """A tensor of a subclass, or one with attributes of its own."""
     t = rebuild(*args)
     if type(t) is not kind:
         keeps, t = t._k & GRAD, Tensor._make_subclass(kind, t)  # type: ignore[attr-defined]
         t._k |= keeps
-    set_state(t, state)
+    if getattr(kind, "__setstate__", None) is not Tensor.__setstate__:  # type: ignore[attr-defined]
+        t.__setstate__(state)
+    else:
+        set_state(t, state)
     return t
 
 
 def set_state(t: Tensor, state: Any) -> None:
+    """Gives a tensor the attributes that it was saved with: a dictionary, or a pair of those for slots too."""
+    slots: Any = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
     if state:
         t.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        setattr(t, name, value)
+
+
+def state_of(t: Tensor) -> Any:
+    own = dict(t.__dict__)
+    names = [n for n in copyreg._slotnames(type(t)) if n not in _TENSOR_SLOTS and hasattr(t, n)]  # type: ignore[attr-defined]
+    return (own, {n: getattr(t, n) for n in names}) if names else own or None
 
 
 def _reduce_storage(self: Storage, protocol: int) -> tuple[Any, ...]:
     raw = raw_bytes(self)
-    return rebuild_storage, (backend_of(0 if raw.__class__.__module__.startswith("numpy") else CUDA).asnumpy(raw),)
+    if isinstance(raw, np.ndarray):
+        return rebuild_storage, (raw,)
+    return rebuild_storage, (backend_of(CUDA).asnumpy(raw), str(UntypedStorage(self).device))
 
 
 def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
     """(function, arguments) that make the tensor again, without its class and attributes."""
+    d = t.dtype
+    if t._k & SPARSE:
+        return _rebuild_sparse_tensor, _sparse_parts(t)
     requires_grad = bool(t._k & GRAD)
     if t._k & META:
-        return rebuild_meta, (t.dtype, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]
-    storage = memory_of(t)
-    where = (t.device,) if t._k & CUDA else ()  # type: ignore[attr-defined]
-    return rebuild_tensor, (storage, t.dtype, *geometry(t, storage), requires_grad, *where)
+        return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]
+    if t._meta is not None and t._meta.hooks:
+        _warn_of_hooks(t._meta.hooks)
+    memory = memory_of(t)
+    untyped = UntypedStorage(memory)
+    where = (*geometry(t, memory), requires_grad, OrderedDict())
+    if d in _STORED_UNTYPED:
+        return _rebuild_tensor_v3, (untyped, *where, d)
+    return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=d), *where)
+
+
+def _sparse_parts(t: Tensor) -> tuple[Any, ...]:
+    array = t._array
+    values = wrap(array.values, t.dtype)
+    if array.layout is sparse_coo:
+        return sparse_coo, (index_tensor(array.index), values, Size(array.shape), array.coalesced)
+    return array.layout, (*map(index_tensor, array.index), values, Size(array.shape))
+
+
+def _warn_of_hooks(hooks: dict[int, Any]) -> None:
+    for hook in hooks.values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized", stacklevel=2)
 
 
 def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     rebuild, args = reduce_plain(self)
-    if type(self) is Tensor and not self.__dict__:
+    state = state_of(self)
+    if type(self) is Tensor and not state:
         return rebuild, args
-    return rebuild_from_type, (rebuild, type(self), args, dict(self.__dict__) or None)
+    return _rebuild_from_type_v2, (rebuild, type(self), args, state)
+
+
+rebuild_from_type = _rebuild_from_type_v2  # the name that parameters know
 
 
 # -- copies ------------------------------------------------------------------------------------------------------
@@ -118,9 +266,9 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol; "
             "use detach().clone()"
         )
-    if self._k & META:
+    if self._k & (META | SPARSE):
         rebuild, args = reduce_plain(self)
-        made = rebuild(*args)
+        made = rebuild(*(copy.deepcopy(args, memo) if self._k & SPARSE else args))
     else:
         storage = storage_of(self)
         place = geometry(self, storage)
@@ -145,9 +293,13 @@ def _setstate(self: Tensor, state: Any) -> None:
     raise RuntimeError("__setstate__ expects a tensor's attributes")
 
 
+def _set_generator_state(self: Generator, state: Any) -> None:
+    """A saved generator: its seed, its place on a GPU, and the state of its stream."""
+    when_filled(lambda: self.set_state(state[2]))
 
 
 def attach() -> None:
+    Generator.__setstate__ = _set_generator_state  # type: ignore[attr-defined]
     Storage.__reduce_ex__ = _reduce_storage  # type: ignore[method-assign]
     Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign, assignment]
     Tensor.__deepcopy__ = _deepcopy  # type: ignore[attr-defined]

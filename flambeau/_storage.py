@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import weakref
 from typing import Any
 
 import numpy as np
 
-from ._backend.placement import bits, cuda_problem
+from ._backend import meta, segments
+from ._backend.placement import as_device, bits, cuda_problem
 from ._core.devices import CPU, device
+from ._core.devices import META as META_DEVICE
 from ._core.dtypes import ALL, BY_NAME, default, dtype, uint8
 from ._core.sizes import contiguous_strides, size_argument
-from ._core.state import CUDA, GRAD, META, OVERRIDE
+from ._core.state import CUDA, GRAD, META, OVERRIDE, SPARSE
 from ._dispatch import backend_of
 from ._ops.basic import empty_array
 from ._ops.casting import cast_array
+from ._ops.conversion import to_device
 from ._ops.inplace import check_writable
-from ._ops.registry import ops, public
+from ._ops.registry import public
 from ._ops.rules import SCALAR_NAMES
 from ._ops.striding import address, byte_bounds, storage_bounds, strided
-from ._tensor import Storage, Tensor, meta_of, storage_of, version_of, wrap
+from ._tensor import Storage, Tensor, storage_of, version_of, wrap
 
 
 def raw_bytes(storage: Storage) -> Any:
@@ -29,6 +34,23 @@ def raw_bytes(storage: Storage) -> Any:
     size = array.itemsize
     flat = strided(array, ((high - low) // size,), (size,), low - address(array)) if high > low else array.reshape(-1)
     return flat.view(np.uint8)
+
+
+def map_file(path: Any, shared: bool, nbytes: int) -> Any:
+    """The first bytes of a file as an array; 0 bytes mean all of them. A shared file grows as needed."""
+    import mmap  # only for those who map files
+
+    with open(path, "r+b" if shared and os.path.exists(path) else "w+b" if shared else "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if shared and nbytes > size:
+            file.truncate(nbytes)
+        elif nbytes > size:
+            raise RuntimeError(f"{path}: the file has {size} bytes, fewer than {nbytes}")
+        count = nbytes or size
+        if not count:
+            return np.empty(0, np.uint8)
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return np.frombuffer(mmap.mmap(file.fileno(), count, access=access), np.uint8)
 
 
 def view_memory(storage: Storage, d: dtype, shape: Any, strides: Any, offset: int) -> Any:
@@ -57,6 +79,8 @@ class UntypedStorage:
     24
     """
 
+    filename: str | None = None  # of the file that the memory is mapped from
+
     def __init__(self, *args: Any, **kwargs: Any):
         device = kwargs.pop("device", None)
         if args and isinstance(args[0], Storage):
@@ -76,11 +100,18 @@ class UntypedStorage:
     @property
     def device(self) -> device:
         array = self._memory.array
-        return CPU if isinstance(array, np.ndarray) else device("cuda", int(array.device.id))
+        if not isinstance(array, np.ndarray):
+            return device("cuda", int(array.device.id))
+        return META_DEVICE if meta.holds(array) else CPU
 
     @property
     def is_cuda(self) -> bool:
-        return self.device.type == "cuda"
+        return not isinstance(self._memory.array, np.ndarray)
+
+    is_sparse = False
+
+    def get_device(self) -> int:
+        return -1 if self.device.index is None else self.device.index
 
     @property
     def _cdata(self) -> int:
@@ -106,6 +137,10 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         return self._raw().tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raw = self.cpu()._raw()
+        return raw.copy() if copy else raw
 
     def __getitem__(self, index: Any) -> Any:
         raw = self._raw()
@@ -173,11 +208,55 @@ class UntypedStorage:
     def cpu(self) -> UntypedStorage:
         return UntypedStorage(Storage(backend_of(CUDA).asnumpy(self._raw()))) if self.is_cuda else self
 
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """The same bytes on another device; the storage itself if it is there already."""
+        target = as_device(device)
+        here = self.device
+        if target.type == here.type and target.index in (None, here.index):
+            return self
+        if target.type == "meta":
+            return UntypedStorage(self.nbytes(), device=target)
+        moved = to_device(tensor_of_storage(self, uint8), uint8, target)
+        return UntypedStorage(storage_of(moved))
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        return self.to(device="cuda" if device is None else device)
+
+    def byteswap(self, dtype: dtype) -> None:
+        """Turns the bytes of every element around, in place; parts of complex numbers each by themselves."""
+        size = dtype.itemsize // (2 if dtype.is_complex else 1)
+        if size > 1:
+            words = self._raw().view(f"u{size}")
+            words[...] = words.byteswap()
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Memory mapped from a file: writes stay private, or (shared) go to the file, which is made if it is not there.
+
+        >>> import flambeau as torch, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+        >>> torch.UntypedStorage.from_file(path, shared=True, nbytes=3).fill_(7).tolist()
+        [7, 7, 7]
+        >>> open(path, "rb").read()
+        b'\\x07\\x07\\x07'
+        """
+        made = cls(Storage(map_file(filename, shared, nbytes)))
+        made.filename = os.fspath(filename)
+        return made
+
     def is_shared(self) -> bool:
-        return False
+        """Whether other processes can see the memory."""
+        return self.is_cuda or segments.segment_of(self._memory.array) is not None
 
     def share_memory_(self) -> UntypedStorage:
+        """Moves the bytes to memory that other processes can see; the tensors over them follow."""
+        if not self.is_cuda:
+            share(self._memory)
         return self
+
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        return cls(size, device=device).fill_(0).share_memory_()
 
     def is_pinned(self, device: Any = None) -> bool:
         return False
@@ -289,13 +368,32 @@ class TypedStorage(metaclass=_TypedMeta):
         return SCALAR_NAMES.get(self.dtype.name, self.dtype.name) + "Storage"
 
     def is_shared(self) -> bool:
-        return False
+        return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> TypedStorage:
+        self._untyped_storage.share_memory_()
         return self
+
+    @classmethod
+    def _new_shared(cls, size: int) -> TypedStorage:
+        return cls(size).fill_(0).share_memory_()
 
     def cpu(self) -> TypedStorage:
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._untyped_storage.cuda(device), dtype=self.dtype)
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """Elements mapped from a file (see `UntypedStorage.from_file`)."""
+        d = cls.dtype or default.float
+        return cls(wrap_storage=UntypedStorage.from_file(filename, shared, size * d.itemsize), dtype=d)
+
+    @classmethod
+    def _from_buffer(cls, buffer: Any) -> TypedStorage:
+        d = cls.dtype or default.float
+        return cls(wrap_storage=UntypedStorage(Storage(np.frombuffer(bytearray(buffer), np.uint8))), dtype=d)
 
 
 def _storage_cast(d: dtype) -> Any:
@@ -318,7 +416,7 @@ def _typed(storage: UntypedStorage, d: dtype) -> TypedStorage:
 def legacy_classes() -> dict[str, type]:
     """FloatStorage and the like, by name."""
     return {
-        word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {"dtype": BY_NAME[d], "__module__": "torch"})
+        word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {"dtype": BY_NAME[d], "__module__": "flambeau"})
         for d, word in SCALAR_NAMES.items() if not word.startswith("UInt")
     }  # fmt: skip
 
@@ -359,7 +457,8 @@ def tensor_of_storage(source: Any, d: dtype) -> Tensor:
         )
     memory = source.untyped()._memory
     count = source.nbytes() // d.itemsize
-    t = wrap(view_memory(memory, d, (count,), (1,), 0), d, CUDA if source.is_cuda else 0)
+    kind = source.device.type
+    t = wrap(view_memory(memory, d, (count,), (1,), 0), d, CUDA if kind == "cuda" else META if kind == "meta" else 0)
     t._storage = memory
     return t
 
@@ -424,36 +523,65 @@ def write_data(t: Tensor, value: Tensor) -> None:
 
 @public("Tensor.is_shared")
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes."""
-    return bool(self._k & CUDA) or (self._meta is not None and hasattr(self._meta, "shared"))
+    """Whether other processes can see the memory."""
+    return bool(self._k & CUDA) or segments.segment_of(self._array) is not None
 
 
 @public("Tensor.share_memory_")
 def share_memory_(self: Tensor) -> Tensor:
-    """Moves the memory to where processes forked later see writes to it."""
-    if not is_shared(self) and not self._k & META:
-        import mmap  # only for those who share
-
-        array = self._array
-        area = np.frombuffer(mmap.mmap(-1, max(array.nbytes, 1)), np.uint8)[: array.nbytes]
-        shared = area.view(array.dtype).reshape(array.shape)
-        shared[...] = array
-        memory = Storage(shared)
-        memory.version = version_of(self)
-        self._array, self._storage = shared, memory
-        meta_of(self).shared = True  # type: ignore[attr-defined]
+    """Moves the memory to where other processes can see it; views of it follow."""
+    if not self._k & (CUDA | META | SPARSE):
+        storage = self._storage
+        if storage is None:  # no view was ever taken
+            array = self._array
+            self._array = _over(segments.share(raw_bytes(Storage(array))), array, byte_bounds(array)[0])
+        else:
+            share(storage)
     return self
+
+
+def share(storage: Storage) -> None:
+    """Moves a storage's bytes to memory that other processes can see, together with all tensors over them."""
+    raw = raw_bytes(storage)
+    area = segments.share(raw)
+    if area is raw:
+        return
+    low = byte_bounds(storage.array)[0]
+    for holder in gc.get_referrers(storage):
+        if isinstance(holder, Tensor):
+            holder._array = _over(area, holder._array, low)
+    storage.array = _over(area, storage.array, low)
+
+
+def _over(area: Any, array: Any, low: int) -> Any:
+    """The array as it is, over a copy of the bytes that begin at address `low`."""
+    return np.ndarray(array.shape, array.dtype, area, address(array) - low if array.size else 0, array.strides)
 
 
 @public("Tensor.pin_memory")
 def pin_memory(input: Tensor, device: Any = None) -> Tensor:
-    """A copy in memory that GPUs read quickly; needs a GPU."""
+    """A copy in memory that GPUs read directly; the tensor itself if it is there. Needs a GPU."""
     if cuda_problem() is not None:
         raise RuntimeError("Cannot access accelerator device when none is available.")
-    return ops.clone(input)
+    if input._k & (CUDA | META | SPARSE):
+        raise RuntimeError(f"cannot pin a tensor of {input.device}: only dense CPU tensors can be pinned")
+    if is_pinned(input):
+        return input
+    import cupy  # there is a GPU
+
+    array = input._array
+    memory = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(array.nbytes, 1)), np.uint8, array.nbytes)
+    pinned = memory.view(array.dtype).reshape(array.shape)
+    pinned[...] = array
+    return wrap(pinned, input.dtype)
 
 
 @public("Tensor.is_pinned")
 def is_pinned(input: Tensor, device: Any = None) -> bool:
-    """Whether the memory is pinned; plain memory never is."""
-    return False
+    """Whether GPUs read the memory directly."""
+    if not cuda_problem.cache_info().currsize or cuda_problem() is not None or input._k & (CUDA | META | SPARSE):
+        return False
+    import cupy
+
+    host = 1  # CUDA's number for memory of the host that it knows
+    return bool(cupy.cuda.runtime.pointerGetAttributes(address(input._array)).type == host)

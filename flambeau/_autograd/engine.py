@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from sys import getrefcount, stderr
 from typing import Any
 
-from .._core.state import GRAD, local
+from .._core.state import GRAD, SPARSE, local
 from .._tensor import Tensor, meta_of
 from .node import Node, edge_of
 
@@ -21,6 +21,15 @@ add: Callable[[Tensor, Tensor], Tensor] = _not_set
 clone_like: Callable[[Tensor, Tensor], Tensor] = _not_set
 add_in_place: Callable[[Tensor, Tensor], Any] = _not_set
 zeros: Callable[[Any, Any, Any], Tensor] = _not_set
+
+
+def _references() -> int:
+    """What `getrefcount` says of an object that only a local variable holds."""
+    probe = object()
+    return getrefcount(probe)
+
+
+_ALONE = _references()
 
 
 def run(
@@ -93,7 +102,8 @@ def run(
                     continue
                 captured[id(leaf), 0] = g
             if into_leaves:
-                accumulate(leaf, g, create_graph, getrefcount(g) <= 2)
+                alone = getrefcount(g) <= _ALONE
+                accumulate(leaf, g, create_graph, alone)
     finally:
         local.grad = outer
     return captured
@@ -172,7 +182,9 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
             meta.grad = clone_like(g, leaf)
         else:
             array = g._array
-            keep = may_keep and g._storage is None and array.base is None and array.strides == leaf._array.strides
+            keep = may_keep and g._storage is None and not (g._k | leaf._k) & SPARSE
+            keep = keep and array.base is None and array.strides == leaf._array.strides
+            keep = keep and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
             meta.grad = g if keep else clone_like(g, leaf)
     elif create_graph or held._k & GRAD:
         meta.grad = add(held, g)

@@ -109,16 +109,26 @@ class AccumulateGrad(Node):
 
 
 class RemovableHandle:
-    """Takes a hook away again: by `remove()` or at the end of a `with` block."""
+    """Takes a hook away again: by `remove()` or at the end of a `with` block.
+
+    Without `hook` it only stands for a number, under which the caller enters the hook. `extra_dict` names further
+    dictionaries (one, or a list) that may hold something under the same number.
+    """
 
     _ids = itertools.count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any):
-        self.hooks, self.id = hooks, next(self._ids)
-        hooks[self.id] = hook
+    def __init__(self, hooks_dict: dict[int, Any], hook: Any = None, *, extra_dict: Any = None):
+        self.hooks, self.id = hooks_dict, next(self._ids)
+        while self.id in hooks_dict:  # hooks that came out of a file have numbers of another process
+            self.id = next(self._ids)
+        self.extra = extra_dict if isinstance(extra_dict, (list, tuple)) else [] if extra_dict is None else [extra_dict]
+        if hook is not None:
+            hooks_dict[self.id] = hook
 
     def remove(self) -> None:
         self.hooks.pop(self.id, None)
+        for extra in self.extra:
+            extra.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .._core.allocation import empty
 from .._core.dtypes import bfloat16
-from .._kernel import gemm, gemm_bf16, pool
+from .._kernel import gemm, gemm_bf16
 from . import threads
-from .cpu import native_call
 
 # Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
 _PARALLEL = 1 << 21
@@ -25,6 +23,7 @@ _CODES = {
     )
 }  # fmt: skip
 _PLAIN = frozenset(("f32", "f64", "i64", "i32"))  # computed in their own type
+_ONE = {code: np.ones((), d) for d, code in _CODES.items() if code in _PLAIN}  # a ready array is passed on faster
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
@@ -77,7 +76,9 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
         if x.ndim == 2 == y.ndim and code in _PLAIN and x.size * y.shape[1] < _PARALLEL:
             m, n = x.shape[0], y.shape[1]
             function, size = _kernel(code, m, True)
-            return function(x, y, _expanded(c, m, n), alpha, beta, _scratch.take(size))
+            one = _ONE[code]
+            factors = one if alpha == 1 else alpha, one if beta == 1 else beta
+            return function(x, y, _expanded(c, m, n), *factors, _scratch.take(size))
         return _with_vectors(code, x, y, c, beta, alpha)
     with np.errstate(all="ignore"):
         made = np.asarray(np.matmul(x if alpha == 1 else x * d.type(alpha), y))
@@ -88,6 +89,8 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
 
 def _expanded(c: Any, m: int, n: int) -> Any:
     """`c` as an (m, n) array; for a row this way is much shorter than NumPy's `broadcast_to`."""
+    if c.ndim == 1 and m == 1 and c.shape[0] == n:
+        return c[None]
     if c.ndim == 1 and c.flags.c_contiguous and c.shape[0] == n:
         return np.ndarray((m, n), c.dtype, c, 0, (0, c.itemsize))
     return c if c.shape == (m, n) else np.broadcast_to(c, (m, n))
@@ -119,83 +122,32 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     if c is not None:
         compute = _single if half else np.dtype(np.int32) if code in ("i16", "i8", "u8") else d
         factors = (np.asarray(alpha, compute), np.asarray(beta, compute))
-    work = out.size * k
-    if pairs:
-        work >>= 4 if pairs == "tiles" else 1  # so much less time they take
-    parts = _split(operands, work) if work >= _PARALLEL else [operands]
-
-    if pairs:
-        function, size = gemm_bf16.gemm(pairs, c is not None), gemm_bf16.scratch(k)
-    else:
-        function, size = _kernel(code, min(part[2].shape[-2] for part in parts), c is not None)
-    size = -(-size // 64) * 64
-    scratch = _scratch.take(size * len(parts))
-    calls = []
-    for i, (a, b, to, *rest) in enumerate(parts):
-        own = scratch[i * size : (i + 1) * size]
-        calls.append([a, b, own, to] if factors is None else [a, b, rest[0], *factors, own, to])
-    if not _run_batch(function, operands, calls, size):
-        _run(function, calls)
+    items = out.size // max(1, shape[-2] * shape[-1])
+    if len(shape) != 3:  # parts of a batch are cut from one dimension
+        items = -items if len(shape) > 3 else 1
+    function, size = _planned(code, pairs, items, shape[-2], k, shape[-1], x.strides[-1] == x.itemsize, c is not None,
+                              threads.get_num_threads())  # fmt: skip
+    a, b, to, *rest = operands
+    scratch = _scratch.take(size)
+    function(*((a, b, scratch, to) if factors is None else (a, b, rest[0], *factors, scratch, to)))
     return out.astype(d) if half and not pairs else out
 
 
-def _run_batch(function: Any, operands: list[Any], calls: list[list[Any]], size: int) -> bool:
-    """The parts of a batch as one description that is moved along: much shorter than describing each."""
-    out = operands[2]
-    first = calls[0][-1].shape
-    if len(calls) < 2 or out.ndim != 3 or first[1:] != out.shape[1:] or first[0] < 2:  # one alone shows no steps
-        return False
-    described = native_call(function, calls[0])
-    if described is None:
-        return False
-    address, places, extents, steps = described
-    count, scratch = len(places), len(places) - 2
-    moved = []
-    done = 0
-    for i, operands in enumerate(calls):
-        length = operands[-1].shape[0]
-        here = [p + done * s for p, s in zip(places, steps[:count])]
-        here[scratch] = places[scratch] + i * size
-        moved.append((address, here, [length, *extents[1:]], steps))
-        done += length
-    pool.run_calls(moved, min(threads.get_num_threads(), len(calls)))
-    return True
-
-
-def _run(function: Any, calls: list[list[Any]]) -> None:
-    """Calls a product's ufunc on each list of operands, side by side."""
-    if len(calls) > 1:
-        native = [native_call(function, operands) for operands in calls]
-        if all(native):
-            pool.run_calls(native, min(threads.get_num_threads(), len(calls)))  # type: ignore[arg-type]
-            return
-        threads.run([functools.partial(function, *operands) for operands in calls])
-        return
-    function(*calls[0])
-
-
-def _split(operands: list[Any], work: int) -> list[list[Any]]:
-    """Cuts a product along its batch or its rows and columns, one part for each thread."""
-    x, y, out, *rest = operands
-    most = max(1, work // (_PARALLEL // 2))
-    count = min(threads.get_num_threads(), most)
-    if out.ndim > 2 and out.shape[0] >= count:
-        whole = [a.reshape((1,) * (out.ndim - a.ndim) + a.shape) for a in operands]
-        cuts = _cuts(out.shape[0], count, 1)
-        return [[a[start:stop] if a.shape[0] > 1 else a for a in whole] for start, stop in cuts]
-    rows, columns = _grid(out.shape[-2], out.shape[-1], count, x.strides[-1] == x.itemsize)
-    return [
-        [x[..., a:b, :], y[..., c:d], *[r[..., a:b, c:d] for r in (out, *rest)]]
-        for a, b in _cuts(out.shape[-2], rows, gemm.tile()) for c, d in _cuts(out.shape[-1], columns, 64)
-    ]  # fmt: skip
-
-
-def _cuts(length: int, parts: int, unit: int) -> list[tuple[int, int]]:
-    """Bounds of nearly equal parts that are multiples of `unit`, but for the last."""
-    units = -(-length // unit)
-    parts = max(1, min(parts, units))
-    bounds = [min(length, units * i // parts * unit) for i in range(parts + 1)]
-    return list(pairwise(bounds))
+@functools.lru_cache(4096)
+def _planned(
+    code: str, pairs: str | None, items: int, m: int, k: int, n: int, by_rows: bool, added: bool, cores: int
+) -> tuple[Any, int]:
+    """(ufunc, bytes of scratch) of a product that is cut along its batch or its rows and columns, if that pays."""
+    work = abs(items) * m * n * k
+    if pairs:
+        work >>= 4 if pairs == "tiles" else 1  # so much less time they take
+    grid = (1, 1, 1)
+    if work >= _PARALLEL and m * n:
+        count = min(cores, max(1, work // (_PARALLEL // 2)))
+        grid = (count, 1, 1) if items >= count else (1, *_grid(m, n, count, by_rows))
+    if pairs:
+        return gemm_bf16.gemm(pairs, added, k, grid)
+    return gemm.gemm(code, gemm.height(max(1, -(-m // grid[1]))), added, grid)
 
 
 def _grid(m: int, n: int, count: int, by_rows: bool) -> tuple[int, int]:

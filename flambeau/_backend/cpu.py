@@ -12,15 +12,13 @@ import numpy as np
 from .._core.allocation import empty
 from .._core.dtypes import bfloat16
 from .._kernel import loops, pool
-from .._kernel.ufunc import addresses
+from .._kernel.ufunc import addresses, splitting
 from . import memory as memory  # allocates large arrays
 from . import threads
 from .heap import keep_freed_memory
 
 # Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
 PARALLEL = 1 << 18
-# Bytes from which a result is written past the caches, which would not keep it: that saves reading it first.
-STREAM = 1 << 23
 
 
 class Cpu:
@@ -44,6 +42,9 @@ class Cpu:
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores."""
+        if out.flags.c_contiguous and all(a.shape == out.shape and a.flags.c_contiguous for a in arrays):
+            call(*arrays, out=out)  # one loop, which splits itself
+            return out
         operands = [*arrays, out]
         address = addresses.get(getattr(call, "ufunc", call))
         plan = _plan(operands, out.shape) if address is not None else None
@@ -53,27 +54,14 @@ class Cpu:
         length, steps, shape, strides = plan
         count = threads.parts(out.size)
         jobs = 4 * count  # a thread that starts late does less
-        light = getattr(call, "ufunc", call) in loops.light
-        stream = out.itemsize if light and out.nbytes >= STREAM and out.flags.c_contiguous else 0
-        pool.drive(address, count, jobs, [_address(a) for a in operands], length, steps, (), shape, strides, stream)
+        light = getattr(call, "ufunc", call) in loops.streaming
+        stream = out.itemsize if light and out.nbytes >= pool.settings[1] and out.flags.c_contiguous else 0
+        pool.drive(address, count, jobs, [start_of(a) for a in operands], length, steps, (), shape, strides, stream)
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
-        """A generalized ufunc split along the first loop dimension of its operands, if `work` elements pay for it."""
-        length = outs[0].shape[0] if outs[0].ndim else 1
-        parts = threads.ranges(length) if work >= PARALLEL else [(0, length)]
-        if len(parts) < 2:
-            call(*arrays, *outs)
-            return
-        if self._rows_by_pool(call, arrays, outs, length, len(parts)):
-            return
-
-        def job(start: int, stop: int) -> Callable[[], Any]:
-            cut = slice(start, stop)
-            given = [a[cut] if a.ndim and a.shape[0] == length else a for a in arrays]
-            return lambda: call(*given, *[o[cut] for o in outs])
-
-        threads.run([job(*part) for part in parts])
+        """A generalized ufunc whose iterations are independent, split over the cores if `work` elements pay for it."""
+        (call if work < PARALLEL else _on_all_cores(call))(*arrays, *outs)
 
     def side_by_side(self, call: Callable[..., Any], operands: list[list[Any]]) -> None:
         """Calls of one generalized ufunc with different operands (outputs last), on the cores."""
@@ -83,15 +71,6 @@ class Cpu:
         else:
             threads.run([functools.partial(call, *given) for given in operands])
 
-    def _rows_by_pool(self, call: Any, arrays: list[Any], outs: list[Any], length: int, jobs: int) -> bool:
-        """Runs a generalized ufunc on the native threads, if its operands allow."""
-        found = native_call(call, [*arrays, *outs])
-        if found is None or found[2][0] != length:
-            return False
-        address, operands, extents, steps = found
-        pool.drive(address, jobs, min(4 * jobs, length), operands, length, steps, tuple(extents[1:]))
-        return True
-
     def empty(self, shape: Any, dtype: Any) -> Any:
         return empty(shape, dtype)
 
@@ -99,7 +78,8 @@ class Cpu:
         return array
 
 
-def _address(array: Any) -> int:
+def start_of(array: Any) -> int:
+    """The address of an array's first element."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
@@ -140,7 +120,7 @@ def native_call(call: Any, operands: list[Any]) -> tuple[int, list[int], list[in
         strides += a.strides[loops:]
     if len(core) > 15 or len(steps) + len(strides) > 48:
         return None
-    return address, [_address(a) for a in operands], [length, *core.values()], steps + strides
+    return address, [start_of(a) for a in operands], [length, *core.values()], steps + strides
 
 
 @functools.cache
@@ -166,8 +146,6 @@ def _plan(operands: list[Any], shape: tuple[int, ...]) -> Any:
     Dimensions that lie one after the other in all operands count as one; the inner loop takes the dimension with the
     smallest steps of the result. None if there are too many dimensions.
     """
-    if all(a.shape == shape and a.flags.c_contiguous for a in operands):
-        return operands[-1].size, [a.itemsize for a in operands], (), None
     lines = []
     for a in operands:
         missing = len(shape) - a.ndim
@@ -190,6 +168,14 @@ def _plan(operands: list[Any], shape: tuple[int, ...]) -> Any:
     return length, steps, outer, strides
 
 
+@functools.cache
+def _on_all_cores(call: Any) -> Any:
+    """The callable of a generalized ufunc that splits its own loop."""
+    if hasattr(call, "ufunc"):
+        return _through_bits(splitting(call.ufunc), *call.types)
+    return splitting(call)
+
+
 def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]:
     """NumPy knows bfloat16 only as a foreign type: the ufunc gets its bits."""
     half, bits = bfloat16.numpy, np.dtype(np.uint16)
@@ -207,7 +193,7 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
             return result.view(half) if out_half[0] else result
         return tuple(r.view(half) if h else r for r, h in zip(result, out_half))
 
-    call.ufunc = ufunc  # type: ignore[attr-defined]
+    call.ufunc, call.types = ufunc, (inputs, outputs)  # type: ignore[attr-defined]
     call.dtypes = [half if t == "bf16" else np.dtype(c) for t, c in zip((*inputs, *outputs), ufunc.types[0].replace("->", ""))]  # type: ignore[attr-defined]
     return call
 

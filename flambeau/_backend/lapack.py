@@ -9,10 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import os
 import threading
 from typing import Any
 
 import numpy as np
+
+from .._core.state import held_over_forks
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
@@ -69,6 +72,19 @@ class few_threads:
                 few_threads.inside -= 1
                 if not few_threads.inside and few_threads.usual:
                     self.set(few_threads.usual)
+
+
+def _after_fork() -> None:
+    """The threads that were in such a block are not in the child."""
+    restore = _routine_with("openblas_set_num_threads") if few_threads.inside and few_threads.usual else None
+    few_threads.inside = 0
+    if restore is not None:
+        restore(few_threads.usual)
+
+
+held_over_forks(few_threads.lock)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache

@@ -53,6 +53,14 @@ def empty_meta(shape: Any, d: dtype, like: Any = ()) -> Any:
     return np.lib.stride_tricks.as_strided(flat, shape, strides, writeable=False)
 
 
+def holds(array: Any) -> bool:
+    """Whether a NumPy array is one of those over no memory."""
+    if not _state:
+        return False
+    start = _state["bytes"].__array_interface__["data"][0]
+    return bool(start <= array.__array_interface__["data"][0] < start + _state["bytes"].size)
+
+
 def run_on_zeros(op: Any, arrays: list[Any], static: Any) -> Any:
     """The shape of a result found by computing it: for ops without a shape rule, while their inputs are small."""
     from .cpu import cpu

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from . import jit
+from . import jit, pool
 from .render_llvm import Llvm
 from .ufunc import make_ufunc
 from .value import SIZE, Value
@@ -538,13 +538,29 @@ def signature(added: bool) -> str:
 
 
 @functools.cache
-def gemm(type: str, rows: int, added: bool) -> tuple[Any, int]:
+def gemm(type: str, rows: int, added: bool, grid: tuple[int, int, int] = (1, 1, 1)) -> tuple[Any, int]:
     """The ufunc a, b, [d, alpha, beta,] scratch -> c for a tile height, and the bytes of scratch it needs.
 
-    c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own.
+    c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own. With `grid`, the
+    batch, the rows and the columns are cut into so many parts, which run side by side.
     """
     plan = _Plan(type, rows)
     address = jit.compile("kernel", render(type, rows, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
-    made = make_ufunc(f"gemm_{type}_{rows}", address, (*inner, "u8"), (plan.result,), signature(added))
-    return made, plan.scratch
+    return on_grid(f"gemm_{type}_{rows}", address, (*inner, "u8"), plan.result, added, plan.scratch, grid)
+
+
+def on_grid(
+    name: str, address: int, inputs: tuple[str, ...], output: str, added: bool, scratch: int, grid: tuple[int, int, int]
+) -> tuple[Any, int]:
+    """The ufunc of a product whose parts run side by side, and the scratch of them all."""
+    if grid == (1, 1, 1):
+        return make_ufunc(name, address, inputs, (output,), signature(added)), scratch
+    count = len(inputs) + 1
+    own = -(-scratch // 64) * 64
+    places = [(count, -1), (-1, count + 3), (-1, -1), (count + 5, count + 6)]  # strides of a, b, scratch, c
+    if added:
+        places[2:] = [(count + 4, count + 5), (-1, -1), (-1, -1), (-1, -1), (count + 7, count + 8)]
+    loop, data = pool.gridded(address, places, count - 2, own, grid, (tile(), 64))
+    made = make_ufunc(name, loop, inputs, (output,), signature(added), data)
+    return made, own * grid[0] * grid[1] * grid[2]

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import jit
-from .gemm import _call, _maximum, _minimum, _Plan, _Vectors, joined, signature
-from .ufunc import make_ufunc
+from .gemm import _call, _maximum, _minimum, _Plan, _Vectors, joined, on_grid
 from .value import Value
 
 _LANES = 16  # 32-bit lanes of a vector, and rows of a tile
@@ -369,11 +368,11 @@ def render(kind: str, added: bool) -> str:
 
 
 @functools.cache
-def gemm(kind: str, added: bool) -> Any:
-    """The ufunc a, b, [d, alpha, beta,] scratch -> c over bits of bfloat16; see `gemm.gemm`."""
+def gemm(kind: str, added: bool, depth: int, grid: tuple[int, int, int] = (1, 1, 1)) -> tuple[Any, int]:
+    """The ufunc a, b, [d, alpha, beta,] scratch -> c over bits of bfloat16, and its scratch; see `gemm.gemm`."""
     address = jit.compile("kernel", render(kind, added))
     inner = ("bf16", "bf16", "bf16", "f32", "f32") if added else ("bf16", "bf16")
-    return make_ufunc(f"gemm_bf16_{kind}", address, (*inner, "u8"), ("bf16",), signature(added))
+    return on_grid(f"gemm_bf16_{kind}", address, (*inner, "u8"), "bf16", added, scratch(depth), grid)
 
 
 def scratch(depth: int) -> int:

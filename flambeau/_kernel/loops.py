@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from . import jit
+from . import jit, pool
 from .render_llvm import Llvm
 from .symbols import Complex, symbols
 from .ufunc import make_ufunc
@@ -16,7 +16,7 @@ from .value import PART, SIZE, Value
 _LIGHT = 8  # steps of a body that take less time than the memory it moves
 _BLOCK = 2048  # elements that are searched for rare cases together; they stay in the first cache
 
-light: set[Any] = set()  # ufuncs that are limited by memory
+streaming: set[Any] = set()  # ufuncs limited by memory: they may write past the caches
 
 _PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
 
@@ -140,7 +140,9 @@ def pointwise_ufunc(
 ) -> Any:
     """A NumPy ufunc made from a body over scalars."""
     text = render_pointwise("kernel", body, inputs, outputs, compute)
-    made = make_ufunc(name, jit.compile("kernel", text), inputs, outputs)
-    if _examine(body, compute)[1]:
-        light.add(made)
+    light = len(outputs) == 1 and _examine(body, compute)[1]
+    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, SIZE[outputs[0]] if light else 0)
+    made = make_ufunc(name, address, inputs, outputs, "", data)
+    if light:
+        streaming.add(made)
     return made

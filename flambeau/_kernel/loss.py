@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .lang import independent, kernel
-from .softmax import _row_maximum, _row_total, decay
+from .lang import Array, independent, inline, kernel
+from .softmax import BLOCK, _row_maximum, _row_total, decay
+from .value import COMPUTE
 
 
 @kernel("(n),(),()->(),()")
@@ -33,3 +34,99 @@ def cross_entropy_backward_rows(m, g, x, total, target, skipped, out):
             out[i] = decay(m, x[i] - whole) * factor
         if (at >= 0) & (at < x.n):
             out[at] = out[at] - factor
+
+
+def _row(x, index):
+    """One row of a matrix, as an operand of its own."""
+    return Array(x.r, x._address((index, 0)), x.type, x.shape[1:], x.strides[1:])
+
+
+@kernel("(r),(),()->(),()")
+def count_targets(m, target, skipped, classes, used, wrong):
+    """How many targets are not skipped, and one that names no class (0 if there is none)."""
+    count = m.value(0, "i64")
+    odd = m.value(0, "i64")
+    bad = m.value(0, "b1")
+    for r in range(target.n):
+        at = m.cast(target[r], "i64")
+        if at != skipped[()]:
+            count = count + 1
+            if (at < 0) | (at >= classes[()]):
+                odd = at
+                bad = m.value(1, "b1")
+    used[()] = count
+    wrong[()] = odd
+    if bad:
+        used[()] = m.value(-1, "i64")
+
+
+@inline
+def _entropy(m, x, target, skipped, share, loss, grad, gradient):
+    """The sum of the rows' losses times `share`; with `gradient` also what it is by x."""
+    kind = x.type
+    factor = m.cast(share[()], kind)
+    sum_of = m.value(0, "f64")
+    for r in range(x.shape[0]):
+        row = _row(x, r)
+        at = m.cast(target[r], "i64")
+        if (at >= 0) & (at < row.n) & (at != skipped[()]):
+            high = _row_maximum(m, row, kind)
+            total = m.value(0, "f64")
+            for start in range(0, row.n, BLOCK):
+                stop = m.minimum(start + BLOCK, row.n)
+                part = m.value(0, kind)
+                for i in independent(start, stop):
+                    e = decay(m, row[i] - high)
+                    if gradient:
+                        grad[r, i] = e
+                    part = m.loose_add(part, e)
+                total = total + m.cast(part, "f64")
+            total = total + m.cast(high - high, "f64")  # NaN if the maximum is infinite
+            sum_of = sum_of + m.cast(m.log(m.cast(total, kind)) - (row[at] - high), "f64")
+            if gradient:
+                scale = m.cast(m.cast(factor, "f64") / total, kind)
+                for i in independent(0, row.n):
+                    grad[r, i] = grad[r, i] * scale
+                grad[r, at] = grad[r, at] - factor
+        else:
+            if gradient:
+                for i in independent(0, row.n):
+                    grad[r, i] = m.value(0, kind)
+    loss[()] = m.cast(sum_of * share[()], loss.type)
+
+
+@kernel("(r,n),(r),(),()->()")
+def cross_entropy_sum(m, x, target, skipped, share, loss):
+    """The cross-entropy of all rows, times `share`."""
+    _entropy(m, x, target, skipped, share, loss, None, False)
+
+
+@kernel("(r,n),(r),(),()->(),(r,n)")
+def cross_entropy_sum_and_gradient(m, x, target, skipped, share, loss, grad):
+    """The same with its gradient by x: the exponentials are computed once for both."""
+    _entropy(m, x, target, skipped, share, loss, grad, True)
+
+
+@kernel("(n),(n),()->()")
+def cascade_sum(m, x, kept, power, out):
+    """A sum with 8 levels of partial sums in the type of the elements: each takes 2**power of those below."""
+    kind = COMPUTE.get(x.type, x.type)
+    levels = m.local(kind, 8)
+    step = power[()]
+    mask = (m.value(1, "i64") << step) - 1
+    for j in range(8):
+        levels[j] = m.value(0, kind)
+    for i in range(x.n):
+        if kept[i]:
+            levels[0] = m.rounded(levels[0] + x[i], x.type)
+            going = m.value(1, "b1")
+            for j in range(7):
+                full = (i & (mask << (step * j))) == 0
+                going = going & full
+                if going:
+                    levels[j + 1] = m.rounded(levels[j + 1] + levels[j], x.type)
+                    levels[j] = m.value(0, kind)
+    total = m.value(0, kind)
+    for j in range(8):
+        total = m.rounded(total + levels[j], x.type)
+    out[()] = total

@@ -6,11 +6,13 @@ a group, or what a batch has of one channel.
 
 from __future__ import annotations
 
+from .batch_norm import moments
 from .lang import independent, inline, kernel
+from .streaming import CHUNK, stream_to
 from .value import COMPUTE
 
 BLOCK = 512  # elements that are summed in their own precision
-COLUMNS = 256
+ROWS = 64  # rows whose gradients by the weight are added up in their own precision
 
 
 @inline
@@ -38,76 +40,89 @@ def _squares_of(m, x, shift, kind):
     return total
 
 
+def _standard(m, x, i, middle, factor):
+    """One element normalized; of 16-bit floats with the rounding that PyTorch has."""
+    if x.type in COMPUTE:
+        return m.fma(x[i], factor, -(middle * factor))
+    return (x[i] - middle) * factor
+
+
 @kernel("(n),(n),(n),()->(n),(),()")
-def norm_rows(m, x, weight, bias, eps, out, mean, scale, center):
-    """(x - mean) / sqrt(variance + eps) * weight + bias; without `center` the mean counts as zero."""
+def norm_rows(m, x, weight, bias, eps, out, mean, scale, center, stream):
+    """(x - mean) / sqrt(variance + eps) * weight + bias; without `center` the mean counts as zero.
+
+    With `stream` the result is written past the caches.
+    """
     kind = COMPUTE.get(x.type, x.type)
     count = m.cast(x.n, "f64")
     middle = m.cast(_sum_of(m, x, kind) / count, kind) if center else m.value(0, kind)
     variance = _squares_of(m, x, middle, kind) / count
-    factor = m.cast(1.0 / m.real_sqrt(variance + eps[()]), kind)
+    if x.type in COMPUTE:  # in single precision, as PyTorch does: what is left of a row of one element depends on it
+        factor = 1.0 / m.real_sqrt(m.cast(variance, kind) + m.cast(eps[()], kind))
+    else:
+        factor = m.cast(1.0 / m.real_sqrt(variance + eps[()]), kind)
     mean[()] = middle
     scale[()] = factor
-    for i in independent(x.n):
-        out[i] = (x[i] - middle) * factor * weight[i] + bias[i]
+    if stream:
+        buffer = m.local(out.type, CHUNK)
+        for start in range(0, x.n, CHUNK):
+            length = m.minimum(x.n - start, CHUNK)
+            for i in independent(0, length):
+                buffer[i] = _standard(m, x, start + i, middle, factor) * weight[start + i] + bias[start + i]
+            stream_to(out, start, buffer, length)
+    else:
+        for i in independent(x.n):
+            out[i] = _standard(m, x, i, middle, factor) * weight[i] + bias[i]
 
 
-@kernel("(n),(n),(n),(),()->(n)")
-def norm_rows_backward(m, g, x, weight, mean, scale, out, center):
-    """The gradient by x."""
+@inline
+def _row_gradients(m, g, flat, x, weight, mean, scale, out, by_weight, by_bias, one, two, center):
+    """The gradients by x, weight and bias; the last two are added to, by way of sums of some rows in `one` and `two`."""
     kind = COMPUTE.get(x.type, x.type)
-    middle, factor = mean[()], scale[()]
-    first = m.value(0, "f64")
-    second = m.value(0, "f64")
-    for start in range(0, x.n, BLOCK):
-        stop = m.minimum(start + BLOCK, x.n)
-        one = m.value(0, kind)
-        two = m.value(0, kind)
-        for i in range(start, stop):
-            d = g[i] * weight[i]
-            one = m.loose_add(one, d)
-            two = m.loose_add(two, d * (x[i] - middle))
-        first = first + m.cast(one, "f64")
-        second = second + m.cast(two, "f64")
-    count = m.cast(x.n, "f64")
-    wide = m.cast(factor, "f64")
-    slope = m.cast(second * wide * wide / count, kind)
-    level = m.cast(first / count, kind) if center else m.value(0, kind)
-    for i in independent(x.n):
-        out[i] = (g[i] * weight[i] - level - (x[i] - middle) * slope) * factor
+    rows, columns = x.shape[0], x.shape[1]
+    count = m.cast(columns, "f64")
+    for top in range(0, rows, ROWS):
+        end = m.minimum(top + ROWS, rows)
+        for j in independent(columns):
+            one[j] = m.value(0, kind)
+            two[j] = m.value(0, kind)
+        for r in range(top, end):
+            middle, factor = m.cast(mean[r], kind), m.cast(scale[r], kind)
+            first = m.value(0, "f64")
+            second = m.value(0, "f64")
+            for start in range(0, columns, BLOCK):
+                stop = m.minimum(start + BLOCK, columns)
+                level_of = m.value(0, kind)
+                slope_of = m.value(0, kind)
+                for i in range(start, stop):
+                    d = m.cast(g[()] if flat else g[r, i], kind) * weight[i]
+                    level_of = m.loose_add(level_of, d)
+                    slope_of = m.loose_add(slope_of, d * (x[r, i] - middle))
+                first = first + m.cast(level_of, "f64")
+                second = second + m.cast(slope_of, "f64")
+            wide = m.cast(factor, "f64")
+            slope = m.cast(second * wide * wide / count, kind)
+            level = m.cast(first / count, kind) if center else m.value(0, kind)
+            for i in independent(columns):
+                d = m.cast(g[()] if flat else g[r, i], kind)
+                away = x[r, i] - middle
+                out[r, i] = (d * weight[i] - level - away * slope) * factor
+                one[i] = one[i] + d * (away * factor)
+                two[i] = two[i] + d
+        for j in independent(columns):
+            by_weight[j] = by_weight[j] + m.cast(one[j], "f64")
+            by_bias[j] = by_bias[j] + m.cast(two[j], "f64")
 
 
-@kernel("(r,n),(r,n),(r),(r)->(n),(n)")
-def norm_weights_backward(m, g, x, mean, scale, weight, bias):
-    """The gradients by weight and bias, down the columns."""
-    rows, columns = g.shape[0], g.shape[1]
-    kind = COMPUTE.get(x.type, x.type)
-    one = m.local(kind, COLUMNS)
-    two = m.local(kind, COLUMNS)
-    first = m.local("f64", COLUMNS)
-    second = m.local("f64", COLUMNS)
-    for left in range(0, columns, COLUMNS):
-        width = m.minimum(columns - left, COLUMNS)
-        for j in independent(0, width):
-            first[j] = m.value(0, "f64")
-            second[j] = m.value(0, "f64")
-        for start in range(0, rows, 64):
-            stop = m.minimum(start + 64, rows)
-            for j in independent(0, width):
-                one[j] = m.value(0, kind)
-                two[j] = m.value(0, kind)
-            for i in range(start, stop):
-                middle, factor = mean[i], scale[i]
-                for j in independent(0, width):
-                    d = m.cast(g[i, left + j], kind)
-                    one[j] = one[j] + d
-                    two[j] = two[j] + d * ((x[i, left + j] - middle) * factor)
-            for j in independent(0, width):
-                first[j] = first[j] + m.cast(one[j], "f64")
-                second[j] = second[j] + m.cast(two[j], "f64")
-        for j in independent(0, width):
-            bias[left + j] = first[j]
-            weight[left + j] = second[j]
+@kernel("(r,n),(r,n),(n),(r),(r)->(r,n),(n),(n),(n),(n)")
+def norm_rows_backward(m, g, x, weight, mean, scale, out, by_weight, by_bias, one, two, center):
+    _row_gradients(m, g, False, x, weight, mean, scale, out, by_weight, by_bias, one, two, center)
+
+
+@kernel("(),(r,n),(n),(r),(r)->(r,n),(n),(n),(n),(n)")
+def norm_rows_backward_flat(m, g, x, weight, mean, scale, out, by_weight, by_bias, one, two, center):
+    """The same for a gradient that is one number."""
+    _row_gradients(m, g, True, x, weight, mean, scale, out, by_weight, by_bias, one, two, center)
 
 
 @kernel("(b,n),(b),(b),()->(b,n),(),(),()")
@@ -118,25 +133,8 @@ def norm_blocks(m, x, weight, bias, eps, out, mean, scale, variance, rounded):
     """
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
-    count = m.cast(rows, "f64") * m.cast(columns, "f64")
-    total = m.value(0, "f64")
-    for b in range(rows):
-        for start in range(0, columns, BLOCK):
-            stop = m.minimum(start + BLOCK, columns)
-            part = m.value(0, kind)
-            for i in range(start, stop):
-                part = m.loose_add(part, x[b, i])
-            total = total + m.cast(part, "f64")
-    middle = m.cast(total / count, kind)
-    squares = m.value(0, "f64")
-    for b in range(rows):
-        for start in range(0, columns, BLOCK):
-            stop = m.minimum(start + BLOCK, columns)
-            part = m.value(0, kind)
-            for i in range(start, stop):
-                d = x[b, i] - middle
-                part = m.loose_add(part, d * d)
-            squares = squares + m.cast(part, "f64")
+    count, average, squares = moments(m, x, kind)
+    middle = m.cast(average, kind)
     if rounded and mean.type in COMPUTE:  # PyTorch keeps this sum in the precision of the statistics
         squares = m.cast(m.rounded(m.cast(squares, "f32"), mean.type), "f64")
         squares = m.cast(m.rounded(m.cast(squares / count, "f32"), mean.type), "f64") * count
@@ -154,8 +152,8 @@ def norm_blocks(m, x, weight, bias, eps, out, mean, scale, variance, rounded):
             out[b, i] = (x[b, i] - middle) * slope + level
 
 
-@kernel("(b,n),(b,n),(b),(),()->(b,n),(b),(b)")
-def norm_blocks_backward(m, g, x, weight, mean, scale, out, by_weight, by_bias):
+@inline
+def _block_gradients(m, g, flat, x, weight, mean, scale, out, by_weight, by_bias):
     """The gradients by x and, for each row, by weight and bias."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -170,7 +168,7 @@ def norm_blocks_backward(m, g, x, weight, mean, scale, out, by_weight, by_bias):
             one = m.value(0, kind)
             two = m.value(0, kind)
             for i in range(start, stop):
-                d = m.cast(g[b, i], kind)
+                d = m.cast(g[()] if flat else g[b, i], kind)
                 one = m.loose_add(one, d)
                 two = m.loose_add(two, d * (x[b, i] - middle))
             first = first + m.cast(one, "f64")
@@ -187,4 +185,16 @@ def norm_blocks_backward(m, g, x, weight, mean, scale, out, by_weight, by_bias):
     for b in range(rows):
         share = weight[b]
         for i in independent(columns):
-            out[b, i] = (g[b, i] * share - steady - (x[b, i] - middle) * tilt) * factor
+            d = m.cast(g[()] if flat else g[b, i], kind)
+            out[b, i] = (d * share - steady - (x[b, i] - middle) * tilt) * factor
+
+
+@kernel("(b,n),(b,n),(b),(),()->(b,n),(b),(b)")
+def norm_blocks_backward(m, g, x, weight, mean, scale, out, by_weight, by_bias):
+    _block_gradients(m, g, False, x, weight, mean, scale, out, by_weight, by_bias)
+
+
+@kernel("(),(b,n),(b),(),()->(b,n),(b),(b)")
+def norm_blocks_backward_flat(m, g, x, weight, mean, scale, out, by_weight, by_bias):
+    """The same for a gradient that is one number."""
+    _block_gradients(m, g, True, x, weight, mean, scale, out, by_weight, by_bias)

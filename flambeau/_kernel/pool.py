@@ -2,8 +2,8 @@
 
 The pool is a few functions in LLVM assembly over POSIX threads. Workers spin for a moment after each piece of work
 and then sleep. Whoever starts work joins in it, and waits only for workers that have entered: a worker that the
-system keeps from running holds nobody up. `drive` cuts the
-index space of one kernel's operands into parts; `run_calls` runs several kernels.
+system keeps from running holds nobody up. `splitting` and `gridded` make ufunc loops that cut their work themselves,
+`drive` cuts operands that have further dimensions, `run_calls` runs several kernels.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ import ctypes
 import os
 import platform
 from array import array
+from itertools import pairwise
 from typing import Any
 
 from . import jit
 
 MOST_OPERANDS = 16
+# Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
+WORTHWHILE = 1 << 17
+_SHARE_BITS = 15
+# How many threads one operation may use, and the bytes from which light loops write past the caches.
+settings = array("q", [1, 1 << 62])
 # How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
 _PAUSE = {"x86_64": ("pause", 4000), "amd64": ("pause", 4000), "aarch64": ("yield", 40000), "arm64": ("yield", 40000)}
 
@@ -262,17 +268,15 @@ entry:
   %template = getelementptr i64, ptr %w, i64 72
   %shape = getelementptr i64, ptr %w, i64 88
   %strides = getelementptr i64, ptr %w, i64 96
-  %byrow = icmp sgt i64 %rows, 1
-  %total = select i1 %byrow, i64 %rows, i64 %length
   %f7 = getelementptr i64, ptr %w, i64 7
   %item = load i64, ptr %f7
   %streamed = icmp ne i64 %item, 0
   %mask = select i1 %streamed, i64 -64, i64 -1
-  %lo = mul i64 %total, %job
+  %lo = mul i64 %rows, %job
   %lq = sdiv i64 %lo, %jobs
   %low = and i64 %lq, %mask
   %job1 = add i64 %job, 1
-  %hi = mul i64 %total, %job1
+  %hi = mul i64 %rows, %job1
   %hq = sdiv i64 %hi, %jobs
   %hm = and i64 %hq, %mask
   %final = icmp eq i64 %job1, %jobs
@@ -288,71 +292,7 @@ copy:
   store i64 %size, ptr %to
   %c1 = add i64 %c, 1
   %copied = icmp sge i64 %c1, %sizes
-  br i1 %copied, label %choose, label %copy
-choose:
-  br i1 %byrow, label %rows.begin, label %piece
-piece:
-  store i64 %count, ptr %dims
-  br label %shift
-shift:
-  %p = phi i64 [ 0, %piece ], [ %p1, %shift ]
-  %ba = getelementptr i64, ptr %bases, i64 %p
-  %base = load ptr, ptr %ba
-  %sa = getelementptr i64, ptr %steps, i64 %p
-  %stepv = load i64, ptr %sa
-  %move = mul i64 %stepv, %low
-  %moved = getelementptr i8, ptr %base, i64 %move
-  %ta = getelementptr ptr, ptr %args, i64 %p
-  store ptr %moved, ptr %ta
-  %p1 = add i64 %p, 1
-  %shifted = icmp sge i64 %p1, %operands
-  br i1 %shifted, label %single, label %shift
-single:
-  %ending = sub i64 %operands, 1
-  %slot = getelementptr ptr, ptr %args, i64 %ending
-  %target = load ptr, ptr %slot
-  %number = ptrtoint ptr %target to i64
-  %off = and i64 %number, 63
-  %aligned = icmp eq i64 %off, 0
-  %stream = and i1 %streamed, %aligned
-  br i1 %stream, label %tiles, label %plain
-plain:
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
-  br label %end
-tiles:
-  %most = udiv i64 8192, %item
-  store ptr %buffer, ptr %slot
-  br label %tile
-tile:
-  %done = phi i64 [ 0, %tiles ], [ %done1, %advanced ]
-  %to.go = sub i64 %count, %done
-  %fits = icmp slt i64 %to.go, %most
-  %now = select i1 %fits, i64 %to.go, i64 %most
-  store i64 %now, ptr %dims
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
-  %gone = mul i64 %done, %item
-  %goal = getelementptr i8, ptr %target, i64 %gone
-  %bytes = mul i64 %now, %item
-  call void @past_caches(ptr %goal, ptr %buffer, i64 %bytes)
-  %done1 = add i64 %done, %now
-  br label %advance
-advance:
-  %o = phi i64 [ 0, %tile ], [ %o1, %move.one ]
-  %onwards = icmp slt i64 %o, %ending
-  br i1 %onwards, label %move.one, label %advanced
-move.one:
-  %oa = getelementptr ptr, ptr %args, i64 %o
-  %ov = load ptr, ptr %oa
-  %os = getelementptr i64, ptr %steps, i64 %o
-  %ostep = load i64, ptr %os
-  %oby = mul i64 %ostep, %now
-  %omoved = getelementptr i8, ptr %ov, i64 %oby
-  store ptr %omoved, ptr %oa
-  %o1 = add i64 %o, 1
-  br label %advance
-advanced:
-  %over.all = icmp sge i64 %done1, %count
-  br i1 %over.all, label %end, label %tile
+  br i1 %copied, label %rows.begin, label %copy
 rows.begin:
   %rowbytes = mul i64 %length, %item
   %lastop = sub i64 %operands, 1
@@ -443,6 +383,337 @@ end:
   ret void
 }
 
+define internal void @slice(ptr %w, i64 %job) nounwind {
+entry:
+  %args = alloca [16 x ptr], align 16
+  %dims = alloca [16 x i64], align 16
+  %buffer = alloca [8192 x i8], align 64
+  %kernel = load ptr, ptr %w
+  %f1 = getelementptr i64, ptr %w, i64 1
+  %operands = load i64, ptr %f1
+  %f2 = getelementptr i64, ptr %w, i64 2
+  %sizes = load i64, ptr %f2
+  %f3 = getelementptr i64, ptr %w, i64 3
+  %item = load i64, ptr %f3
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %jobs = load i64, ptr %f4
+  %f5 = getelementptr i64, ptr %w, i64 5
+  %bases = load ptr, ptr %f5
+  %f6 = getelementptr i64, ptr %w, i64 6
+  %extents = load ptr, ptr %f6
+  %f7 = getelementptr i64, ptr %w, i64 7
+  %steps = load ptr, ptr %f7
+  %total = load i64, ptr %extents
+  %streamed = icmp ne i64 %item, 0
+  %plain.loop = icmp eq i64 %sizes, 1
+  %mask = select i1 %plain.loop, i64 -64, i64 -1
+  %lo = mul i64 %total, %job
+  %lq = sdiv i64 %lo, %jobs
+  %low = and i64 %lq, %mask
+  %job1 = add i64 %job, 1
+  %hi = mul i64 %total, %job1
+  %hq = sdiv i64 %hi, %jobs
+  %hm = and i64 %hq, %mask
+  %final = icmp eq i64 %job1, %jobs
+  %high = select i1 %final, i64 %total, i64 %hm
+  %count = sub i64 %high, %low
+  %empty = icmp sle i64 %count, 0
+  br i1 %empty, label %end, label %copy
+copy:
+  %c = phi i64 [ 0, %entry ], [ %c1, %copy ]
+  %from = getelementptr i64, ptr %extents, i64 %c
+  %size = load i64, ptr %from
+  %to = getelementptr i64, ptr %dims, i64 %c
+  store i64 %size, ptr %to
+  %c1 = add i64 %c, 1
+  %copied = icmp sge i64 %c1, %sizes
+  br i1 %copied, label %first, label %copy
+first:
+  store i64 %count, ptr %dims
+  br label %shift
+shift:
+  %p = phi i64 [ 0, %first ], [ %p1, %shift ]
+  %ba = getelementptr i64, ptr %bases, i64 %p
+  %base = load ptr, ptr %ba
+  %sa = getelementptr i64, ptr %steps, i64 %p
+  %stepv = load i64, ptr %sa
+  %move = mul i64 %stepv, %low
+  %moved = getelementptr i8, ptr %base, i64 %move
+  %ta = getelementptr ptr, ptr %args, i64 %p
+  store ptr %moved, ptr %ta
+  %p1 = add i64 %p, 1
+  %shifted = icmp sge i64 %p1, %operands
+  br i1 %shifted, label %single, label %shift
+single:
+  %ending = sub i64 %operands, 1
+  %slot = getelementptr ptr, ptr %args, i64 %ending
+  %target = load ptr, ptr %slot
+  %number = ptrtoint ptr %target to i64
+  %off = and i64 %number, 63
+  %aligned = icmp eq i64 %off, 0
+  %stream = and i1 %streamed, %aligned
+  br i1 %stream, label %tiles, label %plain
+plain:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %end
+tiles:
+  %most = udiv i64 8192, %item
+  store ptr %buffer, ptr %slot
+  br label %tile
+tile:
+  %done = phi i64 [ 0, %tiles ], [ %done1, %advanced ]
+  %to.go = sub i64 %count, %done
+  %fits = icmp slt i64 %to.go, %most
+  %now = select i1 %fits, i64 %to.go, i64 %most
+  store i64 %now, ptr %dims
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  %gone = mul i64 %done, %item
+  %goal = getelementptr i8, ptr %target, i64 %gone
+  %bytes = mul i64 %now, %item
+  call void @past_caches(ptr %goal, ptr %buffer, i64 %bytes)
+  %done1 = add i64 %done, %now
+  br label %advance
+advance:
+  %o = phi i64 [ 0, %tile ], [ %o1, %move.one ]
+  %onwards = icmp slt i64 %o, %ending
+  br i1 %onwards, label %move.one, label %advanced
+move.one:
+  %oa = getelementptr ptr, ptr %args, i64 %o
+  %ov = load ptr, ptr %oa
+  %os = getelementptr i64, ptr %steps, i64 %o
+  %ostep = load i64, ptr %os
+  %oby = mul i64 %ostep, %now
+  %omoved = getelementptr i8, ptr %ov, i64 %oby
+  store ptr %omoved, ptr %oa
+  %o1 = add i64 %o, 1
+  br label %advance
+advanced:
+  %over.all = icmp sge i64 %done1, %count
+  br i1 %over.all, label %end, label %tile
+end:
+  ret void
+}
+
+define internal void @split(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {
+entry:
+  %block = alloca [8 x i64], align 16
+  %kernel = load ptr, ptr %data
+  %f2 = getelementptr i64, ptr %data, i64 2
+  %sizes = load i64, ptr %f2
+  %f4 = getelementptr i64, ptr %data, i64 4
+  %settings = load ptr, ptr %f4
+  %threads = load i64, ptr %settings
+  %f5 = getelementptr i64, ptr %data, i64 5
+  %weight = load i64, ptr %f5
+  %n = load i64, ptr %dims
+  %start = mul i64 %n, %weight
+  br label %multiply
+multiply:
+  %i = phi i64 [ 1, %entry ], [ %i1, %factor ]
+  %work = phi i64 [ %start, %entry ], [ %product, %factor ]
+  %more = icmp slt i64 %i, %sizes
+  br i1 %more, label %factor, label %decide
+factor:
+  %at = getelementptr i64, ptr %dims, i64 %i
+  %extent = load i64, ptr %at
+  %product = mul i64 %work, %extent
+  %i1 = add i64 %i, 1
+  br label %multiply
+decide:
+  %large = icmp sge i64 %work, WORTHWHILE
+  %several = icmp sgt i64 %threads, 1
+  %rows = icmp sgt i64 %n, 1
+  %w1 = and i1 %large, %several
+  %wanted = and i1 %w1, %rows
+  br i1 %wanted, label %divide, label %alone
+alone:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  ret void
+divide:
+  %shares = lshr i64 %work, SHARE_BITS
+  %enough = icmp slt i64 %threads, %shares
+  %count = select i1 %enough, i64 %threads, i64 %shares
+  %wished = shl i64 %count, 2
+  %few = icmp slt i64 %n, %wished
+  %jobs = select i1 %few, i64 %n, i64 %wished
+  %f1 = getelementptr i64, ptr %data, i64 1
+  %operands = load i64, ptr %f1
+  %f3 = getelementptr i64, ptr %data, i64 3
+  %item = load i64, ptr %f3
+  %last = sub i64 %operands, 1
+  %ls = getelementptr i64, ptr %steps, i64 %last
+  %out.step = load i64, ptr %ls
+  %dense = icmp eq i64 %out.step, %item
+  %bytes = mul i64 %n, %item
+  %sf = getelementptr i64, ptr %settings, i64 1
+  %stream.from = load i64, ptr %sf
+  %huge = icmp sge i64 %bytes, %stream.from
+  %streams = and i1 %dense, %huge
+  %streamed = select i1 %streams, i64 %item, i64 0
+  store ptr %kernel, ptr %block
+  %b1 = getelementptr i64, ptr %block, i64 1
+  store i64 %operands, ptr %b1
+  %b2 = getelementptr i64, ptr %block, i64 2
+  store i64 %sizes, ptr %b2
+  %b3 = getelementptr i64, ptr %block, i64 3
+  store i64 %streamed, ptr %b3
+  %b4 = getelementptr i64, ptr %block, i64 4
+  store i64 %jobs, ptr %b4
+  %b5 = getelementptr i64, ptr %block, i64 5
+  store ptr %args, ptr %b5
+  %b6 = getelementptr i64, ptr %block, i64 6
+  store ptr %dims, ptr %b6
+  %b7 = getelementptr i64, ptr %block, i64 7
+  store ptr %steps, ptr %b7
+  call void @run(ptr @slice, ptr %block, i64 %jobs, i64 %count)
+  ret void
+}
+
+define internal void @cell(ptr %w, i64 %job) nounwind {
+entry:
+  %args = alloca [16 x ptr], align 16
+  %dims = alloca [8 x i64], align 16
+  %data = load ptr, ptr %w
+  %w1 = getelementptr i64, ptr %w, i64 1
+  %bases = load ptr, ptr %w1
+  %w2 = getelementptr i64, ptr %w, i64 2
+  %extents = load ptr, ptr %w2
+  %w3 = getelementptr i64, ptr %w, i64 3
+  %steps = load ptr, ptr %w3
+  %kernel = load ptr, ptr %data
+  %d1 = getelementptr i64, ptr %data, i64 1
+  %operands = load i64, ptr %d1
+  %d2 = getelementptr i64, ptr %data, i64 2
+  %room = load i64, ptr %d2
+  %d3 = getelementptr i64, ptr %data, i64 3
+  %room.bytes = load i64, ptr %d3
+  %d4 = getelementptr i64, ptr %data, i64 4
+  %items = load i64, ptr %d4
+  %d5 = getelementptr i64, ptr %data, i64 5
+  %rows = load i64, ptr %d5
+  %d6 = getelementptr i64, ptr %data, i64 6
+  %columns = load i64, ptr %d6
+  %d7 = getelementptr i64, ptr %data, i64 7
+  %row.unit = load i64, ptr %d7
+  %d8 = getelementptr i64, ptr %data, i64 8
+  %column.unit = load i64, ptr %d8
+  %strides = getelementptr i64, ptr %data, i64 9
+  %above = udiv i64 %job, %columns
+  %column = urem i64 %job, %columns
+  %item = udiv i64 %above, %rows
+  %row = urem i64 %above, %rows
+  %batch = load i64, ptr %extents
+  %e1 = getelementptr i64, ptr %extents, i64 1
+  %m = load i64, ptr %e1
+  %e2 = getelementptr i64, ptr %extents, i64 2
+  %k = load i64, ptr %e2
+  %e3 = getelementptr i64, ptr %extents, i64 3
+  %n = load i64, ptr %e3
+  %e4 = getelementptr i64, ptr %extents, i64 4
+  %s = load i64, ptr %e4
+  %i.low = call i64 @bound(i64 %batch, i64 %items, i64 %item, i64 1)
+  %item1 = add i64 %item, 1
+  %i.high = call i64 @bound(i64 %batch, i64 %items, i64 %item1, i64 1)
+  %r.low = call i64 @bound(i64 %m, i64 %rows, i64 %row, i64 %row.unit)
+  %row1 = add i64 %row, 1
+  %r.high = call i64 @bound(i64 %m, i64 %rows, i64 %row1, i64 %row.unit)
+  %c.low = call i64 @bound(i64 %n, i64 %columns, i64 %column, i64 %column.unit)
+  %column1 = add i64 %column, 1
+  %c.high = call i64 @bound(i64 %n, i64 %columns, i64 %column1, i64 %column.unit)
+  %i.count = sub i64 %i.high, %i.low
+  %r.count = sub i64 %r.high, %r.low
+  %c.count = sub i64 %c.high, %c.low
+  store i64 %i.count, ptr %dims
+  %t1 = getelementptr i64, ptr %dims, i64 1
+  store i64 %r.count, ptr %t1
+  %t2 = getelementptr i64, ptr %dims, i64 2
+  store i64 %k, ptr %t2
+  %t3 = getelementptr i64, ptr %dims, i64 3
+  store i64 %c.count, ptr %t3
+  %t4 = getelementptr i64, ptr %dims, i64 4
+  store i64 %s, ptr %t4
+  %x1 = mul i64 %i.count, %r.count
+  %x2 = mul i64 %x1, %c.count
+  %nothing = icmp sle i64 %x2, 0
+  br i1 %nothing, label %end, label %each
+each:
+  %p = phi i64 [ 0, %entry ], [ %p1, %placed ]
+  %ba = getelementptr i64, ptr %bases, i64 %p
+  %base = load ptr, ptr %ba
+  %is.room = icmp eq i64 %p, %room
+  %sa = getelementptr i64, ptr %steps, i64 %p
+  %step = load i64, ptr %sa
+  %by.item = mul i64 %step, %i.low
+  %own = mul i64 %job, %room.bytes
+  %first = select i1 %is.room, i64 %own, i64 %by.item
+  %two = shl i64 %p, 1
+  %ra = getelementptr i64, ptr %strides, i64 %two
+  %row.at = load i64, ptr %ra
+  %has.row = icmp sge i64 %row.at, 0
+  %row.safe = select i1 %has.row, i64 %row.at, i64 0
+  %rs = getelementptr i64, ptr %steps, i64 %row.safe
+  %row.stride = load i64, ptr %rs
+  %by.row = mul i64 %row.stride, %r.low
+  %row.part = select i1 %has.row, i64 %by.row, i64 0
+  %two1 = add i64 %two, 1
+  %ca = getelementptr i64, ptr %strides, i64 %two1
+  %column.at = load i64, ptr %ca
+  %has.column = icmp sge i64 %column.at, 0
+  %column.safe = select i1 %has.column, i64 %column.at, i64 0
+  %cs = getelementptr i64, ptr %steps, i64 %column.safe
+  %column.stride = load i64, ptr %cs
+  %by.column = mul i64 %column.stride, %c.low
+  %column.part = select i1 %has.column, i64 %by.column, i64 0
+  %o1 = add i64 %first, %row.part
+  %offset = add i64 %o1, %column.part
+  %place = getelementptr i8, ptr %base, i64 %offset
+  %pa = getelementptr ptr, ptr %args, i64 %p
+  store ptr %place, ptr %pa
+  br label %placed
+placed:
+  %p1 = add i64 %p, 1
+  %all = icmp sge i64 %p1, %operands
+  br i1 %all, label %go, label %each
+go:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %end
+end:
+  ret void
+}
+
+define internal i64 @bound(i64 %length, i64 %parts, i64 %number, i64 %unit) nounwind {
+  %less = add i64 %unit, -1
+  %up = add i64 %length, %less
+  %units = udiv i64 %up, %unit
+  %share = mul i64 %units, %number
+  %whole = udiv i64 %share, %parts
+  %at = mul i64 %whole, %unit
+  %beyond = icmp ugt i64 %at, %length
+  %result = select i1 %beyond, i64 %length, i64 %at
+  ret i64 %result
+}
+
+define internal void @grid(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {
+  %block = alloca [4 x i64], align 16
+  store ptr %data, ptr %block
+  %b1 = getelementptr i64, ptr %block, i64 1
+  store ptr %args, ptr %b1
+  %b2 = getelementptr i64, ptr %block, i64 2
+  store ptr %dims, ptr %b2
+  %b3 = getelementptr i64, ptr %block, i64 3
+  store ptr %steps, ptr %b3
+  %d4 = getelementptr i64, ptr %data, i64 4
+  %items = load i64, ptr %d4
+  %d5 = getelementptr i64, ptr %data, i64 5
+  %rows = load i64, ptr %d5
+  %d6 = getelementptr i64, ptr %data, i64 6
+  %columns = load i64, ptr %d6
+  %x = mul i64 %items, %rows
+  %jobs = mul i64 %x, %columns
+  call void @run(ptr @cell, ptr %block, i64 %jobs, i64 %jobs)
+  ret void
+}
+
 define internal void @whole(ptr %w, i64 %job) nounwind {
   %skip = mul i64 %job, 81
   %first = add i64 %skip, 1
@@ -455,26 +726,33 @@ define internal void @whole(ptr %w, i64 %job) nounwind {
   ret void
 }
 
-define void @pool(ptr %w, i64 %threads) nounwind {
+define ptr @pool(ptr %w, i64 %threads) nounwind {
 entry:
   %reset = icmp eq i64 %threads, 0
   br i1 %reset, label %clear, label %kind
 clear:
   call void @forget()
-  ret void
+  ret ptr null
 kind:
+  %asked = icmp eq ptr %w, null
+  br i1 %asked, label %answer, label %work
+answer:
+  %first = icmp eq i64 %threads, 1
+  %loop = select i1 %first, ptr @split, ptr @grid
+  ret ptr %loop
+work:
   %listed = icmp slt i64 %threads, 0
   br i1 %listed, label %list, label %go
 list:
   %positive = sub i64 0, %threads
   %calls = load i64, ptr %w
   call void @run(ptr @whole, ptr %w, i64 %calls, i64 %positive)
-  ret void
+  ret ptr null
 go:
   %f4 = getelementptr i64, ptr %w, i64 4
   %jobs = load i64, ptr %f4
   call void @run(ptr @part, ptr %w, i64 %jobs, i64 %threads)
-  ret void
+  ret ptr null
 }
 """
 MOST_DIMS = 8
@@ -488,8 +766,9 @@ def _pool() -> Any:
     if found is None:
         pause, spin = _PAUSE.get(platform.machine().lower(), ("", 1000))
         text = _TEXT.replace("PAUSE", pause).replace("SPIN", str(spin))
+        text = text.replace("WORTHWHILE", str(WORTHWHILE)).replace("SHARE_BITS", str(_SHARE_BITS))
         address = jit.compile("pool", text)
-        found = _state["entry"] = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
+        found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
     return found
 
 
@@ -501,6 +780,33 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def splitting(kernel: int, operands: int, sizes: int, item: int = 0, weight: int = 1) -> tuple[int, Any]:
+    """A ufunc loop, as (address, its data), that runs `kernel` on parts of a long range side by side.
+
+    `sizes` counts the loop's extents, 1 and the core dimensions. `item` is the size of a result that may be written
+    past the caches, `weight` what one element costs in those of an addition.
+    """
+    if "split" not in _state:
+        _state["split"] = _pool()(None, 1)
+    data = array("q", [kernel, operands, sizes, item, settings.buffer_info()[0], weight])
+    return _state["split"], data
+
+
+def gridded(
+    kernel: int, places: list[tuple[int, int]], room: int, room_bytes: int, grid: tuple[int, int, int], units: tuple[int, int]
+) -> tuple[int, Any]:
+    """A loop over (batch, m, k, n, s), as (address, its data), that runs `kernel` on a grid of parts side by side.
+
+    `grid` says into how many parts batch, m and n are cut, the latter at multiples of `units`. `places` gives for each
+    operand which of the loop's steps belong to m and n (-1 for none). Operand `room` is scratch memory: each part has
+    its own `room_bytes` of it.
+    """
+    if "grid" not in _state:
+        _state["grid"] = _pool()(None, 2)
+    words = [kernel, len(places), room, room_bytes, *grid, *units, *[n for pair in places for n in pair]]
+    return _state["grid"], array("q", words)
 
 
 def run_calls(calls: list[tuple[int, list[int], list[int], list[int]]], threads: int) -> None:
@@ -531,9 +837,20 @@ def drive(
     The loop has `length` iterations with `steps` (bytes, for each operand; then the strides of core dimensions, whose
     extents are `sizes`). With `shape`, the loop is run for every index of these outer dimensions, `strides[operand]`
     apart. `stream` is the size of an item of the last operand, if that is contiguous in the order of the loops and to
-    be written past the caches: in tiles that are computed in the first cache. The caller answers for bounds: every address reached must belong to its operand.
+    be written past the caches: in tiles that are computed in the first cache. The caller answers for bounds: every
+    address reached must belong to its operand.
     """
     count = len(addresses)
+    if not shape or strides is None:
+        bounds = [length * i // jobs for i in range(jobs + 1)]
+        run_calls(
+            [
+                (kernel, [a + start * s for a, s in zip(addresses, steps)], [stop - start, *sizes], steps)
+                for start, stop in pairwise(bounds)
+            ],
+            threads,
+        )
+        return
     rows = 1
     for n in shape:
         rows *= n
@@ -541,9 +858,8 @@ def drive(
     words += addresses + _ZEROS[: MOST_OPERANDS - count]
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]
-    if strides is not None and shape:
-        words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
-        for line in strides:
-            words += [*line] + _ZEROS[: MOST_DIMS - len(line)]
+    words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
+    for line in strides:
+        words += [*line] + _ZEROS[: MOST_DIMS - len(line)]
     work = array("q", words)
     _pool()(work.buffer_info()[0], threads)

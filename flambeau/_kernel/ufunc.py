@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from . import pool
 
 _VOID_P = ctypes.c_void_p
 _TYPE_NUMBER = {
@@ -16,6 +19,10 @@ _TYPE_NUMBER = {
     "c64": np.dtype("c8").num, "c128": np.dtype("c16").num,
     "bf16": np.dtype("u2").num,  # NumPy sees the bits
 }  # fmt: skip
+_CODE = {np.dtype(t).char: code for code, t in {
+    "b1": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8",
+    "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16",
+}.items()}  # fmt: skip
 _kept: list[Any] = []  # NumPy keeps pointers into these
 addresses: dict[Any, int] = {}  # of the loops behind our ufuncs
 
@@ -28,19 +35,36 @@ def _api(index: int, *arguments: Any) -> Callable[..., Any]:
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(address)
 
 
-def make_ufunc(name: str, address: int, inputs: Sequence[str], outputs: Sequence[str], signature: str = "") -> Any:
-    """A ufunc (a generalized one if a signature is given) with the one loop at `address`."""
+def make_ufunc(
+    name: str, address: int, inputs: Sequence[str], outputs: Sequence[str], signature: str = "", data: Any = None
+) -> Any:
+    """A ufunc (a generalized one if a signature is given) with the one loop at `address`, which gets `data` (an array)."""
     types = bytes(_TYPE_NUMBER[t] for t in [*inputs, *outputs])
-    loops, data = (_VOID_P * 1)(address), (_VOID_P * 1)(None)
+    loops, places = (_VOID_P * 1)(address), (_VOID_P * 1)(data.buffer_info()[0] if data is not None else None)
     codes, label = ctypes.create_string_buffer(types), ctypes.c_char_p(name.encode())
-    _kept.append((loops, data, codes, label))
+    _kept.append((loops, places, codes, label, data))
     common = [_VOID_P, _VOID_P, _VOID_P, *[ctypes.c_int] * 4, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
-    values = [loops, data, codes, 1, len(inputs), len(outputs), -1, label, None, 0]
+    values = [loops, places, codes, 1, len(inputs), len(outputs), -1, label, None, 0]
     if signature:
         text = ctypes.c_char_p(signature.encode())
         _kept.append(text)
         made = _api(31, *common, ctypes.c_char_p)(*values, text)
     else:
         made = _api(1, *common)(*values)
-    addresses[made] = address
+    addresses[made] = address if data is None else data[0]
     return made
+
+
+_splitting: dict[Any, Any] = {}
+
+
+def splitting(ufunc: Any) -> Any:
+    """The same generalized ufunc, whose loop runs on several threads if it is long; its iterations are independent."""
+    found = _splitting.get(ufunc)
+    if found is None:
+        core = len(set(re.findall(r"\w+", ufunc.signature)))
+        types = ufunc.types[0].partition("->")
+        kinds = [[_CODE[t] for t in part] for part in (types[0], types[2])]
+        address, data = pool.splitting(addresses[ufunc], ufunc.nargs, 1 + core, weight=8)  # whoever asks for it knows that it pays
+        found = _splitting[ufunc] = make_ufunc(ufunc.__name__, address, *kinds, ufunc.signature, data)
+    return found

@@ -92,7 +92,7 @@ def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) 
         return compute(x, y)
     real, imaginary = compute(x.real, y.real), compute(x.imag, y.imag)
     made = backend.xp.empty(real.shape, x.dtype)
-    made.imag = compute(x.real + x.imag, y.real + y.imag) - (real + imaginary)
+    made.imag = compute(x.real + x.imag, y.real + y.imag) - real - imaginary
     made.real = real - imaginary
     return made
 
@@ -304,8 +304,8 @@ def _same(
     made = _run(name, input, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
     if any(n % 2 for n in total):
         warnings.warn(
-            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input "
-            "be created", UserWarning, stacklevel=4,
+            f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut",
+            UserWarning, stacklevel=4,
         )  # fmt: skip
     for i, n in enumerate(total, 2):  # padded by the larger half on both sides: the first position is too many
         if n % 2:

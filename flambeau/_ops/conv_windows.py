@@ -231,7 +231,7 @@ def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> No
             for piece in pieces:
                 products.run(start + a, buffer, *piece)
 
-    if len(x) >= threads.get_num_threads() or work < _PARALLEL:
+    if 2 * len(x) >= threads.get_num_threads() or work < _PARALLEL:
         _over_images(len(x), work, job)
         return
     buffer, pieces = planes.empty(x.dtype, 1), products.pieces(threads.get_num_threads())

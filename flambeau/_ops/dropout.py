@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
 
 import numpy as np
 
+from .._backend.cpu import cpu
 from .._core import random_draws as draws
-from .._core.dtypes import FLOATING, bool_
-from .._core.state import META
-from .._tensor import Tensor
-from .generator import default_of, draw_at
-from .registry import ops, public
-from .rules import SCALAR_NAMES
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, FLOATING, bool_, dtype, float32, float64
+from .._core.state import GRAD, META, local
+from .._kernel.dropout import masked_scale
+from .._tensor import Tensor, wrap
+from .declare import pointwise
+from .fused import Fused, parts_of, record, side_by_side
+from .generator import default_of, draw, draw_at
+from .registry import ops, public, quick
+from .rules import SCALAR_NAMES, real_floating_only
 
 _ALPHA = 1.7580993408473766  # minus the value that SELU approaches, times its scale
 
@@ -51,7 +57,19 @@ def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled
     mask = ops.to_dtype(_keep(input, p, shape), d)
     if not scaled:
         return mask  # type: ignore[no-any-return]
-    return ops.mul_(mask, float(np.float32(1.0) / np.float32(1.0 - p)) if d.itemsize < 8 else 1.0 / (1.0 - p))  # type: ignore[no-any-return]
+    return ops.mul_(mask, _factor(d, p))  # type: ignore[no-any-return]
+
+
+def _factor(d: dtype, p: float) -> float:
+    """1 / (1 - p) in the precision of the noise."""
+    return float(np.float32(1.0) / np.float32(1.0 - p)) if d.itemsize < 8 else 1.0 / (1.0 - p)
+
+
+_masked = pointwise(
+    "dropout_masked", lambda m, x, keep, factor: m.where(keep, x * factor, x * 0.0), real_floating_only,
+    {"x": lambda m, g, keep, factor: m.where(keep, g * factor, g * 0.0)}, params=("factor",), masks=("keep",),
+    public=False, numbers="none", backward_name="NativeDropoutBackward0",
+)  # fmt: skip
 
 
 def _channels(input: Tensor) -> tuple[int, ...]:
@@ -68,7 +86,9 @@ def _dropped(name: str, input: Tensor, p: float, train: bool, inplace: bool, fea
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
         return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[no-any-return, attr-defined]
-    return multiply(input, _noise(input, p, _channels(input) if features else None))  # type: ignore[no-any-return]
+    if inplace or features or input.dtype.category != FLOATING or input._k & META:
+        return multiply(input, _noise(input, p, _channels(input) if features else None))  # type: ignore[no-any-return]
+    return _masked(input, _keep(input, p), _factor(input.dtype, p))
 
 
 def _dropped_alpha(name: str, input: Tensor, p: float, train: bool, inplace: bool, features: bool) -> Tensor:
@@ -127,6 +147,50 @@ def _checked(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+@functools.cache
+def _kernel(d: Any) -> Any:
+    code = BY_NUMPY[d].code
+    return cpu.kernel(masked_scale, (code, "b1", "f64", code))
+
+
+def _scaled(x: Any, keep: Any, factor: float) -> Any:
+    out = empty(x.shape, x.dtype)
+    flat, mask, made = x.reshape(-1), keep.reshape(-1), out.reshape(-1)
+    scale = np.asarray(factor)
+    cuts = parts_of(flat.size, flat.size)
+    side_by_side(_kernel(x.dtype), [[flat[a:b], mask[a:b], scale, made[a:b]] for a, b in cuts])
+    return out
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    keep, factor = node.saved
+    if create_graph or g._k & ~GRAD or not g._array.flags.c_contiguous:
+        return (_masked(g, wrap(keep, bool_), factor),)
+    return (wrap(_scaled(g._array, keep, factor), g.dtype),)
+
+
+_FUSED = Fused("dropout", "NativeDropoutBackward0", _gradient)
+
+
+def _quick_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """The usual case: a plain dense tensor of single or double precision."""
+    try:
+        k, x, d = input._k, input._array, input.dtype
+    except AttributeError:
+        return NotImplemented
+    if inplace or not training or k > 1 or not (d is float32 or d is float64) or not 0.0 < p < 1.0:
+        return NotImplemented
+    if not x.size or not x.flags.c_contiguous:
+        return NotImplemented
+    keep = draw(draws.keep_mask, default_of(0)._engine, bool_, x.shape, 1.0 - p)._array
+    factor = _factor(d, p)
+    out = wrap(_scaled(x, keep, factor), d)
+    if k and local.grad:
+        record(_FUSED, out, (input,), [keep, factor])
+    return out
+
+
+@quick(_quick_dropout)
 @public("nn.functional.dropout", method=False)
 def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability p during training and scales the others by 1 / (1 - p).
@@ -147,7 +211,9 @@ def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = Fal
 
 
 @public("nn.functional.feature_alpha_dropout", method=False)
-def functional_feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+def functional_feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Alpha dropout of whole channels."""
     _checked(p)
     return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)  # type: ignore[no-any-return]

@@ -2,32 +2,111 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from .._core.dtypes import from_numpy_dtype, int32, int64
-from .._core.state import CUDA, local
+import numpy as np
+
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, from_numpy_dtype, int32, int64
+from .._core.state import CUDA, GRAD, local
 from .._dispatch import backend_of
+from .._kernel.embedding import look_up, sum_rows, sum_rows_flat
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
+from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .inplace import check_writable
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, quick
+from .saved import fetch
+
+_OUT_OF_RANGE = "index out of range in self"
+
+
+# -- arrays --------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _look_up_kernel(index: Any, bits: Any) -> Any:
+    code = BY_NUMPY[bits].code
+    return cpu.kernel(look_up, (BY_NUMPY[index].code, code, code, "b1"))
+
+
+def _looked_up(table: Any, index: Any) -> Any:
+    """The rows of a table, in the shape of the index."""
+    names = index.reshape(-1)
+    out = empty((*index.shape, table.shape[1]), table.dtype)
+    source, made = kernels.bits(table), kernels.bits(out).reshape(names.size, table.shape[1])
+    call = _look_up_kernel(index.dtype, source.dtype)
+    parts = parts_of(names.size, out.size)
+    wrong = np.empty(len(parts), np.bool_)
+    side_by_side(call, [
+        [names[low:high], source, made[low:high], wrong[i : i + 1].reshape(())] for i, (low, high) in enumerate(parts)
+    ])  # fmt: skip
+    if wrong.any():
+        raise IndexError(_OUT_OF_RANGE)
+    return out
+
+
+@functools.cache
+def _sum_kernel(index: Any, g: Any, flat: bool) -> Any:
+    code = BY_NUMPY[g].code
+    return cpu.kernel(sum_rows_flat if flat else sum_rows, (BY_NUMPY[index].code, code, "i64", "i64", code))
+
+
+def _summed(g: Any, index: Any, count: int, padding: int) -> Any:
+    """Rows of gradients added up for each row of the table; every thread fills a part of the table."""
+    names = index.reshape(-1)
+    width = g.shape[-1]
+    flat = is_flat(g) and g.size > 0
+    rows = g.reshape(-1)[:1].reshape(()) if flat else g.reshape(names.size, width)
+    out = empty((count, width), g.dtype)
+    call = _sum_kernel(index.dtype, g.dtype, flat)
+    skipped = np.asarray(padding, np.int64)
+    parts = parts_of(count, out.size + g.size)
+    side_by_side(call, [
+        [names, rows, np.asarray(low, np.int64), skipped, out[low:high]] for low, high in parts
+    ])  # fmt: skip
+    return out
+
+
+# -- records -------------------------------------------------------------------------------------------------------
 
 
 @primitive(
     tensors=2, name="embedding",
-    meta=lambda x, index, padding, scale: ((*index.shape, x.shape[1]), from_numpy_dtype(x.dtype)),
-    grad={"x": lambda g, x_shape, index, padding, scale: embedding_backward(g, index, x_shape[0], padding, scale)},
+    meta=lambda x, index, padding, scale, sparse: ((*index.shape, x.shape[1]), from_numpy_dtype(x.dtype)),
+    grad={"x": lambda g, x_shape, index, padding, scale, sparse: _back(g, index, x_shape[0], padding, scale, sparse)},
 )  # fmt: skip
-def embedding_op(backend: Any, x: Any, index: Any, padding: int, scale: bool) -> Any:
+def embedding_op(backend: Any, x: Any, index: Any, padding: int, scale: bool, sparse: bool) -> Any:
+    if backend is cpu:
+        return _looked_up(x, index)
     made = kernels.take_rows(backend, x, index.reshape(-1), 0)
     if made is None:
-        raise IndexError("index out of range in self")
+        raise IndexError(_OUT_OF_RANGE)
     return made.reshape(*index.shape, x.shape[1])
 
 
+def _back(g: Tensor, index: Tensor, count: int, padding: int, scale: bool, sparse: bool) -> Tensor:
+    if sparse:
+        return _sparse_gradient(g, index, count, padding)
+    return embedding_backward(g, index, count, padding, scale)  # type: ignore[no-any-return]
+
+
+def _sparse_gradient(g: Tensor, index: Tensor, count: int, padding: int) -> Tensor:
+    """The rows of the gradient with their numbers, as a sparse tensor."""
+    width = g._array.shape[-1]
+    names, rows = ops.reshape(index, (-1,)), ops.reshape(g, (-1, width))
+    if padding >= 0:
+        kept = ops.squeeze(ops.nonzero(ops.ne(names, padding)), 1)
+        names, rows = ops.index_select(names, 0, kept), ops.index_select(rows, 0, kept)
+    names = ops.unsqueeze(ops.to_dtype(names, int64), 0)
+    return ops.sparse_coo_tensor(names, rows, (count, width))  # type: ignore[no-any-return]
+
+
 def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
-    rows = embedding_op(g, index, padding, scale)
+    rows = embedding_op(g, index, padding, scale, False)
     if padding >= 0:
         rows = ops.masked_fill(rows, ops.unsqueeze(ops.eq(index, padding), -1), 0)
     if scale:
@@ -42,16 +121,28 @@ def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
 )  # fmt: skip
 def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: int, scale: bool) -> Any:
     """Rows of gradients added to the rows of the table they came from; those of `padding` are left out."""
-    index = index.reshape(-1)
-    rows = x.reshape(index.size, x.shape[-1])
     if scale:
-        often = backend.xp.bincount(index, minlength=1)[index]
-        rows = rows / often.astype(rows.dtype)[:, None]
+        often = backend.xp.bincount(index.reshape(-1), minlength=1)[index]
+        x = x / often.astype(x.dtype)[..., None]
+    if backend is cpu:
+        return _summed(x, index, count, padding)
+    index = index.reshape(-1)
     out = backend.xp.zeros((count, x.shape[-1]), x.dtype)
-    kernels.update_rows(backend, out, 0, index, rows, "add")
+    kernels.update_rows(backend, out, 0, index, x.reshape(index.size, x.shape[-1]), "add")
     if padding >= 0:
         out[padding] = 0
     return out
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    index = fetch(node, 0)
+    count, padding = node.saved[1:]
+    if create_graph or g._k & ~GRAD:
+        return (embedding_backward(g, index, count, padding, False),)
+    return (wrap(_summed(g._array, index._array, count, padding), g.dtype),)
+
+
+_FUSED = Fused("embedding", "EmbeddingBackward0", _gradient)
 
 
 def _renormalise(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
@@ -81,9 +172,37 @@ def embedding(
         raise RuntimeError(
             f"embedding: Expected tensor for argument #1 'indices' to be int32 or int64, got {indices.dtype}"
         )
-    return embedding_op(weight, indices, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
+    return embedding_op(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
 
 
+def _quick_embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Any:  # fmt: skip
+    """The usual case: plain tensors, no norms, a dense gradient."""
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        return NotImplemented
+    try:
+        k = weight._k
+        table, index = weight._array, input._array
+        if k > 1 or input._k or not (input.dtype is int64 or input.dtype is int32) or table.ndim != 2:
+            return NotImplemented
+    except AttributeError:
+        return NotImplemented
+    count = table.shape[0]
+    if padding_idx is None:
+        padding_idx = -1
+    elif padding_idx < 0 or padding_idx >= count:
+        return NotImplemented
+    if table.dtype.itemsize > 8 or not index.dtype.isnative:
+        return NotImplemented
+    out = wrap(_looked_up(table, index), weight.dtype)
+    if k and local.grad:
+        record(_FUSED, out, (weight,), [input, count, padding_idx])
+    return out
+
+
+@quick(_quick_embedding)
 @public("nn.functional.embedding", method=False)
 def functional_embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,

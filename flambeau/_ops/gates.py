@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .._core.dtypes import COMPLEX
+from .._core.dtypes import COMPLEX, float64
 from .._core.sizes import wrap_dim
+from .._core.state import META
 from .._tensor import Tensor
 from .activation import leaky_relu_op
 from .declare import pointwise
@@ -50,10 +51,14 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
-    """Random slopes where the input is not positive, 1 elsewhere."""
-    noise = ops.empty_like(input)
-    ops.uniform_(noise, lower, upper)
-    return ops.where(ops.gt(input, 0), ops.ones_like(noise), noise)
+    """Random slopes where the input is not positive, 1 elsewhere; only those slopes are drawn, in double precision."""
+    noise = ops.ones_like(input)
+    if input._k & META:
+        return noise  # type: ignore[no-any-return]
+    below = ops.le(ops.detach(input), 0)
+    slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)  # type: ignore[attr-defined]
+    ops.uniform_(slopes, lower, upper)
+    return ops.masked_scatter(noise, below, ops.to_dtype(slopes, input.dtype))  # type: ignore[no-any-return]
 
 
 def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:

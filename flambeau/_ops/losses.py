@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
 
-from .._tensor import Tensor
+import numpy as np
+
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, float32, float64
+from .._core.state import GRAD, local
+from .._kernel.distance import loss_gradient, loss_sum
+from .._tensor import Tensor, wrap
 from .declare import pointwise
-from .registry import ops, public
+from .fused import Fused, parts_of, record, side_by_side
+from .registry import ops, public, quick
+from .replay import gradients
 from .rules import Rule, real_floating_only
+from .saved import fetch
 
 CODES = ("none", "mean", "sum")
 
@@ -123,6 +134,119 @@ _soft_margin = pointwise(
 )  # fmt: skip
 
 
+# -- sums of all elements, with their gradients --------------------------------------------------------------------
+
+
+@functools.cache
+def _kernels(d: Any, how: str) -> tuple[Any, Any]:
+    code = BY_NUMPY[d].code
+    forward = cpu.kernel(loss_sum, (code, code, "f64", "f64", "f64"), how=how)
+    return forward, cpu.kernel(loss_gradient, ("f64", code, code, "f64", code), how=how)
+
+
+def _parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Both arrays as vectors, cut for the threads."""
+    x, y = x.reshape(-1), y.reshape(-1)
+    cuts = parts_of(x.size, x.size)
+    return [(x, y)] if len(cuts) == 1 else [(x[low:high], y[low:high]) for low, high in cuts]
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    input, target = fetch(node, 0), fetch(node, 1)
+    how, width, share = node.saved[2:]
+    needs = [e is not None for e in node.edges]
+    if create_graph or g._k & ~GRAD:
+        return gradients(lambda x, y: ops.sum(_ELEMENTS[how](x, y, width)) * share, [input, target], [g], needs)
+    x, y = input._array, target._array
+    out = empty(x.shape, x.dtype)
+    made = _parts(out, out)
+    factor, p = np.asarray(float(g._array) * share), np.asarray(width)
+    call = _kernels(x.dtype, how)[1]
+    side_by_side(call, [[factor, a, b, p, o] for (a, b), (o, _) in zip(_parts(x, y), made)])
+    other = np.asarray(np.negative(out)) if needs[1] else None
+    return [wrap(out, g.dtype) if needs[0] else None, None if other is None else wrap(other, g.dtype)]
+
+
+_FUSED = {
+    "square": Fused("mse_loss", "MseLossBackward0", _gradient),
+    "absolute": Fused("l1_loss", "MeanBackward0", _gradient),
+    "smooth": Fused("smooth_l1_loss", "SmoothL1LossBackward0", _gradient),
+    "huber": Fused("huber_loss", "HuberLossBackward0", _gradient),
+    "logits": Fused("binary_cross_entropy_with_logits", "BinaryCrossEntropyWithLogitsBackward0", _gradient),
+}
+_ELEMENTS = {
+    "square": lambda x, y, width: _square(x, y),
+    "absolute": lambda x, y, width: ops.abs(x - y),
+    "smooth": lambda x, y, width: _smooth(x, y, width),
+    "huber": lambda x, y, width: _huber(x, y, width),
+    "logits": lambda x, y, width: _logits(x, y),
+}
+
+
+def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Any:
+    """The mean or sum of a loss over dense single or double precision tensors of one shape."""
+    try:
+        k, x, y = input._k | target._k, input._array, target._array
+        d = input.dtype
+        if k > 1 or target.dtype is not d or not (d is float32 or d is float64) or x.shape != y.shape:
+            return NotImplemented
+    except AttributeError:
+        return NotImplemented
+    mean = reduction == "mean"
+    if not (mean or reduction == "sum") or not x.size or not (x.flags.c_contiguous and y.flags.c_contiguous):
+        return NotImplemented
+    if how == "logits" and target._k:
+        return NotImplemented
+    share = 1.0 / x.size if mean else 1.0
+    call = _kernels(x.dtype, how)[0]
+    parts = _parts(x, y)
+    sums = [np.empty(()) for _ in parts]
+    p, factor = np.asarray(width), np.asarray(share)
+    side_by_side(call, [[a, b, p, factor, total] for (a, b), total in zip(parts, sums)])
+    out = wrap(np.asarray(sums[0] if len(sums) == 1 else sum(sums), x.dtype), d)
+    if k and local.grad:
+        record(_FUSED[how], out, (input, target), [input, target, how, width, share])
+    return out
+
+
+def _quick(how: str) -> Any:
+    """The short path of a loss with the arguments (input, target, size_average, reduce, reduction)."""
+
+    def fast(
+        input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+        extra: Any = None,
+    ) -> Any:  # fmt: skip
+        if size_average is not None or reduce is not None or extra is not None:
+            return NotImplemented
+        return _fused(input, target, how, reduction)
+
+    return quick(fast)
+
+
+def _quick_smooth(
+    input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
+) -> Any:
+    if size_average is not None or reduce is not None or not beta > 0:
+        return NotImplemented
+    return _fused(input, target, "smooth", reduction, beta)
+
+
+def _quick_huber(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+    if weight is not None or not delta > 0:
+        return NotImplemented
+    return _fused(input, target, "huber", reduction, delta)
+
+
+def _quick_logits(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", pos_weight: Any = None,
+) -> Any:  # fmt: skip
+    if weight is not None or size_average is not None or reduce is not None or pos_weight is not None:
+        return NotImplemented
+    return _fused(input, target, "logits", reduction)
+
+
+@_quick("square")
 @functional
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -152,6 +276,7 @@ def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Te
     return reduced(loss, reduction)
 
 
+@_quick("absolute")
 @functional
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -167,6 +292,7 @@ def l1_loss(
     return reduced(loss, reduction)
 
 
+@quick(_quick_smooth)
 @functional
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -183,6 +309,7 @@ def smooth_l1_loss(
     return reduced(_smooth(input, target, beta), reduction)
 
 
+@quick(_quick_huber)
 @functional
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
@@ -231,6 +358,7 @@ def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight
     return loss if weight is None else loss * weight
 
 
+@quick(_quick_logits)
 @functional
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -286,8 +414,8 @@ def poisson_nll_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
     if full:
-        stirling = target * ops.log(target) - target + 0.5 * ops.log(2 * math.pi * target)
-        loss = loss + ops.masked_fill(stirling, target <= 1, 0)
+        half = 0.5 * ops.log(2 * math.pi * target)  # first: gradients of 16-bit targets add up in PyTorch's order
+        loss = loss + ops.masked_fill(target * ops.log(target) - target + half, target <= 1, 0)
     return reduced(loss, reduction)
 
 

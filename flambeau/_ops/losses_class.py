@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from .._backend.cpu import cpu
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
-from .._core.state import GRAD, modes
-from .._kernel.loss import cross_entropy_backward_rows, cross_entropy_rows
-from .._tensor import Tensor
+from .._core.state import CUDA, GRAD, META, local, modes
+from .._kernel.loss import (
+    cascade_sum,
+    count_targets,
+    cross_entropy_backward_rows,
+    cross_entropy_rows,
+    cross_entropy_sum,
+    cross_entropy_sum_and_gradient,
+)
+from .._tensor import Tensor, wrap
+from .fused import Fused, parts_of, record, side_by_side
 from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
-from .registry import functions, ops
+from .registry import ops, quick
+from .replay import gradients
+from .saved import fetch
 
 _WORK = 16  # an exponential costs as much as so many moved elements
 
@@ -53,6 +65,121 @@ def cross_entropy_backward(backend: Any, cotangent: Any, x: Any, total: Any, tar
     return out
 
 
+@primitive(
+    tensors=2, name="cascade_sum", backward_name="SumBackward0",
+    grad={"x": lambda g, x_shape: ops.expand(ops.reshape(g, (1,) * len(x_shape)), x_shape)},
+)  # fmt: skip
+def cascade_op(backend: Any, x: Any, kept: Any) -> Any:
+    """A sum in the precision of 16-bit elements, step by step, as PyTorch adds up such losses."""
+    values, used = np.ascontiguousarray(x).reshape(-1), np.ascontiguousarray(kept).reshape(-1)
+    code = BY_NUMPY[x.dtype].code
+    power = max(4, (max(values.size, 1) - 1).bit_length() // 8)
+    out = np.empty((), x.dtype)
+    cpu.kernel(cascade_sum, (code, "b1", "i64", code))(values, used, np.asarray(power), out)
+    return out
+
+
+def _sum(t: Tensor, kept: Tensor) -> Tensor:
+    """The sum of losses or weights."""
+    short = t.dtype.itemsize == 2 and not t._k & (CUDA | META)
+    return cascade_op(t, kept) if short else ops.sum(t)  # type: ignore[no-any-return]
+
+
+# -- the mean or sum of rows, with its gradient ------------------------------------------------------------------
+
+
+@functools.cache
+def _sum_kernel(d: Any, gradient: bool) -> Any:
+    code = BY_NUMPY[d].code
+    if gradient:
+        return cpu.kernel(cross_entropy_sum_and_gradient, (code, "i64", "i64", "f64", code, code))
+    return cpu.kernel(cross_entropy_sum, (code, "i64", "i64", "f64", code))
+
+
+@functools.cache
+def _count_kernel() -> Any:
+    return cpu.kernel(count_targets, ("i64",) * 5)
+
+
+@functools.lru_cache(64)
+def _integer(value: int) -> Any:
+    return np.asarray(value, np.int64)
+
+
+def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
+    """The loss of a matrix of scores as a 0-d array, and its gradient or None."""
+    rows, classes = x.shape
+    used, wrong = _count_kernel()(target, _integer(skipped), _integer(classes))
+    if used < 0:
+        raise IndexError(f"Target {int(wrong)} is out of bounds.")
+    share = 1.0 if not mean else 1.0 / float(used) if used else np.nan
+    call = _sum_kernel(x.dtype, gradient)
+    grad = empty(x.shape, x.dtype) if gradient else None
+    parts = parts_of(rows, x.size * _WORK)
+    if len(parts) == 1:
+        loss = np.empty((), x.dtype)
+        given = [x, target, _integer(skipped), np.asarray(share), loss]
+        call(*given, grad) if gradient else call(*given)
+        return loss, grad
+    losses = np.empty(len(parts), x.dtype)
+    jobs = []
+    for i, (low, high) in enumerate(parts):
+        job = [x[low:high], target[low:high], _integer(skipped), np.asarray(share), losses[i : i + 1].reshape(())]
+        jobs.append([*job, grad[low:high]] if gradient else job)
+    side_by_side(call, jobs)
+    return np.asarray(losses.sum()), grad
+
+
+def _by_rows(input: Tensor, target: Tensor, skipped: int, mean: bool) -> Tensor:
+    """The same over tensors, for higher derivatives."""
+    return _finished(cross_entropy_op(input, target, skipped)[0], target, None, skipped, "mean" if mean else "sum")
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    """The gradient that came with the loss, times g; it is given away, so a second pass computes it anew."""
+    _, _, grad, skipped, mean = node.saved
+    if create_graph or g._k & ~GRAD:
+        input, target = fetch(node, 0), fetch(node, 1)
+        return gradients(lambda x: _by_rows(x, target, skipped, mean), [input], [g], [True])
+    if grad is None:
+        grad = _entropy(fetch(node, 0)._array, fetch(node, 1)._array, skipped, mean, True)[1]
+    node.saved[2] = None
+    factor = g._array
+    if factor != 1:
+        np.multiply(grad, factor, grad)
+    return (wrap(grad, g.dtype),)
+
+
+_FUSED = Fused("cross_entropy", "NllLossBackward0", _gradient)
+
+
+def _quick_cross_entropy(
+    input: Tensor, target: Tensor, weight: Any = None, size_average: Any = None, ignore_index: int = -100,
+    reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """The usual case: a matrix of scores, a vector of class numbers."""
+    if weight is not None or label_smoothing or reduce is not None or size_average is not None:
+        return NotImplemented
+    mean = reduction == "mean"
+    if not mean and reduction != "sum":
+        return NotImplemented
+    try:
+        k = input._k
+        x, y = input._array, target._array
+        if k > 1 or target._k or target.dtype is not int64 or not (input.dtype is float32 or input.dtype is float64):
+            return NotImplemented
+    except AttributeError:
+        return NotImplemented
+    if x.ndim != 2 or y.ndim != 1 or x.shape[0] != y.shape[0] or not x.size or y.strides[0] % 8:
+        return NotImplemented
+    gradient = k == GRAD and local.grad
+    loss, grad = _entropy(x, y, ignore_index, mean, gradient)
+    out = wrap(loss, input.dtype)
+    if gradient:
+        record(_FUSED, out, (input,), [input, target, grad, ignore_index, mean])
+    return out
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------
 
 
@@ -76,17 +203,20 @@ def _check_weight(weight: Tensor | None, count: int) -> None:
 def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str) -> Tensor:
     """Losses (zero where skipped) weighted and reduced; the mean is by the sum of the weights in use."""
     if weight is None:
-        if reduction != "mean":
-            return reduced(losses, reduction)
-        return ops.sum(losses) / int((target._array != skipped).sum())  # type: ignore[no-any-return]
+        if reduction == "none":
+            return losses
+        kept = target != skipped
+        total = _sum(losses, kept)
+        return total / int(ops.sum(kept)) if reduction == "mean" else total  # type: ignore[no-any-return]
     kept = target != skipped
     at = ops.where(kept, target, ops.zeros_like(target))
     factors = ops.reshape(ops.index_select(weight, 0, ops.reshape(at, (-1,))), target._array.shape)
     factors = factors * ops.to_dtype(kept, factors.dtype)
     losses = losses * factors
-    if reduction == "mean":
-        return ops.sum(losses) / ops.sum(factors)  # type: ignore[no-any-return]
-    return reduced(losses, reduction)
+    if reduction == "none":
+        return losses
+    total = _sum(losses, kept)
+    return total / _sum(factors, kept) if reduction == "mean" else total  # type: ignore[no-any-return]
 
 
 def _picked(log_probabilities: Tensor, target: Tensor, skipped: int) -> Tensor:
@@ -143,6 +273,7 @@ def _nll(input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, red
     return _finished(_picked(input, target, skipped), target, weight, skipped, reduction)
 
 
+@quick(_quick_cross_entropy)
 @functional
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -176,34 +307,6 @@ def cross_entropy(
         losses, _ = cross_entropy_op(input, target, ignore_index)
         return _finished(losses, target, weight, ignore_index, reduction)
     return _nll(ops.log_softmax(input, dim), target, weight, ignore_index, reduction)
-
-
-@functional
-def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-    label_smoothing: float = 0.0, options: Any = None,
-) -> Tensor:  # fmt: skip
-    """The cross-entropy of a linear map of the input. `options` says how to cut the work, not what it gives."""
-    if input._array.ndim not in (1, 2):
-        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input._array.ndim}")
-    if ignore_index is None:
-        ignore_index = -100
-    flat = (
-        linear_weight
-        if linear_weight._array.ndim == 2
-        else ops.reshape(linear_weight, (-1, linear_weight._array.shape[-1]))
-    )
-    bias = None if linear_bias is None else ops.reshape(linear_bias, (-1,))
-    scores = functions["nn.functional.linear"](input, flat, bias)
-    extra = linear_weight._array.shape[:-1]
-    if len(extra) > 1 and input._array.ndim == 1:
-        raise RuntimeError(f"a linear_weight of shape {tuple(linear_weight._array.shape)} requires batched input")
-    if len(extra) > 1:
-        scores = ops.reshape(scores, (*input._array.shape[:-1], *extra))
-    return cross_entropy(
-        scores, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
-    )  # fmt: skip
 
 
 def _fusable(input: Tensor, target: Tensor) -> bool:

@@ -250,14 +250,19 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 def record(op: Any, t: Tensor, a: Tensor, b: Tensor, *added: Any) -> None:
     """What `op.record` does, for a product of plain tensors: each operand is kept if the other needs a gradient."""
     left, right = a._k & GRAD, b._k & GRAD
-    inputs = (a, b, *added)
-    edges = tuple((i._edge or (i, 0)) if i is not None and i._k & GRAD else None for i in inputs)
-    node = Node(op, edges, [a if right else None, b if left else None, *[None] * len(added), None])
+    edges = [(a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None]
+    info: list[Any] = [(a._array.shape, a.dtype, a._k), (b._array.shape, b.dtype, b._k)]
+    saved = [a if right else None, b if left else None, None]
+    for c in added:
+        edges.append((c._edge or (c, 0)) if c is not None and c._k & GRAD else None)
+        info.append(None if c is None else (c._array.shape, c.dtype, c._k))
+        saved.append(None)
+    node = Node(op, tuple(edges), saved)
+    node.info = info
     first, second = a._storage, b._storage
     if first is not None or second is not None:
-        versions = (0 if first is None else first.version, 0 if second is None else second.version)
-        node.versions = (*versions, *[0] * len(added), 0)
-    node.info = tuple((i._array.shape, i.dtype, i._k) if i is not None else None for i in inputs)
+        versions = [0 if first is None else first.version, 0 if second is None else second.version]
+        node.versions = versions + [0] * (len(added) + 1)
     t._k, t._edge = GRAD, (node, 0)
 
 

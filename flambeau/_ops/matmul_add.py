@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.node import Node
 from .._backend import blas
 from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
 from .._core.state import local, modes
 from .._tensor import Tensor, alias, wrap
 from . import registry
+from .folding import fold_array
 from .inplace import assign, check_writable, keep_original
 from .matmul import (
     MULTIPLIED,
@@ -29,8 +31,9 @@ from .matmul import (
     times_adjoint,
     type_name,
 )
-from .primitive import primitive
-from .registry import functions, methods, ops, public
+from .primitive import Primitive, primitive
+from .registry import expose, functions, methods, ops, public
+from .saved import fetch
 from .views import permute_op
 
 # -- records -----------------------------------------------------------------------------------------------------
@@ -123,16 +126,7 @@ def _by_weight(g: Tensor, x: Tensor) -> Tensor:
     return adjoint_times(conjugate(g), conjugate(x))
 
 
-@primitive(
-    tensors=3, name="linear", backward_name="AddmmBackward0",
-    meta=lambda x, weight, bias: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
-    grad={
-        "x": lambda g, weight: ops.matmul(g, conjugate(weight)),
-        "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
-        "bias": lambda g, bias_shape: ops.sum_to(g, bias_shape),
-    },
-)  # fmt: skip
-def linear_op(backend: Any, x: Any, weight: Any, bias: Any) -> Any:
+def _linear_arrays(backend: Any, x: Any, weight: Any, bias: Any) -> Any:
     """x @ weight.T + bias over the last dimension of x, as one product of matrices."""
     rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if backend.xp is not np:
@@ -143,6 +137,40 @@ def linear_op(backend: Any, x: Any, weight: Any, bias: Any) -> Any:
         made = blas.add_product(bias, rows, weight.T, 1, 1)
     made = made if x.ndim == 2 else made.reshape(*x.shape[:-1], weight.shape[0])
     return made if bias is None or backend.xp is np else made + bias
+
+
+class _Linear(Primitive):
+    """The affine map; the gradients of plain tensors are computed on the arrays, without operations in between."""
+
+    def backward(self, node: Node, g: Tensor, create_graph: bool) -> Any:
+        d = g.dtype
+        array = g._array
+        if create_graph or g._k | modes.on or d.category == COMPLEX or not array.size:
+            return super().backward(node, g, create_graph)
+        x, weight, bias = node.edges
+        if array.ndim != 2:
+            array = array.reshape(-1, array.shape[-1])
+        made: list[Any] = [None, None, None]
+        if x is not None:
+            by_x = blas.product(array, fetch(node, 1)._array)
+            made[0] = wrap(by_x if g._array.ndim == 2 else by_x.reshape(node.info[0][0]), d)  # type: ignore[index]
+        if weight is not None:
+            rows = fetch(node, 0)._array
+            made[1] = wrap(blas.product(array.T, rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1])), d)
+        if bias is not None:
+            made[2] = wrap(array.flatten() if array.shape[0] == 1 else fold_array(cpu, array, (0,), False, "sum", d), d)
+        return made
+
+
+linear_op = _Linear(
+    _linear_arrays, tensors=3, name="linear", backward_name="AddmmBackward0",
+    meta=lambda x, weight, bias: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
+    grad={
+        "x": lambda g, weight: ops.matmul(g, conjugate(weight)),
+        "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
+        "bias": lambda g, bias_shape: ops.sum_to(g, bias_shape),
+    },
+)  # fmt: skip
 
 
 def _first_half(x: Tensor, weight: Tensor) -> Tensor:
@@ -358,7 +386,6 @@ def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 functions["addbmm_"] = methods["addbmm_"] = addbmm_
 
 
-@public("nn.functional.linear", method=False)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
@@ -366,37 +393,60 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     >>> torch.nn.functional.linear(torch.ones(1, 3), torch.ones(2, 3), torch.ones(2))
     tensor([[4., 4.]])
     """
-    if out is not None:
-        apart = bias is not None and input._array.ndim > 2
-        return registry.into_out(out, _linear_apart if apart else linear, (input, weight, bias), {})
     try:
+        k = input._k | weight._k | modes.on
         x, w, d = input._array, weight._array, input.dtype
+        added = None
+        if bias is not None:
+            k |= bias._k
+            added = bias._array
     except AttributeError:
-        check_tensors("linear", input=input, weight=weight)
+        result = registry.overridden(linear, (input, weight, bias), {})
+        if result is not NotImplemented:
+            return result
+        check_tensors("linear", input=input, weight=weight, **({} if bias is None else {"bias": bias}))
         raise
+    if k <= 1 and out is None and x.ndim == 2 == w.ndim and x.shape[1] == w.shape[1] and d is weight.dtype:
+        if added is None:
+            t = wrap(blas.product(x, w.T), d) if d in MULTIPLIED else None
+        elif added.shape == w.shape[:1] and bias.dtype is d and d in MULTIPLIED:  # type: ignore[union-attr]
+            t = wrap(blas.add_product(added, x, w.T, 1, 1), d)
+        else:
+            t = None
+        if t is not None:  # plain
+            if k and local.grad and d.category >= FLOATING:
+                record(linear_op, t, input, weight, bias)
+            return t
+    if modes.overrides:
+        result = registry.overridden(linear, (input, weight, bias), {} if out is None else {"out": out})
+        if result is not NotImplemented:
+            return result
+    if out is None:
+        return _linear(input, weight, bias)
+    apart = bias is not None and x.ndim > 2
+    return registry.into_out(out, _linear_apart if apart else _linear, (input, weight, bias), {})
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """With checks, and with a bias of any shape."""
+    x, w, d = input._array, weight._array, input.dtype
     if bias is None:
         if w.ndim == 1:
             return ops.matmul(input, weight)
-    elif bias._array.ndim != 1 or bias._array.shape[0] != w.shape[0] or bias.dtype is not d:
+    elif bias._array.shape != w.shape[:1] or bias.dtype is not d:
         _check_linear(input, weight, bias)
         return ops.add(linear_op(input, weight, None), bias)
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
-    elif x.ndim == 2:
-        k = input._k | weight._k | modes.on
-        if bias is not None:
-            k |= bias._k
-        if k <= 1:  # plain
-            t = wrap(linear_op.forward(cpu, x, w, None if bias is None else bias._array), d)
-            if k and local.grad and d.category >= FLOATING:
-                record(linear_op, t, input, weight, bias)
-            return t
     return linear_op(input, weight, bias)
+
+
+expose("linear", linear, "nn.functional.linear", None)
 
 
 def _linear_apart(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """As two operations, each of which rounds: what PyTorch does for `out=` and more than two dimensions."""
-    return ops.add(linear(input, weight), bias)
+    return ops.add(_linear(input, weight, None), bias)
 
 
 def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:

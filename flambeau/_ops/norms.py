@@ -45,9 +45,9 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, p: float, dims: Any, keepdim: 
         out = (ops.amax if p > 0 else ops.amin)(ops.detach(size), dims, True)
         same = ops.logical_or(ops.eq(size, out), ops.logical_and(ops.isnan(size), ops.isnan(out)))
         return ops.sgn(x) * same * (g / ops.sum(same, dims, True))
-    scale = ops.masked_fill(g / ops.pow(out, p - 1), ops.eq(out, 0), 0)
     if p < 1.0:
-        return ops.masked_fill(ops.sgn(x) * ops.pow(size, p - 1), ops.eq(x, 0), 0) * scale
+        return ops.masked_fill(ops.sgn(x) * ops.pow(size, p - 1), ops.eq(x, 0), 0) * g * ops.pow(out, 1 - p)
+    scale = ops.masked_fill(g / ops.pow(out, p - 1), ops.eq(out, 0), 0)
     if p < 2.0:
         return ops.sgn(x) * ops.pow(size, p - 1) * scale
     return x * ops.pow(size, p - 2) * scale

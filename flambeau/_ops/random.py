@@ -22,6 +22,7 @@ from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
 from .generator import default_generator, draw, draw_at, engine_of
+from .implicit import drawn_dirichlet, drawn_gamma
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
 from .registry import ops, public
 from .rules import SCALAR_NAMES
@@ -484,11 +485,13 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 
 @public(method=False)
 def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
-    """Samples of the gamma distribution with the shape parameters in `input`, without a gradient."""
-    return _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
+    """Samples of the gamma distribution with the shape parameters in `input`, differentiable by them."""
+    drawn = _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
+    return drawn_gamma(input, drawn) if input._k & GRAD and local.grad else drawn
 
 
 @public(method=False)
 def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
-    """Samples of the Dirichlet distribution with the concentrations in `input`, without a gradient."""
-    return _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
+    """Samples of the Dirichlet distribution with the concentrations in `input`, differentiable by them."""
+    drawn = _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
+    return drawn_dirichlet(input, drawn) if input._k & GRAD and local.grad else drawn

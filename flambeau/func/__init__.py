@@ -1,8 +1,8 @@
 """Function transforms: derivatives and vectorisation of ordinary Python functions."""
 
 from . import batching as batching
+from .module_calls import functional_call, stack_module_state
 from .transforms import (
-    functional_call,
     grad,
     grad_and_value,
     hessian,
@@ -10,7 +10,6 @@ from .transforms import (
     jacrev,
     jvp,
     linearize,
-    stack_module_state,
     vjp,
 )
 from .vmap import vmap

@@ -98,7 +98,20 @@ def join(level: int, op: Any, args: Any) -> Any:
     return make_batched(op([_stacked(x, level, size) for x in args[0]], args[1] + 1), 0, level)
 
 
-@batch_rule("to_dtype", "clone", "clone_format", "to_copy", "zero", "tril", "triu", "alias", "view_as_real", "view_as_complex", "frames", "overlap_add")
+@batch_rule(
+    "to_dtype",
+    "clone",
+    "clone_format",
+    "to_copy",
+    "zero",
+    "tril",
+    "triu",
+    "alias",
+    "view_as_real",
+    "view_as_complex",
+    "frames",
+    "overlap_add",
+)
 def on_the_last_dimensions(level: int, op: Any, args: Any) -> Any:
     return make_batched(op(in_front(args[0], level), *args[1:]), 0, level)
 

@@ -121,7 +121,9 @@ def _gradients(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Ten
     wanted = [_root(i) for i in inputs]
     pairs = [(o, c) for o, c in zip(roots, given) if o._k & GRAD]
     if pairs:
-        found = _autograd_grad([o for o, _ in pairs], wanted, [c for _, c in pairs], create_graph=True, allow_unused=True)
+        found = _autograd_grad(
+            [o for o, _ in pairs], wanted, [c for _, c in pairs], create_graph=True, allow_unused=True
+        )
     else:
         found = (None,) * len(wanted)
     return [_rewrap(i, ops.zeros_like(detached(w)) if g is None else g) for i, w, g in zip(inputs, wanted, found)]
@@ -161,7 +163,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
                     )
                 out, aux = out
             if not isinstance(out, Tensor):
-                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out).__name__}")
+                raise RuntimeError(
+                    f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out).__name__}"
+                )
             if out._array.ndim:
                 raise RuntimeError(
                     f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got {out._array.ndim} dims; "
@@ -250,7 +254,9 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         flat, spec = tree_flatten(primals)
         directions, _ = tree_flatten(tangents)
         if len(flat) != len(directions):
-            raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same python structure")
+            raise RuntimeError(
+                "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure"
+            )
         leaves = [_fresh(t) for t in flat]
         out = func(*tree_unflatten(leaves, spec))
         aux = None
@@ -320,6 +326,7 @@ def jacrev(
         flat, spec = tree_flatten(primals)
         rows = []
         for i, out in enumerate(outs):
+
             def one(cotangent: Tensor, i: int = i) -> Any:
                 zeros = [ops.zeros_like(_detached(o)) if j != i else cotangent for j, o in enumerate(outs)]
                 return back(tree_unflatten(zeros, out_spec))
@@ -335,7 +342,9 @@ def jacrev(
     return wrapped
 
 
-def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
+def jacfwd(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
     """A function that gives the Jacobian, computed column by column in one batch.
 
     >>> import flambeau as torch
@@ -358,6 +367,7 @@ def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *,
 
         columns, aux, out_spec, shapes = [], None, None, []
         for i, t in enumerate(flat):
+
             def one(direction: Tensor, i: int = i) -> Any:
                 tangents = tuple(direction if j == i else ops.zeros_like(_detached(p)) for j, p in enumerate(flat))
                 return jvp(partial, tuple(flat), tangents, has_aux=has_aux)[1:]
@@ -390,58 +400,3 @@ def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
             [ 0., 12.]])
     """
     return jacrev(jacrev(func, argnums), argnums)
-
-
-def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
-    """Calls a module with other parameters and buffers in place of its own."""
-    values: dict[str, Tensor] = {}
-    dicts = [parameter_and_buffer_dicts] if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
-    for d in dicts:
-        for key, value in d.items():
-            if key in values:
-                raise ValueError(f"functional_call: {key} appears in multiple dictionaries")
-            values[key] = value
-    given = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _swapped(module, values, strict):
-        return module(*given, **(kwargs or {}))
-
-
-class _swapped:
-    """A block in which a module's parameters and buffers are replaced by name."""
-
-    def __init__(self, module: Any, values: dict[str, Tensor], strict: bool):
-        self.places = []
-        for key, value in values.items():
-            path, _, name = key.rpartition(".")
-            owner = module.get_submodule(path) if path else module
-            table = owner._parameters if name in owner._parameters else owner._buffers if name in owner._buffers else None
-            if table is None:
-                if strict:
-                    raise RuntimeError(f"Unexpected key(s): {key}.")
-                continue
-            self.places.append((table, name, value))
-        if strict:
-            missing = {n for n, _ in [*module.named_parameters(), *module.named_buffers()]} - values.keys()
-            if missing:
-                raise RuntimeError(f"Missing key(s): {', '.join(sorted(missing))}.")
-
-    def __enter__(self) -> None:
-        self.saved = [table[name] for table, name, _ in self.places]
-        for table, name, value in self.places:
-            table[name] = value
-
-    def __exit__(self, *error: Any) -> None:
-        for (table, name, _), old in zip(self.places, self.saved):
-            table[name] = old
-
-
-def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and buffers of several equal modules, stacked along a new first dimension."""
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    parameters = {
-        name: ops.requires_grad_(detached(ops.stack([dict(m.named_parameters())[name] for m in models])), p._k & GRAD != 0)
-        for name, p in models[0].named_parameters()
-    }
-    buffers = {name: ops.stack([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
-    return parameters, buffers

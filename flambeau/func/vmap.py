@@ -45,7 +45,11 @@ def make_batched(value: Tensor, bdim: int, level: int) -> Batched:
     sample = array[index]
     if not array.shape[bdim]:
         sample = sample.reshape([n for i, n in enumerate(array.shape) if i != bdim])
-    t._array = sample if hasattr(sample, "strides") and sample.__class__ is array.__class__ else array.__class__.reshape(array[(slice(None),) * bdim + (slice(0, 1),)], ())
+    t._array = (
+        sample
+        if hasattr(sample, "strides") and sample.__class__ is array.__class__
+        else array.__class__.reshape(array[(slice(None),) * bdim + (slice(0, 1),)], ())
+    )
     t.dtype, t._k = value.dtype, value._k | BATCHED
     t._edge = t._meta = t._storage = t._view = None
     t.value, t.bdim, t.level = value, bdim, level
@@ -178,7 +182,9 @@ def vmap(
     def mapped(*args: Any, **named: Any) -> Any:
         flat, spec = tree_flatten(args)
         if not isinstance(in_dims, (int, tuple, list, type(None))) and not isinstance(in_dims, dict):
-            raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): expected `in_dims` to be int or a (possibly nested) tuple")
+            raise ValueError(
+                f"vmap({_name(func)}, in_dims={in_dims}): expected `in_dims` to be int or a (possibly nested) tuple"
+            )
         prefix = list(in_dims) if isinstance(in_dims, list) else in_dims
         try:
             dims = broadcast_prefix(tuple(prefix) if isinstance(prefix, list) else prefix, args)
@@ -206,7 +212,9 @@ def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> in
         if not isinstance(d, int):
             raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): expected in_dims to be int or None, got {d!r}")
         if not isinstance(a, Tensor):
-            raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): input {i} has type {type(a).__name__} but in_dim {d}; use None for it")
+            raise ValueError(
+                f"vmap({_name(func)}, in_dims={in_dims}): input {i} has type {type(a).__name__} but in_dim {d}; use None for it"
+            )
         if not -a._array.ndim <= d < a._array.ndim:
             raise ValueError(
                 f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of dimensionality {a._array.ndim}"
@@ -214,7 +222,9 @@ def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> in
         dims[i] = d % a._array.ndim
         sizes.add(a._array.shape[dims[i]])
     if not sizes:
-        raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): at least one input must be mapped over; got no mapped Tensor")
+        raise ValueError(
+            f"vmap({_name(func)}, in_dims={in_dims}): at least one input must be mapped over; got no mapped Tensor"
+        )
     if len(sizes) > 1:
         raise ValueError(
             "vmap: Expected all tensors to have the same size in the mapped dimension, "
@@ -236,14 +246,18 @@ def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_
     try:
         wanted = broadcast_prefix(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out)
     except ValueError:
-        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs") from None
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs"
+        ) from None
     return tree_unflatten([_out(func, t, d, level, size) for t, d in zip(leaves, wanted)], out_spec)
 
 
 def _out(func: Any, t: Any, dim: Any, level: int, size: int) -> Any:
     if dim is None:
         if isinstance(t, Batched) and t.level == level:
-            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None")
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
+            )
         return t
     if not isinstance(t, Tensor):
         raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}.")
@@ -251,7 +265,9 @@ def _out(func: Any, t: Any, dim: Any, level: int, size: int) -> Any:
     if bdim is None:
         value, bdim = ops.expand(ops.unsqueeze(value, 0), (size, *value._array.shape)), 0
     if not -value._array.ndim <= dim < value._array.ndim:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-value._array.ndim}, {value._array.ndim - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-value._array.ndim}, {value._array.ndim - 1}], but got {dim})"
+        )
     return value if bdim == dim % value._array.ndim else ops.movedim(value, bdim, dim)
 
 

@@ -1,6 +1,19 @@
-"""Neural networks."""
+"""Neural networks: layers, containers, losses, and the functions behind them."""
 
-from . import functional, parameter
-from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+# ruff: noqa: F403 (the layers say in `modules.__all__` what is public)
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "parameter"]
+from . import common_types as common_types
+from . import functional as functional
+from . import grad as grad
+from . import init as init
+from . import modules as modules
+from . import parallel as parallel
+from . import parameter as parameter
+from . import utils as utils
+from .modules import *
+from .modules.utils import factory_kwargs as factory_kwargs
+from .parallel import DataParallel as DataParallel
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
-from .._copying import rebuild_from_type, reduce_plain
+from .._copying import rebuild_from_type, reduce_plain, set_state, state_of
 from .._core.state import GRAD
 from .._ops.registry import ops
 from .._overrides import disabled_torch_function
-from .._tensor import Tensor
+from .._tensor import Tensor, detached
 
 
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
@@ -54,8 +55,23 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        rebuild, args = reduce_plain(self)
-        return rebuild_from_type, (rebuild, type(self), args, dict(self.__dict__) or None)
+        state = state_of(self)
+        if type(self) is not Parameter:
+            rebuild, args = reduce_plain(self)
+            return rebuild_from_type, (rebuild, type(self), args, state)
+        args = (detached(self), bool(self._k & GRAD), OrderedDict())
+        return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Any:
+    """A parameter as it is pickled; the name and arguments are those of PyTorch's checkpoints."""
+    return Parameter(data, bool(requires_grad))
+
+
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Any:
+    made = Parameter(data, bool(requires_grad))
+    set_state(made, state)
+    return made
 
 
 class _BufferMeta(type(Tensor)):  # type: ignore[misc]
@@ -102,7 +118,9 @@ class UninitializedTensorMixin:
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Gives the tensor its shape (uninitialised memory), and makes it an ordinary parameter or buffer."""
         self.data = ops.empty(  # type: ignore[attr-defined]
-            shape, device=self.data.device if device is None else device, dtype=self.data.dtype if dtype is None else dtype
+            shape,
+            device=self.data.device if device is None else device,
+            dtype=self.data.dtype if dtype is None else dtype,
         )
         requires_grad = self._k & GRAD  # type: ignore[has-type]
         self._k &= ~self._class_k  # type: ignore[has-type, attr-defined]
@@ -155,7 +173,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     cls_to_become = Tensor
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> Any:
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
         made = Tensor._make_subclass(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)  # type: ignore[attr-defined]
         made.persistent, made._is_buffer = persistent, True
         return made

@@ -1,0 +1,55 @@
+"""Kernels of embeddings: rows of a table by number, and the sums of gradients for its rows."""
+
+from __future__ import annotations
+
+from .lang import independent, inline, kernel
+from .value import SIZE
+
+
+@kernel("(i),(v,d)->(i,d),()")
+def look_up(m, index, table, out, wrong):
+    """The rows that `index` names; `wrong` says whether one of them does not exist."""
+    bad = m.value(0, "b1")
+    for i in range(index.n):
+        at = m.cast(index[i], "i64")
+        if (at < 0) | (at >= table.shape[0]):
+            bad = m.value(1, "b1")
+        else:
+            for j in independent(table.n):
+                out[i, j] = table[at, j]
+    wrong[()] = bad
+
+
+def _clear(out):
+    """Fills a dense operand with zeros."""
+    r = out.r
+    size = out.shape[0] * out.shape[1] * SIZE[out.type]
+    r.declarations.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    r.emit(f"call void @llvm.memset.p0.i64(ptr {out.pointer}, i8 0, i64 {size.name}, i1 false)")
+
+
+@inline
+def _sum_rows(m, index, g, flat, first, padding, out):
+    _clear(out)
+    low = first[()]
+    high = low + out.shape[0]
+    for i in range(index.n):
+        at = m.cast(index[i], "i64")
+        if (at >= low) & (at < high) & (at != padding[()]):
+            for j in independent(out.n):
+                out[at - low, j] = out[at - low, j] + (g[()] if flat else g[i, j])
+
+
+@kernel("(i),(i,d),(),()->(v,d)")
+def sum_rows(m, index, g, first, padding, out):
+    """The rows of g added up by the number they have in `index`, for the numbers from `first` on.
+
+    The result must be dense: it is cleared as a whole. A row whose number is `padding` is left out.
+    """
+    _sum_rows(m, index, g, False, first, padding, out)
+
+
+@kernel("(i),(),(),()->(v,d)")
+def sum_rows_flat(m, index, g, first, padding, out):
+    """The same for a g that is one number."""
+    _sum_rows(m, index, g, True, first, padding, out)

@@ -1,0 +1,60 @@
+"""Nodes written by hand for the hottest layers, and kernels that run side by side on parts of their operands.
+
+A layer takes this path when its operands are plain CPU tensors and no mode is on; otherwise the same arithmetic goes
+through its primitive record, which tracing, batching and higher derivatives know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._autograd.node import Node
+from .._backend import threads
+from .._backend.cpu import PARALLEL, native_call
+from .._core.state import GRAD
+from .._kernel import pool
+from .._tensor import Tensor
+from .saved import versions_of
+
+
+class Fused:
+    """What a node's `op` has to be: a name, and gradient(node, g, create_graph) -> one gradient for each input."""
+
+    __slots__ = ("backward", "backward_name", "name")
+
+    def __init__(self, name: str, backward_name: str, gradient: Callable[[Node, Any, bool], Sequence[Any]]):
+        self.name, self.backward_name, self.backward = name, backward_name, gradient
+
+
+def record(op: Fused, out: Tensor, inputs: tuple[Any, ...], saved: list[Any]) -> None:
+    """Attaches a node to a result; inputs are tensors or None."""
+    edges = tuple([(t._edge or (t, 0)) if t is not None and t._k & GRAD else None for t in inputs])
+    node = Node(op, edges, saved)
+    node.versions = versions_of(saved)
+    out._edge = (node, 0)
+    out._k |= GRAD
+
+
+def parts_of(length: int, work: int, least: int = 1) -> list[tuple[int, int]]:
+    """The ranges into which a length is cut, one for each thread if `work` elements pay for it."""
+    if work < PARALLEL:
+        return [(0, length)]
+    return threads.ranges(length, least)
+
+
+def side_by_side(call: Any, jobs: list[list[Any]]) -> None:
+    """Calls a generalized ufunc with each list of operands (inputs, then outputs), on the native threads if it can."""
+    if len(jobs) == 1:
+        call(*jobs[0])
+        return
+    native = [native_call(call, operands) for operands in jobs]
+    if None in native:
+        threads.run([lambda operands=operands: call(*operands) for operands in jobs])
+    else:
+        pool.run_calls(native, len(jobs))  # type: ignore[arg-type]
+
+
+def is_flat(array: Any) -> bool:
+    """Whether all elements are one number in memory, as in the gradient of a sum."""
+    return not any(array.strides)

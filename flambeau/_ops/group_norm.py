@@ -1,0 +1,269 @@
+"""Group norm and instance norm: groups of channels of each sample by their own statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, float32
+from .._core.state import GRAD, local, modes
+from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat
+from .._tensor import Tensor, wrap
+from .batch_norm import follow, with_given
+from .fused import Fused, is_flat, record
+from .normalization import (
+    WORK,
+    as_dtype,
+    check_channels,
+    check_dtypes,
+    code_of,
+    composed,
+    elsewhere,
+    filled,
+    more_than_one,
+    number,
+    statistics_dtype,
+    wide_of,
+)
+from .primitive import primitive
+from .registry import ops, public
+from .replay import second
+from .saved import fetch
+
+
+def _blocks(x: Any, groups: int) -> Any:
+    """(N, C, L) as blocks (N * groups, C / groups, L)."""
+    n, channels, length = x.shape
+    return x.reshape(n * groups, channels // groups, length)
+
+
+def _block_parameter(given: Any, value: float, x: Any, groups: int) -> Any:
+    """A parameter of each channel, for each row of each block."""
+    channels = filled(given, x.shape[1], value, x).reshape(groups, -1)
+    return np.ascontiguousarray(np.broadcast_to(channels, (x.shape[0], *channels.shape))).reshape(-1, channels.shape[1])
+
+
+def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, groups: int) -> Tensor:
+    """What the kernels compute, over tensors; x is (N, C, L)."""
+    shape = x._array.shape
+    x = ops.reshape(x, (shape[0], groups, -1))
+    x = x - ops.mean(x, 2, True)
+    out = ops.reshape(x * ops.rsqrt(ops.mean(x * x, 2, True) + eps), shape)
+    out = out if weight is None else out * ops.unsqueeze(weight, 1)
+    return out if bias is None else out + ops.unsqueeze(bias, 1)
+
+
+def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
+    return norm_blocks_back(gs[0], x, weight, outs[1], outs[2], eps, groups, rounded, tuple(needs))
+
+
+def _normalized(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> tuple[Any, ...]:
+    """Blocks of (N, C, L) normalized; their means, the factors they were multiplied by, and their variances."""
+    kept, wide = statistics_dtype(x, weight), wide_of(x)
+    out = empty(x.shape, x.dtype)
+    w, b = _block_parameter(weight, 1, x, groups), _block_parameter(bias, 0, x, groups)
+    stats = [np.empty(x.shape[0] * groups, d.numpy) for d in (kept, kept, wide)]
+    types = (code_of(x), code_of(w), code_of(b), "f64", code_of(x), kept.code, kept.code, wide.code)
+    call = cpu.kernel(norm_blocks, types, rounded=rounded)
+    cpu.rows(call, [_blocks(x, groups), w, b, number(eps)], [_blocks(out, groups), *stats], x.size * WORK)
+    return out, *stats
+
+
+def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool) -> tuple[Any, Any, Any]:
+    """The gradients by x, weight and bias."""
+    n, channels, _ = x.shape
+    out = empty(x.shape, x.dtype)
+    flat = is_flat(g) and g.size > 0
+    g = g.reshape(-1)[:1].reshape(()) if flat else _blocks(np.ascontiguousarray(g), groups)
+    w = _block_parameter(weight, 1, x, groups)
+    by_weight, by_bias = (np.empty(w.shape, np.float64) for _ in range(2))
+    types = (code_of(g), code_of(x), code_of(w), code_of(mean), code_of(scale), code_of(x), "f64", "f64")
+    call = cpu.kernel(norm_blocks_backward_flat if flat else norm_blocks_backward, types)
+    arrays = [g, _blocks(x, groups), w, mean.reshape(-1), scale.reshape(-1)]
+    cpu.rows(call, arrays, [_blocks(out, groups), by_weight, by_bias], x.size * WORK)
+    if rounded:  # each instance gives its parameters a gradient of their dtype
+        kept = statistics_dtype(x, weight).numpy
+        by_weight, by_bias = (part.astype(kept).astype(np.float64) for part in (by_weight, by_bias))
+    d = wide_of(x).numpy if weight is None else weight.dtype
+    by_weight, by_bias = (part.reshape(n, channels).sum(0).astype(d) for part in (by_weight, by_bias))
+    return out, by_weight, by_bias
+
+
+@primitive(tensors=3, name="norm_blocks", grad=_grad, backward_name="NativeGroupNormBackward0")
+def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
+    out, *stats = _normalized(x, weight, bias, eps, groups, rounded)
+    return out, *[a.reshape(x.shape[0], groups) for a in stats]
+
+
+def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: int, wanted: Any, needs: Any) -> Any:
+    tensors = [x, weight] if weight is not None else [x]
+
+    def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
+        return _formula(x, weight, None, eps, groups)
+
+    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
+    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:
+        more = ops.expand_as(ops.unsqueeze(gs[2], 1), cotangent)
+        found[0] = more if found[0] is None else found[0] + more
+    return [*found, *[None] * (5 - len(found))]
+
+
+@primitive(tensors=5, name="norm_blocks_backward", grad=_second)
+def norm_blocks_back(
+    backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, groups: int, rounded: bool,
+    wanted: Any,
+) -> Any:  # fmt: skip
+    """The gradients by x, weight and bias, as far as `wanted`."""
+    made = _gradients(cotangent, x, weight, mean, scale, groups, rounded)
+    return tuple(a if want else None for a, want in zip(made, wanted))
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    x, weight = fetch(node, 0), fetch(node, 1)
+    mean, scale, eps, groups, rounded, bias_dtype = node.saved[2:]
+    needs = [e is not None for e in node.edges]
+    shape = x._array.shape
+    if create_graph or g._k & ~GRAD:
+        kept = BY_NUMPY[mean.dtype]
+        stats = [wrap(a.reshape(shape[0], groups), kept) for a in (mean, scale)]
+        made = norm_blocks_back(_three(g), _three(x), weight, *stats, eps, groups, rounded, tuple(needs))
+        return [None if t is None else ops.reshape(t, s) for t, s in zip(made, (shape, (-1,), (-1,)))]
+    weights = None if weight is None else weight._array
+    out, by_weight, by_bias = _gradients(_planes(g._array), _dense(x._array), weights, mean, scale, groups, rounded)
+    if needs[2] and by_bias.dtype != bias_dtype:
+        by_bias = by_bias.astype(bias_dtype)
+    out = out if out.shape == shape else out.reshape(shape)
+    return [wrap(a, BY_NUMPY[a.dtype]) if need else None for a, need in zip((out, by_weight, by_bias), needs)]
+
+
+_FUSED = Fused("group_norm", "NativeGroupNormBackward0", _gradient)
+
+
+def _planes(x: Any) -> Any:
+    """An array as (N, C, L)."""
+    return x if x.ndim == 3 else x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+
+
+def _dense(x: Any) -> Any:
+    flat = _planes(x)
+    return flat if flat.flags.c_contiguous else np.ascontiguousarray(flat)
+
+
+def _three(input: Tensor) -> Tensor:
+    """The input as (N, C, L)."""
+    shape = input._array.shape
+    flat = input if len(shape) == 3 else ops.reshape(input, (*shape[:2], math.prod(shape[2:])))
+    return flat if flat._array.flags.c_contiguous else ops.contiguous(flat)
+
+
+def _group_norm(
+    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False
+) -> tuple[Any, ...]:
+    """The result, and the means, factors and variances of the groups, each (N, groups)."""
+    shape = input._array.shape
+    k = modes.on | input._k | (0 if weight is None else weight._k) | (0 if bias is None else bias._k)
+    if k <= GRAD and input._array.size:
+        flat = _dense(input._array)
+        arrays = [None if t is None else t._array for t in (weight, bias)]
+        made, *stats = _normalized(flat, *arrays, eps, groups, rounded)
+        out = wrap(made if made.shape == shape else made.reshape(shape), input.dtype)
+        if k and local.grad:
+            bias_dtype = None if bias is None else bias._array.dtype
+            saved = [input, weight, *stats[:2], eps, groups, rounded, bias_dtype]
+            record(_FUSED, out, (input, weight, bias), saved)
+        return out, *[wrap(a.reshape(shape[0], groups), BY_NUMPY[a.dtype]) for a in stats]
+    planes = _three(input)
+    if elsewhere(input):
+        return ops.reshape(composed(_formula, planes, weight, bias, eps, groups), shape), None, None, None
+    result, mean, scale, variance = norm_blocks_op(planes, weight, bias, eps, groups, rounded)
+    return ops.reshape(result, shape), mean, scale, variance
+
+
+@public("group_norm", method=False)
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """`nn.functional.group_norm`."""
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if num_groups <= 0:
+        raise RuntimeError("num_groups must be positive")
+    if shape[1] % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} "
+            f"and num_groups={num_groups}"
+        )
+    check_channels("group_norm", shape[1], weight, bias)
+    check_dtypes("GroupNormKernelImpl", input, weight, bias)
+    return _group_norm(input, num_groups, weight, bias, eps)[0]  # type: ignore[no-any-return]
+
+
+@public("nn.functional.group_norm", method=False)
+def functional_group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalizes each group of channels of each sample."""
+    if input._array.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._array.ndim}")
+    more_than_one(
+        [input._array.shape[0] * input._array.shape[1] // max(num_groups, 1), num_groups, *input._array.shape[2:]]
+    )
+    return group_norm(input, num_groups, weight, bias, eps)
+
+
+@public(method=False)
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Group norm with the means and the reciprocals of the standard deviations it used."""
+    check_channels("native_group_norm", C, weight, bias)
+    check_dtypes("GroupNormKernelImpl", input, weight, bias)
+    out = _group_norm(ops.reshape(input, (N, C, HxW)), group, weight, bias, eps)[0]
+    groups = ops.reshape(input, (N, group, C // max(group, 1) * HxW))  # both statistics can be differentiated
+    wide = groups if input.dtype.itemsize > 2 else ops.to_dtype(groups, float32)
+    variance, mean = ops.var_mean(wide, 2, correction=0)
+    d = input.dtype if weight is None or weight.dtype is input.dtype else float32
+    return ops.reshape(out, input._array.shape), as_dtype(mean, d), as_dtype(ops.rsqrt(variance + eps), d)
+
+
+@public("instance_norm", method=False)
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """`nn.functional.instance_norm` with its arguments in another order."""
+    shape = input._array.shape
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("instance_norm: without use_input_stats it needs running_mean and running_var")
+    check_channels("instance_norm", shape[1], weight, bias, running_mean, running_var)
+    check_dtypes("batch_norm", input, weight, bias)
+    if not use_input_stats:
+        return with_given(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
+    out, mean, _, variance = _group_norm(input, shape[1], weight, bias, eps, True)
+    if running_mean is not None or running_var is not None:
+        count = math.prod(shape[2:])
+        if mean is None:
+            flat = ops.reshape(ops.detach(input), (*shape[:2], -1))
+            variance, mean = ops.var_mean(flat, 2, correction=0)
+        follow(running_mean, ops.mean(ops.detach(mean), 0), momentum)
+        follow(running_var, ops.mean(ops.detach(variance), 0) * (count / max(count - 1, 1)), momentum)
+    return out  # type: ignore[no-any-return]
+
+
+@public("nn.functional.instance_norm", method=False)
+def functional_instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """Normalizes each channel of each sample."""
+    shape = input._array.shape
+    if use_input_stats and math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {tuple(shape)}")
+    return instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)

@@ -1,0 +1,36 @@
+"""Gradients of random samples by the parameters of their distribution: gamma and Dirichlet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._kernel import implicitgradients as implicitgradients  # registers functions of `m`
+from .declare import pointwise
+from .primitive import primitive
+from .registry import functions, ops
+from .rules import narrow
+
+gamma_grad_op = pointwise(
+    "_standard_gamma_grad", lambda m, x, y: m.standard_gamma_grad(x, y), narrow, method=False, inplace=False
+)
+dirichlet_grad_op = pointwise(
+    "_dirichlet_grad", lambda m, x, y, z: m.dirichlet_grad(x, y, z), narrow, method=False, inplace=False
+)
+for _name in ("_standard_gamma_grad", "_dirichlet_grad"):
+    functions[_name].__doc__ = "How samples move with the parameter that they were drawn for."
+
+
+def _through_dirichlet(g: Any, x: Any, out: Any) -> Any:
+    total = ops.expand_as(ops.sum(x, -1, keepdim=True), x)
+    return ops._dirichlet_grad(out, x, total) * (g - ops.sum(out * g, -1, keepdim=True))
+
+
+@primitive(grad={"x": lambda g, x, out: g * ops._standard_gamma_grad(x, out)}, tensors=2, name="standard_gamma")
+def drawn_gamma(backend: Any, x: Any, drawn: Any) -> Any:
+    """Samples as a function of their concentrations `x`."""
+    return drawn
+
+
+@primitive(grad={"x": _through_dirichlet}, tensors=2, name="sample_dirichlet")
+def drawn_dirichlet(backend: Any, x: Any, drawn: Any) -> Any:
+    return drawn

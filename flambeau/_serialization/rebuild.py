@@ -1,0 +1,29 @@
+"""Functions that checkpoints call to make unusual tensors again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.state import META
+from .._ops.conversion import to_device
+from .._ops.registry import ops
+from .._tensor import Tensor
+
+
+def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """A tensor of a device whose memory was saved as a tensor of the CPU."""
+    made = data if device == "cpu" or data._k & META else to_device(data, dtype, device)
+    made.requires_grad = bool(requires_grad)
+    return made
+
+
+def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    return _rebuild_device_tensor_from_cpu_tensor(ops.tensor(data, dtype=dtype), dtype, device, requires_grad)
+
+
+def _rebuild_qtensor(*args: Any) -> Tensor:
+    raise NotImplementedError("the file holds quantized tensors, which are not supported; save dequantized ones")
+
+
+def _rebuild_nested_tensor(*args: Any) -> Tensor:
+    raise NotImplementedError("the file holds nested tensors, which are not supported; save their parts")

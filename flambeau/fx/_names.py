@@ -1,0 +1,206 @@
+"""Names: of values in a graph (`add`, `relu_1`), of functions in generated code (`torch.relu`), of types."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import types
+import typing
+from typing import Any
+
+from .._constructors import typename
+from .._core.devices import device
+from .._core.dtypes import dtype
+from .._core.layouts import layout, memory_format
+from .._ops.registry import functions, methods
+from .._ops.registry import ops as _ops
+from .._tensor import Tensor
+
+# Where PyTorch keeps functions that it also has at the top.
+_FUNCTIONAL = frozenset(
+    "broadcast_tensors broadcast_shapes split einsum meshgrid stft unique unique_consecutive tensordot cartesian_prod "
+    "block_diag cdist atleast_1d atleast_2d atleast_3d norm unravel_index chain_matmul lu".split()
+)
+# Names that generated code uses for its own ends.
+RESERVED = frozenset("inf nan NoneType torch device fx_pytree pytree".split())
+_BUILTIN = frozenset(dir(builtins))
+_NUMBERED = re.compile(r"(.*)_(\d+)$")
+
+
+def snake_case(text: str) -> str:
+    """`MyFunction` as `my_function`.
+
+    >>> snake_case("OrderedDict"), snake_case("relu_")
+    ('ordered_dict', 'relu_')
+    """
+    made = []
+    previous = False  # whether the letter before was small
+    for c in text:
+        if c.isupper() and previous:
+            made.append("_")
+        made.append(c.lower())
+        previous = c != "_" and not c.isupper()
+    return "".join(made)
+
+
+class Namespace:
+    """Gives out names, each once.
+
+    >>> names = Namespace()
+    >>> [names.create_name(n, None) for n in ("add", "add", "sum", "layers.0", "add_1")]
+    ['add', 'add_1', 'sum_1', 'layers_0', 'add_2']
+    """
+
+    def __init__(self) -> None:
+        self.owners: dict[Any, str] = {}
+        self.used: set[str] = set()
+        self.counts: dict[str, int] = {}
+
+    def create_name(self, candidate: str, owner: Any) -> str:
+        """A free name that is like `candidate`; the same again for an owner that has one."""
+        if owner is not None and owner in self.owners:
+            return self.owners[owner]
+        candidate = re.sub(r"[^0-9a-zA-Z_]", "_", candidate) or "_unnamed"
+        if candidate[0].isdigit():
+            candidate = "_" + candidate
+        found = _NUMBERED.match(candidate)
+        base, number = (found[1], int(found[2])) if found else (candidate, None)
+        if candidate in self.used or self._illegal(candidate, owner):
+            number = max(self.counts.get(base, 0), number or 0) + 1
+            while (candidate := f"{base}_{number}") in self.used or self._illegal(candidate, owner):
+                number += 1
+        if number is not None:
+            self.counts[base] = max(self.counts.get(base, 0), number)
+        self.used.add(candidate)
+        if owner is not None:
+            self.owners[owner] = candidate
+        return candidate
+
+    def associate(self, name: str, owner: Any) -> None:
+        """Books a name that is known to be free."""
+        self.used.add(name)
+        self.owners[owner] = name
+
+    def rename(self, owner: Any, name: str) -> None:
+        self.owners[owner] = name
+        self.used.add(name)
+
+    @staticmethod
+    def _illegal(name: str, owner: Any) -> bool:
+        if keyword.iskeyword(name):
+            return True
+        if name in _BUILTIN:  # the builtin itself may be called by its name
+            return owner is not getattr(builtins, name)
+        return name in RESERVED
+
+
+# -- functions -------------------------------------------------------------------------------------------------------
+
+_paths: dict[int, str] = {}
+_known = [0]
+
+
+def public_path(function: Any) -> str | None:
+    """Where one of our functions is found below the package: "relu", "nn.functional.relu"; None for all others."""
+    if _known[0] != len(functions):  # families are imported by and by
+        for path, f in functions.items():
+            before = _paths.get(id(f))
+            if before is None or path.rpartition(".")[2] == f.__name__ != before.rpartition(".")[2]:
+                _paths[id(f)] = path
+        _known[0] = len(functions)
+    path = _paths.get(id(function))
+    if path is not None and functions.get(path) is not function:
+        return None  # the table has changed since
+    return f"functional.{path}" if path in _FUNCTIONAL else path
+
+
+def is_method_only(function: Any) -> bool:
+    """Whether a function is reached only through tensors."""
+    return public_path(function) is None and methods.get(getattr(function, "__name__", "")) is function
+
+
+def lookup(path: str) -> Any:
+    """The function at a public path; how saved graphs name functions."""
+    found = functions.get(path.removeprefix("functional."))
+    if found is None:
+        found = getattr(_ops, path)
+    return found
+
+
+def qualified_name(function: Any) -> str:
+    """The full name of a callable as PyTorch programs write it.
+
+    >>> import flambeau as torch, operator, math
+    >>> qualified_name(torch.relu), qualified_name(operator.add), qualified_name(getattr), qualified_name(math.sqrt)
+    ('torch.relu', '_operator.add', 'getattr', 'math.sqrt')
+    """
+    path = public_path(function)
+    if path is not None:
+        return "torch." + path
+    name = getattr(function, "__name__", None)
+    if name is None:
+        return str(function)
+    if getattr(builtins, name, None) is function:
+        return str(name)
+    if methods.get(name) is function:
+        return f"torch.Tensor.{name}"
+    if isinstance(function, type) or not hasattr(function, "__self__"):
+        home = getattr(function, "__module__", None) or ""
+    else:
+        home = getattr(function, "__module__", None) or type(function.__self__).__module__
+    if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
+        return f"torch.ops.{function}"
+    return _as_torch(f"{home}.{name}" if home else name)
+
+
+def _as_torch(name: str) -> str:
+    """Our own names under the name that PyTorch programs know."""
+    package = __name__.partition(".")[0]
+    return "torch" + name[len(package) :] if name.partition(".")[0] == package else name
+
+
+def pretty_target(target: Any) -> str:
+    """A target in the printed form of a graph."""
+    if isinstance(target, str):
+        return target
+    home = getattr(target, "__module__", None)
+    name = getattr(target, "__name__", None)
+    if home == "builtins":
+        return f"builtins.{name}"
+    if home == "_operator":
+        return f"operator.{name}"
+    return qualified_name(target)
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+
+def type_text(kind: Any) -> str:
+    """A type in printed form.
+
+    >>> import flambeau as torch
+    >>> type_text(int), type_text(torch.Tensor), type_text(typing.Optional[torch.Tensor]), type_text(list[int])
+    ('int', 'torch.Tensor', 'typing.Optional[torch.Tensor]', 'list[int]')
+    """
+    if kind is Tensor:
+        return "torch.Tensor"
+    if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        return _as_torch(name)
+    if kind is ...:
+        return "..."
+    if isinstance(kind, types.FunctionType):
+        return kind.__name__
+    return re.sub(rf"\b{__name__.partition('.')[0]}\b", "torch", repr(kind))
+
+
+def constant_text(value: Any) -> str | None:
+    """Code for objects of the framework; None for others."""
+    if isinstance(value, (dtype, memory_format, layout)):
+        return str(value)
+    if isinstance(value, device):
+        return repr(value)
+    if isinstance(value, type) and issubclass(value, Tensor):
+        return "torch." + typename(value).rpartition(".")[2]
+    return None

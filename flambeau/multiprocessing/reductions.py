@@ -1,0 +1,51 @@
+"""How tensors are pickled for another process: as the descriptor of their memory, which is shared first."""
+
+from __future__ import annotations
+
+from multiprocessing.reduction import DupFd, ForkingPickler
+from typing import Any
+
+import numpy as np
+
+from .._backend import segments
+from .._core.state import GRAD
+from .._ops.striding import address
+from .._storage import raw_bytes
+from .._tensor import Storage, Tensor
+from ..nn.parameter import Buffer, Parameter
+
+_PROTOCOL = 4
+
+
+def reduce_tensor(t: Tensor) -> Any:
+    """A tensor whose memory is shared from now on."""
+    if t._k & GRAD and t._edge is not None:
+        raise RuntimeError(
+            "a tensor that was computed from others that require grad cannot go to another process: send t.detach()"
+        )
+    t.share_memory_()
+    return t.__reduce_ex__(_PROTOCOL)
+
+
+def reduce_storage(storage: Storage) -> Any:
+    """Memory by its descriptor."""
+    raw = raw_bytes(storage)
+    if not isinstance(raw, np.ndarray) or not raw.size:
+        return storage.__reduce_ex__(_PROTOCOL)
+    raw = segments.share(raw)
+    segment = segments.segment_of(raw)
+    assert segment is not None
+    start = address(raw) - segment.address
+    return rebuild_storage_fd, (DupFd(segment.descriptor), segment.nbytes, start, raw.size)
+
+
+def rebuild_storage_fd(handle: Any, total: int, start: int, nbytes: int) -> Storage:
+    segment = segments.receive(handle.detach(), total)
+    return Storage(np.asarray(segment)[start : start + nbytes])
+
+
+def init_reductions() -> None:
+    """Lets everything that `multiprocessing` pickles share the memory of tensors."""
+    ForkingPickler.register(Storage, reduce_storage)
+    for kind in (Tensor, Parameter, Buffer):
+        ForkingPickler.register(kind, reduce_tensor)

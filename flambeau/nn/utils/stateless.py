@@ -1,0 +1,24 @@
+"""Calls of modules with other parameters: the older home of `func.functional_call`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...func import functional_call as _functional_call
+from ..modules.module import Module
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Module, parameters_and_buffers: dict[str, Any], args: Any = None, kwargs: dict[str, Any] | None = None, *,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:  # fmt: skip
+    """Calls a module with other parameters and buffers in place of its own; use `func.functional_call`."""
+    warnings.warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated in favor of `torch.func.functional_call`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

@@ -1,0 +1,51 @@
+"""One launch for the step of many parameters on a GPU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._backend.placement import gpu_count
+from .._core.dtypes import BY_NUMPY, FLOATING
+from .._core.state import CUDA
+from .._dispatch import backend_of
+from .._kernel.optim import Formula
+from .._kernel.optim_cuda import CHUNK, THREADS, render
+
+
+def suits(rows: list[tuple[Any, ...]]) -> bool:
+    """Whether all arrays of parameters, gradients and states are dense, on the one GPU, and of one floating dtype."""
+    d = rows[0][0].dtype
+    known = BY_NUMPY.get(d)
+    if gpu_count() != 1 or known is None or known.category != FLOATING or d.itemsize < 2:
+        return False
+    for row in rows:
+        shape = row[0].shape
+        for array in row:
+            if isinstance(array, np.ndarray) or array.dtype != d or array.shape != shape or not array._c_contiguous:
+                return False
+    return True
+
+
+def run(formula: Formula, options: Any, code: str, rows: list[tuple[Any, ...]], numbers: list[Any]) -> None:
+    """Makes the step: `numbers` has what the elements of each row share."""
+    backend = backend_of(CUDA)
+    key = "many", options, code
+    kernel = formula.calls.get(key)
+    if kernel is None:
+        name = f"step_{formula.name}"
+        text = render(name, formula.update, options, code, len(rows[0]) - 2, len(numbers[0]))
+        kernel = formula.calls[key] = backend.compiled(name, text)
+    blocks = 0
+    words, shared = [], []
+    for row, own in zip(rows, numbers):
+        size = row[0].size
+        if size:
+            blocks += math.ceil(size / CHUNK)
+            words.append([blocks, size, *[array.data.ptr for array in row]])
+            shared.append(own)
+    if words:
+        table = np.concatenate([np.array(words, np.int64), np.array(shared, np.float64).view(np.int64)], 1)
+        kernel((blocks,), (THREADS,), (backend.xp.asarray(table), len(words)))

@@ -1,0 +1,315 @@
+"""Groups, hooks, closures, saving and loading of optimizers."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+ALL = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Adadelta",
+    "Adagrad",
+    "Adamax",
+    "ASGD",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "Adafactor",
+    "Muon",
+]
+
+
+def parameter(*shape, seed=0):
+    return torch.nn.Parameter(torch.tensor(np.random.default_rng(seed).standard_normal(shape)))
+
+
+def gradient(p, number):
+    return torch.tensor(np.random.default_rng(number).standard_normal(tuple(p.shape)))
+
+
+def steps(optimizer, numbers):
+    for number in numbers:
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = gradient(p, number)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("through", ["state_dict", "pickle"])
+def test_resuming_is_going_on(name, through):
+    p = parameter(3, 4)
+    settings = {"momentum": 0.9} if name == "SGD" else {}
+    optimizer = getattr(torch.optim, name)([p], lr=0.05, **settings)
+    steps(optimizer, range(3))
+    if through == "pickle":
+        resumed = pickle.loads(pickle.dumps(optimizer))
+        q = resumed.param_groups[0]["params"][0]
+    else:
+        q = torch.nn.Parameter(p.detach().clone())
+        resumed = getattr(torch.optim, name)([q], lr=1.0)
+        resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    steps(optimizer, range(3, 6))
+    steps(resumed, range(3, 6))
+    if through == "state_dict" and name in ("ASGD", "NAdam"):  # loading gives their 0-d states the parameter's dtype
+        np.testing.assert_allclose(p.tolist(), q.tolist(), rtol=1e-6)
+    else:
+        assert p.tolist() == q.tolist()
+
+
+def test_groups():
+    a, b = parameter(2), parameter(3)
+    optimizer = torch.optim.SGD([{"params": a}, {"params": [b], "lr": 0.5}], lr=0.1)
+    before = a.tolist(), b.tolist()
+    a.grad, b.grad = torch.ones_like(a), torch.ones_like(b)
+    optimizer.step()
+    np.testing.assert_allclose(a.tolist(), np.array(before[0]) - 0.1)
+    np.testing.assert_allclose(b.tolist(), np.array(before[1]) - 0.5)
+    assert optimizer.state_dict()["param_groups"][1]["params"] == [1]
+
+
+def test_names():
+    a, b = parameter(2), parameter(3)
+    optimizer = torch.optim.SGD([("a", a), ("b", b)], lr=0.1)
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["a", "b"]
+    with pytest.raises(ValueError, match="without names"):
+        optimizer.add_param_group({"params": [parameter(1)]})
+
+
+@pytest.mark.parametrize(
+    "error, make",
+    [
+        (TypeError, lambda: torch.optim.SGD(parameter(2))),
+        (ValueError, lambda: torch.optim.SGD([])),
+        (TypeError, lambda: torch.optim.SGD([{"params": {parameter(1)}}])),
+        (TypeError, lambda: torch.optim.SGD([1])),
+        (ValueError, lambda: torch.optim.SGD([parameter(2) * 2])),
+        (ValueError, lambda: torch.optim.SGD([("a", parameter(1)), parameter(1)])),
+        (TypeError, lambda: torch.optim.SGD([parameter(1)]).add_param_group([parameter(1)])),
+        (ValueError, lambda: torch.optim.SGD([parameter(1)], lr=-1.0)),
+        (ValueError, lambda: torch.optim.SGD([parameter(1)], nesterov=True)),
+        (ValueError, lambda: torch.optim.Adam([parameter(1)], betas=(0.9, 1.0))),
+        (ValueError, lambda: torch.optim.Adam([parameter(1)], lr=torch.tensor([0.1, 0.2]))),
+        (ValueError, lambda: torch.optim.Adam([parameter(1)], lr=torch.tensor(0.1), foreach=True)),
+        (RuntimeError, lambda: torch.optim.Adam([parameter(1)], fused=True, differentiable=True)),
+        (ValueError, lambda: torch.optim.Muon([parameter(1)])),
+        (ValueError, lambda: torch.optim.LBFGS([{"params": parameter(1)}, {"params": parameter(1)}])),
+    ],
+)
+def test_refusals(error, make):
+    with pytest.raises(error):
+        make()
+
+
+def test_same_parameter_twice():
+    p = parameter(1)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        torch.optim.SGD([p, p])
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        torch.optim.SGD([{"params": p}, {"params": p}])
+
+
+def test_loading_another_shape():
+    one, two = torch.optim.SGD([parameter(1)]), torch.optim.SGD([parameter(1), parameter(2)])
+    with pytest.raises(ValueError, match="doesn't match the size"):
+        one.load_state_dict(two.state_dict())
+
+
+def test_loaded_states_follow_the_parameter():
+    p, q = torch.nn.Parameter(torch.ones(2)), parameter(2)
+    source = torch.optim.Adam([p])
+
+    p.grad = torch.ones(2)
+    source.step()
+    target = torch.optim.Adam([q])
+    target.load_state_dict(source.state_dict())
+    assert target.state[q]["exp_avg"].dtype is torch.float64 and target.state[q]["step"].dtype is torch.float32
+
+
+def test_old_checkpoints():
+    """Steps that are numbers become tensors, settings that did not exist get their defaults."""
+    p = parameter(2)
+    optimizer = torch.optim.Adam([p])
+    state = {"step": 5, "exp_avg": torch.ones(2), "exp_avg_sq": torch.ones(2)}
+    group = {"lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "params": [0]}
+    optimizer.load_state_dict({"state": {0: state}, "param_groups": [group]})
+    steps(optimizer, [1])
+    assert optimizer.state[p]["step"].item() == 6 and optimizer.param_groups[0]["amsgrad"] is False
+
+
+def test_hooks_and_their_order():
+    p, seen = parameter(2), []
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    handles = [
+        register_optimizer_step_pre_hook(lambda o, args, kwargs: seen.append("all before")),
+        register_optimizer_step_post_hook(lambda o, args, kwargs: seen.append("all after")),
+        optimizer.register_step_pre_hook(lambda o, args, kwargs: seen.append("before")),
+        optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append("after")),
+    ]
+    assert optimizer.step(lambda: seen.append("closure") or 3) == 3
+    assert seen == ["all before", "before", "closure", "after", "all after"]
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    assert len(seen) == 5
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: ((args[0], lambda: 7), {}))
+    assert optimizer.step() == 7
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: 5)
+    with pytest.raises(RuntimeError, match="must return None or a tuple"):
+        optimizer.step()
+
+
+def test_hooks_of_own_optimizers():
+    class Own(torch.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 1.0})
+
+        def step(self, closure=None):
+            return "made"
+
+    seen = []
+    optimizer = Own([parameter(1)])
+    optimizer.register_step_post_hook(lambda *_: seen.append(1))
+    assert optimizer.step() == "made" and seen == [1]
+
+
+def test_state_dict_hooks():
+    optimizer, seen = torch.optim.SGD([parameter(1)]), []
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append("before saving"))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "more": 1})
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: seen.append(state["more"]))
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: seen.append("first"), prepend=True)
+    optimizer.register_load_state_dict_post_hook(lambda o: seen.append("loaded"))
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == ["before saving", "first", 1, "loaded"]
+
+
+def test_closure_records_and_the_step_does_not():
+    p = parameter(2)
+    optimizer = torch.optim.SGD([p], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    with torch.no_grad():
+        loss = optimizer.step(closure)
+    assert loss.requires_grad and p.is_leaf and torch.is_grad_enabled()
+
+
+def test_changed_parameters_are_noticed():
+    """A graph that kept a parameter's old value refuses to go backward after a step."""
+    p = parameter(2)
+    loss = (p * p).sum()
+    p.grad = torch.ones_like(p)
+    torch.optim.Adam([p]).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_zero_grad():
+    p = parameter(2)
+    optimizer = torch.optim.SGD([p])
+    p.grad = torch.ones_like(p)
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad.tolist() == [0, 0]
+    optimizer.zero_grad()
+    assert p.grad is None
+
+
+def test_tensor_rate_is_read_at_each_step():
+    p = torch.nn.Parameter(torch.zeros(1))
+    lr = torch.tensor(0.5)
+    optimizer = torch.optim.SGD([p], lr=lr)
+    p.grad = torch.ones(1)
+    optimizer.step()
+    lr.fill_(0.25)
+    optimizer.step()
+    assert p.item() == -0.75
+
+
+def test_replaced_memory_is_used():
+    """States and parameters may get new memory between steps."""
+    p, q = parameter(3), parameter(3)
+    one, two = torch.optim.Adam([p]), torch.optim.Adam([q])
+    for number in range(4):
+        steps(one, [number])
+        steps(two, [number])
+        q.data = q.data.clone()
+        two.state[q]["exp_avg"] = two.state[q]["exp_avg"].clone()
+    assert p.tolist() == q.tolist()
+    two.state.clear()
+    steps(two, [9])
+    assert two.state[q]["step"].item() == 1
+
+
+def test_wrong_state_is_refused():
+    """A state of another size is never read beyond its end."""
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.Adam([p])
+    p.grad = torch.ones(4)
+    optimizer.step()
+    optimizer.state[p]["exp_avg"] = torch.ones(3)
+    with pytest.raises(RuntimeError):
+        optimizer.step()
+
+
+def test_read_only_memory_is_refused():
+    array = np.ones(3, np.float32)
+    array.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the array is read-only
+        p = torch.from_numpy(array)
+    p.grad = torch.ones(3)
+    with pytest.raises(RuntimeError):
+        torch.optim.SGD([p], lr=0.1).step()
+    assert array.tolist() == [1, 1, 1]
+
+
+def test_repr():
+    optimizer = torch.optim.SGD([{"params": parameter(1)}, {"params": parameter(1), "lr": 0.5}], lr=0.1)
+    lines = repr(optimizer).split("\n")
+    assert lines[0] == "SGD (" and lines[1] == "Parameter Group 0" and lines[-1] == ")"
+    assert "    lr: 0.1" in lines and "    lr: 0.5" in lines and "Parameter Group 1" in lines
+
+
+def test_deepcopy_is_apart():
+    p = parameter(2)
+    optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9)
+    steps(optimizer, range(2))
+    other = copy.deepcopy(optimizer)
+    (q,) = other.param_groups[0]["params"]
+    assert q is not p and q.tolist() == p.tolist()
+    steps(other, [3])
+    assert q.tolist() != p.tolist()
+    steps(optimizer, [3])
+    assert q.tolist() == p.tolist()
+
+
+def test_swapped_in():
+    p, q = parameter(2), torch.zeros(2, dtype=torch.float64)
+    optimizer = torch.optim.Adam([p], lr=0.1)
+    with (
+        pytest.raises(RuntimeError, match="initialized"),
+        torch.optim.swap_in_optimizer_params_and_state(optimizer, {}, {}),
+    ):
+        pass
+    steps(optimizer, [0])
+    state = copy.deepcopy(optimizer.state_dict())
+    state["param_groups"][0]["lr"] = 0.5
+    before, q.grad = p.tolist(), torch.ones(2, dtype=torch.float64)
+    with torch.optim.swap_in_optimizer_params_and_state(optimizer, {"q": q}, state):
+        assert optimizer.param_groups[0]["lr"] == 0.5
+        optimizer.step()
+    assert q.tolist() != [0, 0] and p.tolist() == before and optimizer.param_groups[0]["lr"] == 0.1
+    assert optimizer.state[p]["step"].item() == 1 and state["state"][0]["step"].item() == 2

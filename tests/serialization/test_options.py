@@ -1,0 +1,156 @@
+"""Where storages go, mapped files, and the settings of saving and loading."""
+
+import io
+import mmap
+import os
+
+import pytest
+
+import flambeau as torch
+from flambeau import _utils
+
+SERIALIZATION = torch.serialization
+
+
+def saved(obj, **options):
+    file = io.BytesIO()
+    torch.save(obj, file, **options)
+    file.seek(0)
+    return file
+
+
+FORMATS = [{}, {"_use_new_zipfile_serialization": False}]
+
+
+@pytest.mark.parametrize("options", FORMATS)
+def test_map_location(options):
+    x = {"a": torch.arange(3.0)}
+    for where in (None, "cpu", torch.device("cpu"), {"cuda:0": "cpu"}, {"cpu": "cpu"}, lambda storage, tag: None):
+        assert torch.load(saved(x, **options), where)["a"].tolist() == [0, 1, 2]
+    for where in ("meta", torch.device("meta"), {"cpu": "meta"}):
+        assert torch.load(saved(x, **options), map_location=where)["a"].is_meta
+    seen = []
+    torch.load(
+        saved(x, **options),
+        map_location=lambda storage, tag: seen.append((type(storage), len(storage), tag)) or storage,
+    )
+    assert seen == [(torch.UntypedStorage, 12, "cpu")]
+
+
+def test_map_location_errors():
+    x = torch.ones(2)
+    with pytest.raises(RuntimeError, match="restore"):
+        torch.load(saved(x), "nowhere")
+    with pytest.raises(TypeError):
+        torch.load(saved(x), 3)
+    with pytest.raises(KeyError):
+        torch.load(saved(x), lambda storage, tag: {}["none"])
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="CUDA"):
+            torch.load(saved(x), "cuda")
+
+
+def test_own_places():
+    tags = []
+    SERIALIZATION.register_package(
+        1, lambda storage: "mine", lambda storage, tag: tags.append(tag) or storage if tag == "mine" else None
+    )
+    try:
+        assert SERIALIZATION.location_tag(torch.ones(1).untyped_storage()) == "mine"
+        file = saved(torch.ones(2))
+        assert torch.load(file).tolist() == [1, 1] and tags == ["mine"]
+    finally:
+        from flambeau._serialization import locations
+
+        del locations._registry[0]
+    file.seek(0)
+    with pytest.raises(RuntimeError, match="mine"):
+        torch.load(file)
+
+
+def test_mapped_files(tmp_path):
+    path = tmp_path / "model.pt"
+    x = torch.arange(1000.0)
+    torch.save({"x": x, "part": x[3:5], "empty": torch.zeros(0)}, path)
+    made = torch.load(path, mmap=True)
+    assert torch.equal(made["x"], x)
+    made["part"][0] = 100
+    assert made["x"][3] == 100 and torch.load(path)["x"][3] == 3  # the file is not written
+    torch.save("another", path)
+    assert torch.equal(made["x"][4:], x[4:])  # still the old file
+    with pytest.raises(ValueError, match="path"):
+        torch.load(io.BytesIO(), mmap=True)
+    torch.save(1, path, _use_new_zipfile_serialization=False)
+    with pytest.raises(RuntimeError, match="mmap"):
+        torch.load(path, mmap=True)
+
+
+def test_mapped_files_can_be_shared(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save(torch.zeros(3), path)
+    with SERIALIZATION.set_default_mmap_options(mmap.MAP_SHARED):
+        torch.load(path, mmap=True)[1] = 5
+    assert SERIALIZATION.get_default_mmap_options() == mmap.MAP_PRIVATE
+    assert torch.load(path, mmap=True).tolist() == [0, 5, 0]
+    with pytest.raises(ValueError):
+        SERIALIZATION.set_default_mmap_options(77)
+
+
+def test_checksums_can_be_left_out():
+    SERIALIZATION.set_crc32_options(False)
+    try:
+        assert not SERIALIZATION.get_crc32_options()
+        bad = bytearray(saved(torch.zeros(4)).getvalue())
+    finally:
+        SERIALIZATION.set_crc32_options(True)
+    at = bad.index(bytes(16), bad.index(b"/data/0"))
+    bad[at] = 1
+    assert torch.load(io.BytesIO(bad)).shape == (4,)
+
+
+def test_skipped_data():
+    with SERIALIZATION.skip_data():
+        file = saved({"x": torch.full((4,), 7.0)})
+        assert torch.load(saved(torch.ones(3))).shape == (3,)
+    assert torch.load(file)["x"].tolist() == [0, 0, 0, 0]
+
+
+def test_byte_order_setting():
+    assert SERIALIZATION.get_default_load_endianness() is None
+    SERIALIZATION.set_default_load_endianness(SERIALIZATION.LoadEndianness.BIG)
+    try:
+        file = saved(torch.tensor([1], dtype=torch.int16), _disable_byteorder_record=True)
+        assert torch.load(file).tolist() == [256]
+    finally:
+        SERIALIZATION.set_default_load_endianness(None)
+    with pytest.raises(TypeError):
+        SERIALIZATION.set_default_load_endianness("little")
+
+
+def test_small_things():
+    import numpy
+
+    assert SERIALIZATION.StorageType("FloatStorage").dtype is torch.float32
+    assert SERIALIZATION.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
+    assert SERIALIZATION.check_module_version_greater_or_equal(numpy, (1, 0))
+    assert not SERIALIZATION.check_module_version_greater_or_equal(numpy, (100,))
+    with pytest.raises(RuntimeError, match="malformed"):
+        SERIALIZATION.check_module_version_greater_or_equal(numpy, (1, None))
+    with SERIALIZATION.mkdtemp() as folder:
+        assert os.path.isdir(folder)
+    assert not os.path.exists(folder)
+    assert _utils._rebuild_tensor_v2(torch.arange(3).storage(), 1, (2,), (1,), False, None).tolist() == [1, 2]
+
+
+def test_storages_from_files(tmp_path):
+    path = tmp_path / "raw"
+    path.write_bytes(bytes(range(8)))
+    private = torch.UntypedStorage.from_file(path, False, 4)
+    private[0] = 9
+    assert private.tolist() == [9, 1, 2, 3] and path.read_bytes()[0] == 0
+    with pytest.raises(RuntimeError):
+        torch.UntypedStorage.from_file(path, False, 100)
+    shared = torch.IntStorage.from_file(str(path), True, 4)
+    shared[3] = 5
+    del shared
+    assert path.stat().st_size == 16 and path.read_bytes()[12] == 5
