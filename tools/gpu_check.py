@@ -37,7 +37,7 @@ DOMAIN = {
 }  # fmt: skip
 PARAMS = {
     "nan_to_num": (0.5, 3.0, -3.0), "is_within": (1e-5, 1e-8), "round_finer": (10.0,), "round_coarser": (10.0,), "logit_clamped": (1e-6,),
-    "hardtanh": (-1.0, 1.0), "threshold": (0.3, -1.0), "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0),
+    "dropout_masked": (1.25,), "hardtanh": (-1.0, 1.0), "threshold": (0.3, -1.0), "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0),
     "polygamma_of": (2.0,),
 }  # fmt: skip
 Result = tuple[str, str, str]  # name, "passed" | "failed" | "skipped", why

@@ -18,6 +18,7 @@ from .._backend import threads
 from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._kernel import conv as kernels
+from . import conv_columns as by_columns
 from .conv_arrays import Ints, output_size
 
 CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
@@ -324,6 +325,8 @@ def convolve(
     """See `conv_arrays.convolve`; with a bias."""
     if _is_depthwise(weight.shape, groups, stride, padding):
         return _depthwise(x, weight, bias, padding, dilation)
+    if by_columns.suits(weight.shape, groups, counts):
+        return by_columns.convolve(x, weight, bias, stride, padding, dilation, counts)
     planes, one = _forward(weight.shape[2:], stride, dilation, x.shape[1], counts)
     out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
     _run_products(x, stride, padding, _Products(planes, [one], weight, groups, out, bias))
@@ -339,6 +342,8 @@ def convolve_transposed(
         around = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
         if min(around) >= 0 and output_size(x.shape[2:], kernel, stride, around, dilation) == tuple(size):
             return _depthwise(x, np.flip(weight, tuple(range(2, weight.ndim))), bias, around, dilation)
+    if by_columns.suits(weight.shape, groups, x.shape[2:]):
+        return by_columns.convolve_transposed(x, weight, bias, stride, padding, dilation, size)
     planes, before, passes = _adjoint(kernel, stride, padding, dilation, x.shape[1], tuple(size))
     turned = weight.reshape(groups, -1, inner, *kernel).swapaxes(1, 2).reshape(groups * inner, -1, *kernel)
     out = empty((x.shape[0], groups * inner, *size), x.dtype)
@@ -353,6 +358,8 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
     if outputs == 1 and _is_depthwise((groups, inputs, *kernel), groups, stride, padding):
         if output_size(x.shape[2:], kernel, stride, padding, dilation) == tuple(counts):
             return _depthwise_sums(x, g, kernel, padding, dilation)
+    if by_columns.suits((outputs, inputs, *kernel), groups, counts):
+        return by_columns.weight_sums(x, g, kernel, stride, padding, dilation)
     planes, one = _forward(kernel, stride, dilation, x.shape[1], counts)
     beside = Planes(planes.extents, [()], g.shape[1])  # gradients with the same pitches, zeros between their rows
     span, rows = planes.span(counts), kernels.weight_rows()

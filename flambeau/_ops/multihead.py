@@ -97,8 +97,13 @@ def attend(
     if padding is not None:
         mask = _with_padding(mask, padding, batch, k._array.shape[2])
     made, shares = _heads(q, k, v, mask, dropout, causal, need_weights)
-    back = ops.reshape(ops.permute(made, _BACK[time]), (*query._array.shape[:2], width))
+    # PyTorch computes (L, N, E) always: after dropout the order in memory decides which elements the next dropout takes
+    turned = batched and time == 1 and dropout > 0.0
+    shape = (length, batch, width) if turned else (*query._array.shape[:2], width)
+    back = ops.reshape(ops.permute(made, _BACK[0 if turned else time]), shape)
     out = functions["nn.functional.linear"](back, out_weight, out_bias)
+    if turned:
+        out = ops.transpose(out, 0, 1)
     if shares is not None and average:
         shares = ops.mean(shares, 1)
     if not batched:

@@ -1,0 +1,127 @@
+"""Convolutions of CPU arrays whose images are small and whose channels are many: one product for many images.
+
+The windows of as many images as fit into a few megabytes become columns of one matrix, so that the weights, which are
+larger than the images here, are read once for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._backend import blas
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY
+from .._kernel.columns import add_up_windows, lay_out_windows
+
+Ints = tuple[int, ...]
+_POSITIONS = 196  # windows of an image up to which this pays
+_CHANNELS = 48  # results of a window from which its copy is made good
+_BYTES = 1 << 23  # of windows laid out at a time
+
+
+def suits(weight: Sequence[int], groups: int, positions: Sequence[int]) -> bool:
+    """Whether images are small and channels many enough; one or two dimensions."""
+    return (
+        groups == 1 and len(weight) <= 4 and math.prod(positions) <= _POSITIONS
+        and min(weight[0], weight[1] * math.prod(weight[2:])) >= _CHANNELS
+    )  # fmt: skip
+
+
+@functools.lru_cache(256)
+def _tables(size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> list[Any]:
+    """For each dimension (a row for each element of a window): shift, first and last position inside the image."""
+    tables = []
+    for n, k, s, p, d, count in zip(size, kernel, stride, padding, dilation, counts):
+        rows = []
+        for at in range(k):
+            shift = at * d - p
+            first = min(count, max(0, -(shift // s)))
+            rows.append((shift, first, max(first, min(count, (n - 1 - shift) // s + 1))))
+        tables.append(np.array(rows, np.int64))
+    return tables
+
+
+class _Layout:
+    """The windows of a convolution, for images of one or two dimensions."""
+
+    def __init__(self, size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints):
+        if len(size) == 1:
+            size, kernel, stride, padding, dilation, counts = (
+                (1, *size), (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *counts)
+            )  # fmt: skip
+        self.size, self.kernel, self.stride, self.counts = tuple(size), tuple(kernel), tuple(stride), tuple(counts)
+        self.tables = _tables(self.size, self.kernel, self.stride, tuple(padding), tuple(dilation), self.counts)
+        self.window, self.positions = math.prod(kernel), math.prod(counts)
+
+    def _kernel(self, which: Any, types: tuple[str, ...]) -> Any:
+        return cpu.kernel(which, types, step_down=self.stride[0], step_right=self.stride[1])
+
+    def parts(self, images: int, channels: int, itemsize: int) -> Iterator[slice]:
+        """Ranges of images whose windows stay within bounds."""
+        step = max(1, _BYTES // max(1, channels * self.window * self.positions * itemsize))
+        for start in range(0, images, step):
+            yield slice(start, min(images, start + step))
+
+    def columns(self, x: Any) -> Any:
+        """(channels * window, images * positions) of images (N, C, *size)."""
+        n, channels = x.shape[:2]
+        code = BY_NUMPY[x.dtype].code
+        out = empty((channels, *self.kernel, n, *self.counts), x.dtype)
+        given = x.reshape(n, channels, *self.size).swapaxes(0, 1)
+        rows, columns = (np.empty(c, np.int8) for c in self.counts)
+        call = self._kernel(lay_out_windows, (code, "i64", "i64", "i8", "i8", code))
+        cpu.rows(call, [given, *self.tables, rows, columns], [out], out.size)
+        return out.reshape(channels * self.window, n * self.positions)
+
+    def images(self, columns: Any, out: Any) -> None:
+        """Undoes `columns` by adding up, into `out` (N, C, *size)."""
+        n, channels = out.shape[:2]
+        code = BY_NUMPY[out.dtype].code
+        given = columns.reshape(channels, *self.kernel, n, *self.counts)
+        target = out.reshape(n, channels, *self.size).swapaxes(0, 1)
+        cpu.rows(self._kernel(add_up_windows, (code, "i64", "i64", code)), [given, *self.tables], [target], columns.size)
+
+
+def _flat(g: Any) -> Any:
+    """(N, O, *positions) as a matrix (O, N * positions)."""
+    return np.ascontiguousarray(g.reshape(*g.shape[:2], -1).swapaxes(0, 1)).reshape(g.shape[1], -1)
+
+
+def convolve(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
+    """See `conv_arrays.convolve`; with a bias."""
+    layout = _Layout(x.shape[2:], weight.shape[2:], stride, padding, dilation, counts)
+    out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
+    matrix = weight.reshape(weight.shape[0], -1)
+    for part in layout.parts(len(x), x.shape[1], x.itemsize):
+        columns = layout.columns(x[part])
+        made = blas.product(matrix, columns) if bias is None else blas.add_product(bias[:, None], matrix, columns, 1, 1)
+        out[part].reshape(-1, len(matrix), layout.positions)[...] = made.reshape(len(matrix), -1, layout.positions).swapaxes(0, 1)
+    return out
+
+
+def convolve_transposed(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, size: Ints) -> Any:
+    """See `conv_arrays.convolve_transposed`; with a bias."""
+    layout = _Layout(size, weight.shape[2:], stride, padding, dilation, x.shape[2:])
+    out = empty((x.shape[0], weight.shape[1], *size), x.dtype)
+    matrix = weight.reshape(weight.shape[0], -1).T
+    for part in layout.parts(len(x), weight.shape[1], x.itemsize):
+        layout.images(blas.product(matrix, _flat(x[part])), out[part])
+    if bias is not None:
+        out += bias.reshape(-1, *(1,) * len(size))
+    return out
+
+
+def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
+    """See `conv_arrays.weight_sums`."""
+    layout = _Layout(x.shape[2:], kernel, stride, padding, dilation, g.shape[2:])
+    total: Any = None
+    for part in layout.parts(len(x), x.shape[1], x.itemsize):
+        given, columns = _flat(g[part]), layout.columns(x[part]).T
+        total = blas.product(given, columns) if total is None else blas.add_product(total, given, columns, 1, 1)
+    return total.reshape(g.shape[1], x.shape[1], *kernel)
