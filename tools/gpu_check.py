@@ -2,7 +2,7 @@
 
     python tools/gpu_check.py [--jobs N] [--only NAME] [--verbose]
 
-Pointwise records get operands from their dtype rule; everything else comes from the sample calls in `gpu_samples`.
+Pointwise records get operands from their dtype rule; everything else comes from the sample calls in `tests/samples.py`.
 Prints what passed, what failed and which records no call reached; fails if anything failed.
 """
 
@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 import numpy as np  # noqa: E402
-from gpu_samples import SAMPLES, operands  # noqa: E402
+from samples import SAMPLES, operands  # noqa: E402
 
 import flambeau as torch  # noqa: E402
 from flambeau._core.state import CUDA  # noqa: E402

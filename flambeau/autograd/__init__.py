@@ -194,6 +194,16 @@ from . import anomaly_mode, forward_ad, function, functional, graph  # noqa: E40
 from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
 
+
+def __getattr__(name: str) -> Any:
+    """Loads the profiler at its first use."""
+    if name in ("profiler", "profiler_util"):
+        import importlib
+
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
     "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",

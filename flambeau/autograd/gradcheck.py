@@ -116,6 +116,8 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
     for i, out in enumerate(outputs):
         exact = _analytical(func, inputs, targets, i)
         for j, t in enumerate(targets):
+            if not t._array.size or not out._array.size:
+                continue  # no element to move, or none that could move
             position = next(n for n, a in enumerate(inputs) if a is t)
             numerical = _numerical(func, plain, plain[position], eps, len(outputs))[i]
             expected = _as_real(numerical, out.dtype.is_complex)

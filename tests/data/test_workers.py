@@ -112,6 +112,13 @@ def test_batches_in_shared_memory_stay_as_they_are():
     kept[0].zero_()  # and can be written to
 
 
+def test_samples_of_many_parts():
+    """The first batch, whose size nobody knows, takes few segments."""
+    samples = [{n: torch.full((2000,), i + n) for n in range(300)} for i in range(4)]
+    for i, batch in enumerate(loader(samples, batch_size=2)):
+        assert all(part.tolist()[1][:2] == [2 * i + 1 + n] * 2 for n, part in batch.items())
+
+
 def test_a_fork_keeps_the_batches_that_it_sees():
     batches = iter(loader(Calls(lambda i: torch.full((20_000,), i), 40), batch_size=None))
     held = next(batches)

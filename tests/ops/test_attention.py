@@ -1,6 +1,7 @@
 """Attention: the tiled kernels against the plain formula, masks, shared heads, derivatives."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -132,3 +133,148 @@ def test_multi_head_attention_averages_its_weights():
     assert not weights[1, :, 2:].any()
     single, _ = forward(x[:, 0])
     np.testing.assert_allclose(single.detach().numpy(), out[:, 0].detach().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 2e-5), (torch.float64, 1e-11)])
+@pytest.mark.parametrize("length, keys", [(1, 300), (4, 33), (7, 140), (70, 90), (300, 140)])
+def test_gradients_for_every_kernel(length, keys, dtype, tolerance):
+    """Few queries, narrow and wide tiles, blocks of keys that are not whole; padded widths."""
+    inputs = [rand(2, 2, n, w, seed=w, grad=True, dtype=dtype) for n, w in ((length, 20), (keys, 20), (keys, 9))]
+    g = rand(2, 2, length, 9, seed=5, dtype=dtype)
+    for causal in (False, True):
+        made = attention(*inputs, is_causal=causal)
+        scores = inputs[0] @ inputs[1].transpose(-1, -2) / math.sqrt(20)
+        if causal:
+            scores = scores.masked_fill(~torch.ones(length, keys, dtype=torch.bool).tril(), -math.inf)
+        expected = torch.softmax(scores, -1) @ inputs[2]
+        pairs = [(made, expected)]
+        pairs += zip(torch.autograd.grad(made, inputs, g), torch.autograd.grad(expected, inputs, g))
+        for a, b in pairs:
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3)])
+def test_views_are_read_where_they_lie(order):
+    q, k, v = (rand(2, 3, 40, 16, seed=s) for s in range(3))
+    expected = attention(q, k, v)
+    back = [order.index(i) for i in range(4)]
+    moved = [t.permute(order).contiguous().permute(back) for t in (q, k, v)]
+    made = attention(*moved)
+    np.testing.assert_array_equal(made.numpy(), expected.numpy())
+    assert made.stride() == moved[0].stride()
+
+
+def test_rows_far_apart_and_expanded_gradients():
+    x = rand(1, 130, 3, 40, 16, grad=True)
+    q, k, v = (t.transpose(1, 2) for t in x.unbind(2))
+    (found,) = torch.autograd.grad(attention(q, k, v).sum(), x)
+    q, k, v = (t.transpose(1, 2).contiguous() for t in x.unbind(2))
+    (expected,) = torch.autograd.grad((torch.softmax(q @ k.transpose(-1, -2) / 4, -1) @ v).sum(), x)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("length", [3, 40])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 50), (2, 1, 1, 50), (1, 2, -1, 1), (2, 2, -1, 50)])
+def test_masks_of_any_shape_in_gradients(length, shape):
+    inputs = [rand(2, 2, n, 8, seed=s, grad=True) for s, n in enumerate((length, 50, 50))]
+    mask = rand(*[length if n < 0 else n for n in shape], seed=7)
+    made = torch.autograd.grad(attention(*inputs, mask).sum(), inputs)
+    scores = inputs[0] @ inputs[1].transpose(-1, -2) / math.sqrt(8) + mask
+    expected = torch.autograd.grad((torch.softmax(scores, -1) @ inputs[2]).sum(), inputs)
+    for a, b in zip(made, expected):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [2, 40])
+def test_shared_heads_in_gradients(length):
+    q = rand(2, 6, length, 8, grad=True)
+    k, v = (rand(2, 2, 37, 8, seed=s, grad=True) for s in (1, 2))
+    g = rand(2, 6, length, 8, seed=3)
+    found = torch.autograd.grad(attention(q, k, v, enable_gqa=True), (q, k, v), g)
+    whole = attention(q, *[t.repeat_interleave(3, 1) for t in (k, v)])
+    for a, b in zip(found, torch.autograd.grad(whole, (q, k, v), g)):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=0, atol=1e-12)
+
+
+def test_dropout_draws_what_dropout_of_the_shares_would():
+    inputs = [rand(2, 3, n, 8, seed=s, grad=True) for s, n in enumerate((30, 41, 41))]
+    torch.manual_seed(3)
+    made = attention(*inputs, dropout_p=0.3)
+    torch.manual_seed(3)
+    shares = torch.softmax(inputs[0] @ inputs[1].transpose(-1, -2) / math.sqrt(8), -1)
+    expected = F.dropout(shares, 0.3) @ inputs[2]
+    np.testing.assert_allclose(made.detach().numpy(), expected.detach().numpy(), rtol=0, atol=1e-12)
+    for a, b in zip(torch.autograd.grad(made.sum(), inputs), torch.autograd.grad(expected.sum(), inputs)):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=0, atol=1e-12)
+
+
+def test_derivatives_with_dropout_and_shared_heads():
+    inputs = rand(1, 2, 3, 2, grad=True), rand(1, 1, 4, 2, seed=1, grad=True), rand(1, 1, 4, 2, seed=2, grad=True)
+
+    def call(q, k, v):
+        torch.manual_seed(0)
+        return attention(q, k, v, dropout_p=0.4, enable_gqa=True)
+
+    assert gradcheck(call, inputs) and gradgradcheck(call, inputs)
+
+
+def test_long_sequences_need_no_matrix_of_scores():
+    tracemalloc.start()
+    q = torch.zeros(1, 1, 4000, 8)
+    attention(q, q, q)
+    tracemalloc.reset_peak()
+    attention(q, q, q)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6  # the matrix would have 64 MB
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_give_the_same(threads):
+    q = rand(3, 5, 200, 16, grad=True, dtype=torch.float32)
+    before = torch.get_num_threads()
+    try:
+        results = []
+        for count in (1, threads):
+            torch.set_num_threads(count)
+            out = attention(q, q, q, is_causal=True)
+            results.append([out.detach().numpy(), *[t.numpy() for t in torch.autograd.grad(out.sum(), q)]])
+    finally:
+        torch.set_num_threads(before)
+    for a, b in zip(*results):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_not_a_number_and_infinity_come_through():
+    q, k = rand(1, 3, 4), rand(1, 40, 4, seed=1)
+    v = rand(1, 40, 4, seed=2)
+    k[0, 7, 0] = math.nan
+    assert attention(q, k, v).isnan().all()
+    seen = torch.ones(3, 40, dtype=torch.bool)
+    seen[1] = False
+    assert not attention(q, rand(1, 40, 4, seed=1), v, seen)[0, 1].any()
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
+def test_short_floats(dtype, tolerance):
+    q, k, v = (rand(2, 2, n, 16, seed=n) for n in (30, 31, 31))
+    expected = plain(q, k, torch.as_tensor(v))
+    made = attention(*[t.to(dtype) for t in (q, k, rand(2, 2, 31, 16, seed=31))])
+    assert made.dtype is dtype
+    np.testing.assert_allclose(made.double().numpy(), expected, rtol=0, atol=tolerance)
+
+
+def test_inference_mode_and_a_choice_of_kinds():
+    q = rand(1, 2, 40, 8)
+    expected = attention(q, q, q).numpy()
+    with torch.inference_mode():
+        np.testing.assert_array_equal(attention(q, q, q).numpy(), expected)
+    torch.backends.cuda.enable_flash_sdp(False)
+    try:
+        np.testing.assert_allclose(attention(q, q, q).numpy(), expected, rtol=1e-12)
+        torch.backends.cuda.enable_math_sdp(False)
+        with pytest.raises(RuntimeError, match="No viable backend"):
+            attention(q, q, q)
+    finally:
+        torch.backends.cuda.enable_flash_sdp(True)
+        torch.backends.cuda.enable_math_sdp(True)

@@ -1,4 +1,4 @@
-"""Sample calls for `gpu_check`: expressions over the operands named in `operands`, by family.
+"""Sample calls of every operation, for tests of derivatives and for `tools/gpu_check.py`: expressions over the operands named in `operands`, by family.
 
 An expression with `;` is a sequence of statements that leaves its result in `out`. `dev` is the device, `ones(…)` are
 ones on it.
