@@ -232,21 +232,25 @@ def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> No
             for piece in pieces:
                 products.run(start + a, buffer, *piece)
 
-    if 2 * len(x) >= threads.get_num_threads() or work < _PARALLEL:
+    cores = threads.get_num_threads()
+    if len(x) >= cores or work < _PARALLEL:
         _over_images(len(x), work, job)
         return
-    buffer, pieces = planes.empty(x.dtype, 1), products.pieces(threads.get_num_threads())
+    pieces = products.pieces(cores)
+    shares = max(1, min(cores // max(1, len(x)), len(pieces)))
 
-    def share(image: int, start: int, stop: int) -> Callable[[], None]:
+    def share(image: int, number: int) -> Callable[[], None]:
+        """Several threads on one image: each fills planes of its own, which is cheap, and makes its part of the result."""
+
         def some() -> None:
-            for piece in pieces[start:stop]:
+            buffer = planes.empty(x.dtype, 1)
+            _fill(planes, buffer, x[image : image + 1], stride, before)
+            for piece in pieces[len(pieces) * number // shares : len(pieces) * (number + 1) // shares]:
                 products.run(image, buffer, *piece)
 
         return some
 
-    for image in range(len(x)):
-        _fill(planes, buffer, x[image : image + 1], stride, before)
-        threads.run([share(image, *part) for part in threads.ranges(len(pieces))])
+    threads.run([share(image, number) for image in range(len(x)) for number in range(shares)])
 
 
 # -- depthwise, a step of one ------------------------------------------------------------------------------------------
