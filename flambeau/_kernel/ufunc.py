@@ -66,5 +66,6 @@ def splitting(ufunc: Any) -> Any:
         types = ufunc.types[0].partition("->")
         kinds = [[_CODE[t] for t in part] for part in (types[0], types[2])]
         address, data = pool.splitting(addresses[ufunc], ufunc.nargs, 1 + core, weight=8)  # whoever asks for it knows that it pays
-        found = _splitting[ufunc] = make_ufunc(ufunc.__name__, address, *kinds, ufunc.signature, data)
+        found = make_ufunc(ufunc.__name__, address, kinds[0], kinds[1], ufunc.signature, data)
+        _splitting[ufunc] = found
     return found

@@ -63,8 +63,8 @@ def hinge_embedding_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
     nothing = ops.zeros_like(input)
-    far = ops.where(target != 1, ops.clamp_min(margin - input, 0), nothing)
-    near = ops.where(target != -1, input, nothing)
+    far = ops.where(ops.ne(target, 1), ops.clamp_min(margin - input, 0), nothing)
+    near = ops.where(ops.ne(target, -1), input, nothing)
     return reduced(far + near, reduction)
 
 
@@ -101,8 +101,8 @@ def cosine_embedding_loss(
     one, two = (ops.sum(x * x, rank) + 1e-12 for x in (input1, input2))
     cosine = products / ops.sqrt(one * two)
     nothing = ops.zeros_like(cosine)
-    near = ops.where(target == 1, 1 - cosine, nothing)
-    far = ops.where(target == -1, ops.clamp_min(cosine - margin, 0), nothing)
+    near = ops.where(ops.eq(target, 1), 1 - cosine, nothing)
+    far = ops.where(ops.eq(target, -1), ops.clamp_min(cosine - margin, 0), nothing)
     return reduced(near + far, reduction)
 
 

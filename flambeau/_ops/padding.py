@@ -15,7 +15,7 @@ from .primitive import primitive
 from .registry import ops, public
 
 
-def _cut(pads: Sequence[int]) -> tuple[Any, ...]:
+def _cut(pads: Sequence[Any]) -> tuple[Any, ...]:
     """What is left of an array when negative padding is taken off; `pads` are (before, after) of each dimension."""
     return tuple(slice(max(-a, 0), -max(-b, 0) or None) for a, b in pads)
 

@@ -1,0 +1,737 @@
+"""The thread pool's functions in LLVM assembly.
+
+@take runs pieces of the published work until none is left; @serve is the life of a worker; @run publishes work, joins
+in and waits for those who entered. The other functions are kinds of work: @slice, @cell, @part and @whole run a
+ufunc's loop on a part of its operands, @split and @grid are loops that cut themselves into such parts.
+PAUSE, SPIN, WORTHWHILE and SHARE_BITS are filled in by `pool`.
+"""
+
+# Fields of @state, each in its own cache line:
+# 0 mutex, 1 condition, 2 generation, 3 open, 4 inside, 5 next, 6 (work: function, argument, count), 7 sleepers,
+# 8 busy, 9 started, 10 limit
+TEXT = """
+@state = internal global [11 x [16 x i64]] zeroinitializer, align 128
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(i64)
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+
+define internal void @take() nounwind {
+entry:
+  %next = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
+  %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %function = load ptr, ptr %work
+  %at = getelementptr i64, ptr %work, i64 1
+  %argument = load ptr, ptr %at
+  %ct = getelementptr i64, ptr %work, i64 2
+  %count = load i64, ptr %ct
+  br label %head
+head:
+  %i = atomicrmw add ptr %next, i64 1 seq_cst
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %end
+body:
+  call void %function(ptr %argument, i64 %i)
+  br label %head
+end:
+  ret void
+}
+
+define internal ptr @serve(ptr %index) nounwind {
+entry:
+  %number = ptrtoint ptr %index to i64
+  %mutex = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
+  %condition = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
+  %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
+  %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
+  %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
+  %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
+  %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
+  br label %idle
+idle:
+  %seen = phi i64 [ 0, %entry ], [ %fresh, %done ]
+  br label %spin
+spin:
+  %turn = phi i64 [ 0, %idle ], [ %turns, %pause ]
+  %now = load atomic i64, ptr %generation acquire, align 8
+  %changed = icmp ne i64 %now, %seen
+  br i1 %changed, label %woken, label %again
+again:
+  %turns = add i64 %turn, 1
+  %tired = icmp ugt i64 %turns, SPIN
+  br i1 %tired, label %sleep, label %pause
+pause:
+  call void asm sideeffect "PAUSE", ""()
+  br label %spin
+sleep:
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  %s1 = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %check
+check:
+  %then = load atomic i64, ptr %generation seq_cst, align 8
+  %same = icmp eq i64 %then, %seen
+  br i1 %same, label %rest, label %up
+rest:
+  call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %check
+up:
+  %s2 = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %woken
+woken:
+  %fresh = phi i64 [ %now, %spin ], [ %then, %up ]
+  %most = load atomic i64, ptr %limit monotonic, align 8
+  %wanted = icmp slt i64 %number, %most
+  br i1 %wanted, label %enter, label %done
+enter:
+  %e = atomicrmw add ptr %inside, i64 1 seq_cst
+  %is = load atomic i64, ptr %open seq_cst, align 8
+  %work = icmp eq i64 %is, 1
+  br i1 %work, label %run, label %leave
+run:
+  call void @take()
+  br label %leave
+leave:
+  %l = atomicrmw sub ptr %inside, i64 1 seq_cst
+  br label %done
+done:
+  br label %idle
+}
+
+define void @run(ptr %function, ptr %argument, i64 %count, i64 %threads) nounwind {
+entry:
+  %thread = alloca i64
+  %mutex = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
+  %condition = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
+  %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
+  %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
+  %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
+  %next = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
+  %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
+  %busy = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 8, i64 0
+  %started = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 9, i64 0
+  %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
+  %alone = icmp slt i64 %threads, 2
+  br i1 %alone, label %serial, label %claim
+claim:
+  %pair = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst
+  %mine = extractvalue { i64, i1 } %pair, 1
+  br i1 %mine, label %grow, label %serial
+serial:
+  br label %step
+step:
+  %j = phi i64 [ 0, %serial ], [ %j1, %one ]
+  %left = icmp slt i64 %j, %count
+  br i1 %left, label %one, label %out
+one:
+  call void %function(ptr %argument, i64 %j)
+  %j1 = add i64 %j, 1
+  br label %step
+grow:
+  %have = load i64, ptr %started
+  %helpers = sub i64 %threads, 1
+  %first = icmp eq i64 %have, 0
+  br i1 %first, label %prepare, label %fill
+prepare:
+  call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  call i32 @pthread_cond_init(ptr %condition, ptr null)
+  br label %fill
+fill:
+  %k = phi i64 [ %have, %grow ], [ %have, %prepare ], [ %k1, %made ]
+  %few = icmp slt i64 %k, %helpers
+  br i1 %few, label %make, label %publish
+make:
+  %tag = inttoptr i64 %k to ptr
+  %problem = call i32 @pthread_create(ptr %thread, ptr null, ptr @serve, ptr %tag)
+  %failed = icmp ne i32 %problem, 0
+  br i1 %failed, label %publish, label %made
+made:
+  %id = load i64, ptr %thread
+  call i32 @pthread_detach(i64 %id)
+  %k1 = add i64 %k, 1
+  store i64 %k1, ptr %started
+  br label %fill
+publish:
+  store ptr %function, ptr %work
+  %at = getelementptr i64, ptr %work, i64 1
+  store ptr %argument, ptr %at
+  %ct = getelementptr i64, ptr %work, i64 2
+  store i64 %count, ptr %ct
+  store atomic i64 0, ptr %next seq_cst, align 8
+  store atomic i64 %helpers, ptr %limit seq_cst, align 8
+  store atomic i64 1, ptr %open seq_cst, align 8
+  %g = atomicrmw add ptr %generation, i64 1 seq_cst
+  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %some = icmp ne i64 %asleep, 0
+  br i1 %some, label %wake, label %join
+wake:
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  call i32 @pthread_cond_broadcast(ptr %condition)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %join
+join:
+  call void @take()
+  store atomic i64 0, ptr %open seq_cst, align 8
+  br label %wait
+wait:
+  %others = load atomic i64, ptr %inside seq_cst, align 8
+  %none = icmp eq i64 %others, 0
+  br i1 %none, label %finish, label %hold
+hold:
+  call void asm sideeffect "PAUSE", ""()
+  br label %wait
+finish:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  br label %out
+out:
+  ret void
+}
+
+define internal void @forget() nounwind {
+  call void @llvm.memset.p0.i64(ptr @state, i8 0, i64 1408, i1 false)
+  ret void
+}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+!0 = !{i32 1}
+
+define internal void @past_caches(ptr %to, ptr %from, i64 %bytes) nounwind {
+entry:
+  %full = and i64 %bytes, -64
+  br label %head
+head:
+  %x = phi i64 [ 0, %entry ], [ %x1, %line ]
+  %ready = icmp sge i64 %x, %full
+  br i1 %ready, label %rest, label %line
+line:
+  %source = getelementptr i8, ptr %from, i64 %x
+  %words = load <8 x i64>, ptr %source, align 64
+  %target = getelementptr i8, ptr %to, i64 %x
+  store <8 x i64> %words, ptr %target, align 64, !nontemporal !0
+  %x1 = add i64 %x, 64
+  br label %head
+rest:
+  %source.rest = getelementptr i8, ptr %from, i64 %full
+  %target.rest = getelementptr i8, ptr %to, i64 %full
+  %count = sub i64 %bytes, %full
+  call void @llvm.memcpy.p0.p0.i64(ptr %target.rest, ptr %source.rest, i64 %count, i1 false)
+  ret void
+}
+
+define internal void @part(ptr %w, i64 %job) nounwind {
+entry:
+  %args = alloca [16 x ptr], align 16
+  %dims = alloca [16 x i64], align 16
+  %buffer = alloca [16384 x i8], align 64
+  %kernel = load ptr, ptr %w
+  %f1 = getelementptr i64, ptr %w, i64 1
+  %operands = load i64, ptr %f1
+  %f2 = getelementptr i64, ptr %w, i64 2
+  %rows = load i64, ptr %f2
+  %f3 = getelementptr i64, ptr %w, i64 3
+  %length = load i64, ptr %f3
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %jobs = load i64, ptr %f4
+  %f5 = getelementptr i64, ptr %w, i64 5
+  %outer = load i64, ptr %f5
+  %f6 = getelementptr i64, ptr %w, i64 6
+  %sizes = load i64, ptr %f6
+  %bases = getelementptr i64, ptr %w, i64 8
+  %steps = getelementptr i64, ptr %w, i64 24
+  %template = getelementptr i64, ptr %w, i64 72
+  %shape = getelementptr i64, ptr %w, i64 88
+  %strides = getelementptr i64, ptr %w, i64 96
+  %f7 = getelementptr i64, ptr %w, i64 7
+  %item = load i64, ptr %f7
+  %streamed = icmp ne i64 %item, 0
+  %mask = select i1 %streamed, i64 -64, i64 -1
+  %lo = mul i64 %rows, %job
+  %lq = sdiv i64 %lo, %jobs
+  %low = and i64 %lq, %mask
+  %job1 = add i64 %job, 1
+  %hi = mul i64 %rows, %job1
+  %hq = sdiv i64 %hi, %jobs
+  %hm = and i64 %hq, %mask
+  %final = icmp eq i64 %job1, %jobs
+  %high = select i1 %final, i64 %hq, i64 %hm
+  %count = sub i64 %high, %low
+  %empty = icmp sle i64 %count, 0
+  br i1 %empty, label %end, label %copy
+copy:
+  %c = phi i64 [ 0, %entry ], [ %c1, %copy ]
+  %from = getelementptr i64, ptr %template, i64 %c
+  %size = load i64, ptr %from
+  %to = getelementptr i64, ptr %dims, i64 %c
+  store i64 %size, ptr %to
+  %c1 = add i64 %c, 1
+  %copied = icmp sge i64 %c1, %sizes
+  br i1 %copied, label %rows.begin, label %copy
+rows.begin:
+  %rowbytes = mul i64 %length, %item
+  %lastop = sub i64 %operands, 1
+  %lb = getelementptr i64, ptr %bases, i64 %lastop
+  %outbase = load ptr, ptr %lb
+  %outskip = mul i64 %low, %rowbytes
+  %outstart = getelementptr i8, ptr %outbase, i64 %outskip
+  %outnumber = ptrtoint ptr %outstart to i64
+  %outoff = and i64 %outnumber, 63
+  %even = icmp eq i64 %outoff, 0
+  %short = icmp ule i64 %rowbytes, 8192
+  %good = and i1 %even, %short
+  %gather = and i1 %good, %streamed
+  %lastslot = getelementptr ptr, ptr %args, i64 %lastop
+  br label %row
+row:
+  %r = phi i64 [ %low, %rows.begin ], [ %r1, %called.after ]
+  %fill = phi i64 [ 0, %rows.begin ], [ %fill.next, %called.after ]
+  %cursor = phi ptr [ %outstart, %rows.begin ], [ %cursor.next, %called.after ]
+  br label %each
+each:
+  %q = phi i64 [ 0, %row ], [ %q1, %placed ]
+  %bq = getelementptr i64, ptr %bases, i64 %q
+  %start = load ptr, ptr %bq
+  br label %decode
+decode:
+  %d = phi i64 [ %outer, %each ], [ %d1, %digit ]
+  %rest = phi i64 [ %r, %each ], [ %quotient, %digit ]
+  %offset = phi i64 [ 0, %each ], [ %offset1, %digit ]
+  %d1 = sub i64 %d, 1
+  %outermost = icmp sle i64 %d, 1
+  br i1 %outermost, label %placed, label %digit
+digit:
+  %na = getelementptr i64, ptr %shape, i64 %d1
+  %n = load i64, ptr %na
+  %quotient = sdiv i64 %rest, %n
+  %back = mul i64 %quotient, %n
+  %coordinate = sub i64 %rest, %back
+  %line = mul i64 %q, 8
+  %cell = add i64 %line, %d1
+  %st = getelementptr i64, ptr %strides, i64 %cell
+  %stride = load i64, ptr %st
+  %part = mul i64 %coordinate, %stride
+  %offset1 = add i64 %offset, %part
+  br label %decode
+placed:
+  %line.first = mul i64 %q, 8
+  %st.first = getelementptr i64, ptr %strides, i64 %line.first
+  %stride.first = load i64, ptr %st.first
+  %part.first = mul i64 %rest, %stride.first
+  %offset.all = add i64 %offset, %part.first
+  %place = getelementptr i8, ptr %start, i64 %offset.all
+  %pa = getelementptr ptr, ptr %args, i64 %q
+  store ptr %place, ptr %pa
+  %q1 = add i64 %q, 1
+  %all = icmp sge i64 %q1, %operands
+  br i1 %all, label %called, label %each
+called:
+  %r1 = add i64 %r, 1
+  %last = icmp sge i64 %r1, %high
+  br i1 %gather, label %collect, label %direct
+direct:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %called.after
+collect:
+  %free.place = getelementptr i8, ptr %buffer, i64 %fill
+  store ptr %free.place, ptr %lastslot
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  %filled = add i64 %fill, %rowbytes
+  %after.next = add i64 %filled, %rowbytes
+  %crowded = icmp ugt i64 %after.next, 16384
+  %flush = or i1 %crowded, %last
+  br i1 %flush, label %pour, label %called.after
+pour:
+  %whole = and i64 %filled, -64
+  %sent = select i1 %last, i64 %filled, i64 %whole
+  call void @past_caches(ptr %cursor, ptr %buffer, i64 %sent)
+  %left.over = sub i64 %filled, %sent
+  %left.from = getelementptr i8, ptr %buffer, i64 %sent
+  call void @llvm.memmove.p0.p0.i64(ptr %buffer, ptr %left.from, i64 %left.over, i1 false)
+  %cursor.moved = getelementptr i8, ptr %cursor, i64 %sent
+  br label %called.after
+called.after:
+  %fill.next = phi i64 [ 0, %direct ], [ %filled, %collect ], [ %left.over, %pour ]
+  %cursor.next = phi ptr [ %cursor, %direct ], [ %cursor, %collect ], [ %cursor.moved, %pour ]
+  br i1 %last, label %end, label %row
+end:
+  ret void
+}
+
+define internal void @slice(ptr %w, i64 %job) nounwind {
+entry:
+  %args = alloca [16 x ptr], align 16
+  %dims = alloca [16 x i64], align 16
+  %buffer = alloca [8192 x i8], align 64
+  %kernel = load ptr, ptr %w
+  %f1 = getelementptr i64, ptr %w, i64 1
+  %operands = load i64, ptr %f1
+  %f2 = getelementptr i64, ptr %w, i64 2
+  %sizes = load i64, ptr %f2
+  %f3 = getelementptr i64, ptr %w, i64 3
+  %item = load i64, ptr %f3
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %jobs = load i64, ptr %f4
+  %f5 = getelementptr i64, ptr %w, i64 5
+  %bases = load ptr, ptr %f5
+  %f6 = getelementptr i64, ptr %w, i64 6
+  %extents = load ptr, ptr %f6
+  %f7 = getelementptr i64, ptr %w, i64 7
+  %steps = load ptr, ptr %f7
+  %total = load i64, ptr %extents
+  %streamed = icmp ne i64 %item, 0
+  %plain.loop = icmp eq i64 %sizes, 1
+  %mask = select i1 %plain.loop, i64 -64, i64 -1
+  %lo = mul i64 %total, %job
+  %lq = sdiv i64 %lo, %jobs
+  %low = and i64 %lq, %mask
+  %job1 = add i64 %job, 1
+  %hi = mul i64 %total, %job1
+  %hq = sdiv i64 %hi, %jobs
+  %hm = and i64 %hq, %mask
+  %final = icmp eq i64 %job1, %jobs
+  %high = select i1 %final, i64 %total, i64 %hm
+  %count = sub i64 %high, %low
+  %empty = icmp sle i64 %count, 0
+  br i1 %empty, label %end, label %copy
+copy:
+  %c = phi i64 [ 0, %entry ], [ %c1, %copy ]
+  %from = getelementptr i64, ptr %extents, i64 %c
+  %size = load i64, ptr %from
+  %to = getelementptr i64, ptr %dims, i64 %c
+  store i64 %size, ptr %to
+  %c1 = add i64 %c, 1
+  %copied = icmp sge i64 %c1, %sizes
+  br i1 %copied, label %first, label %copy
+first:
+  store i64 %count, ptr %dims
+  br label %shift
+shift:
+  %p = phi i64 [ 0, %first ], [ %p1, %shift ]
+  %ba = getelementptr i64, ptr %bases, i64 %p
+  %base = load ptr, ptr %ba
+  %sa = getelementptr i64, ptr %steps, i64 %p
+  %stepv = load i64, ptr %sa
+  %move = mul i64 %stepv, %low
+  %moved = getelementptr i8, ptr %base, i64 %move
+  %ta = getelementptr ptr, ptr %args, i64 %p
+  store ptr %moved, ptr %ta
+  %p1 = add i64 %p, 1
+  %shifted = icmp sge i64 %p1, %operands
+  br i1 %shifted, label %single, label %shift
+single:
+  %ending = sub i64 %operands, 1
+  %slot = getelementptr ptr, ptr %args, i64 %ending
+  %target = load ptr, ptr %slot
+  %number = ptrtoint ptr %target to i64
+  %off = and i64 %number, 63
+  %aligned = icmp eq i64 %off, 0
+  %stream = and i1 %streamed, %aligned
+  br i1 %stream, label %tiles, label %plain
+plain:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %end
+tiles:
+  %most = udiv i64 8192, %item
+  store ptr %buffer, ptr %slot
+  br label %tile
+tile:
+  %done = phi i64 [ 0, %tiles ], [ %done1, %advanced ]
+  %to.go = sub i64 %count, %done
+  %fits = icmp slt i64 %to.go, %most
+  %now = select i1 %fits, i64 %to.go, i64 %most
+  store i64 %now, ptr %dims
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  %gone = mul i64 %done, %item
+  %goal = getelementptr i8, ptr %target, i64 %gone
+  %bytes = mul i64 %now, %item
+  call void @past_caches(ptr %goal, ptr %buffer, i64 %bytes)
+  %done1 = add i64 %done, %now
+  br label %advance
+advance:
+  %o = phi i64 [ 0, %tile ], [ %o1, %move.one ]
+  %onwards = icmp slt i64 %o, %ending
+  br i1 %onwards, label %move.one, label %advanced
+move.one:
+  %oa = getelementptr ptr, ptr %args, i64 %o
+  %ov = load ptr, ptr %oa
+  %os = getelementptr i64, ptr %steps, i64 %o
+  %ostep = load i64, ptr %os
+  %oby = mul i64 %ostep, %now
+  %omoved = getelementptr i8, ptr %ov, i64 %oby
+  store ptr %omoved, ptr %oa
+  %o1 = add i64 %o, 1
+  br label %advance
+advanced:
+  %over.all = icmp sge i64 %done1, %count
+  br i1 %over.all, label %end, label %tile
+end:
+  ret void
+}
+
+define internal void @split(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {
+entry:
+  %block = alloca [8 x i64], align 16
+  %kernel = load ptr, ptr %data
+  %f2 = getelementptr i64, ptr %data, i64 2
+  %sizes = load i64, ptr %f2
+  %f4 = getelementptr i64, ptr %data, i64 4
+  %settings = load ptr, ptr %f4
+  %threads = load i64, ptr %settings
+  %f5 = getelementptr i64, ptr %data, i64 5
+  %weight = load i64, ptr %f5
+  %n = load i64, ptr %dims
+  %start = mul i64 %n, %weight
+  br label %multiply
+multiply:
+  %i = phi i64 [ 1, %entry ], [ %i1, %factor ]
+  %work = phi i64 [ %start, %entry ], [ %product, %factor ]
+  %more = icmp slt i64 %i, %sizes
+  br i1 %more, label %factor, label %decide
+factor:
+  %at = getelementptr i64, ptr %dims, i64 %i
+  %extent = load i64, ptr %at
+  %product = mul i64 %work, %extent
+  %i1 = add i64 %i, 1
+  br label %multiply
+decide:
+  %large = icmp sge i64 %work, WORTHWHILE
+  %several = icmp sgt i64 %threads, 1
+  %rows = icmp sgt i64 %n, 1
+  %w1 = and i1 %large, %several
+  %wanted = and i1 %w1, %rows
+  br i1 %wanted, label %divide, label %alone
+alone:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  ret void
+divide:
+  %shares = lshr i64 %work, SHARE_BITS
+  %enough = icmp slt i64 %threads, %shares
+  %count = select i1 %enough, i64 %threads, i64 %shares
+  %wished = shl i64 %count, 2
+  %few = icmp slt i64 %n, %wished
+  %jobs = select i1 %few, i64 %n, i64 %wished
+  %f1 = getelementptr i64, ptr %data, i64 1
+  %operands = load i64, ptr %f1
+  %f3 = getelementptr i64, ptr %data, i64 3
+  %item = load i64, ptr %f3
+  %last = sub i64 %operands, 1
+  %ls = getelementptr i64, ptr %steps, i64 %last
+  %out.step = load i64, ptr %ls
+  %dense = icmp eq i64 %out.step, %item
+  %bytes = mul i64 %n, %item
+  %sf = getelementptr i64, ptr %settings, i64 1
+  %stream.from = load i64, ptr %sf
+  %huge = icmp sge i64 %bytes, %stream.from
+  %streams = and i1 %dense, %huge
+  %streamed = select i1 %streams, i64 %item, i64 0
+  store ptr %kernel, ptr %block
+  %b1 = getelementptr i64, ptr %block, i64 1
+  store i64 %operands, ptr %b1
+  %b2 = getelementptr i64, ptr %block, i64 2
+  store i64 %sizes, ptr %b2
+  %b3 = getelementptr i64, ptr %block, i64 3
+  store i64 %streamed, ptr %b3
+  %b4 = getelementptr i64, ptr %block, i64 4
+  store i64 %jobs, ptr %b4
+  %b5 = getelementptr i64, ptr %block, i64 5
+  store ptr %args, ptr %b5
+  %b6 = getelementptr i64, ptr %block, i64 6
+  store ptr %dims, ptr %b6
+  %b7 = getelementptr i64, ptr %block, i64 7
+  store ptr %steps, ptr %b7
+  call void @run(ptr @slice, ptr %block, i64 %jobs, i64 %count)
+  ret void
+}
+
+define internal void @cell(ptr %w, i64 %job) nounwind {
+entry:
+  %args = alloca [16 x ptr], align 16
+  %dims = alloca [8 x i64], align 16
+  %data = load ptr, ptr %w
+  %w1 = getelementptr i64, ptr %w, i64 1
+  %bases = load ptr, ptr %w1
+  %w2 = getelementptr i64, ptr %w, i64 2
+  %extents = load ptr, ptr %w2
+  %w3 = getelementptr i64, ptr %w, i64 3
+  %steps = load ptr, ptr %w3
+  %kernel = load ptr, ptr %data
+  %d1 = getelementptr i64, ptr %data, i64 1
+  %operands = load i64, ptr %d1
+  %d2 = getelementptr i64, ptr %data, i64 2
+  %room = load i64, ptr %d2
+  %d3 = getelementptr i64, ptr %data, i64 3
+  %room.bytes = load i64, ptr %d3
+  %d4 = getelementptr i64, ptr %data, i64 4
+  %items = load i64, ptr %d4
+  %d5 = getelementptr i64, ptr %data, i64 5
+  %rows = load i64, ptr %d5
+  %d6 = getelementptr i64, ptr %data, i64 6
+  %columns = load i64, ptr %d6
+  %d7 = getelementptr i64, ptr %data, i64 7
+  %row.unit = load i64, ptr %d7
+  %d8 = getelementptr i64, ptr %data, i64 8
+  %column.unit = load i64, ptr %d8
+  %strides = getelementptr i64, ptr %data, i64 9
+  %above = udiv i64 %job, %columns
+  %column = urem i64 %job, %columns
+  %item = udiv i64 %above, %rows
+  %row = urem i64 %above, %rows
+  %batch = load i64, ptr %extents
+  %e1 = getelementptr i64, ptr %extents, i64 1
+  %m = load i64, ptr %e1
+  %e2 = getelementptr i64, ptr %extents, i64 2
+  %k = load i64, ptr %e2
+  %e3 = getelementptr i64, ptr %extents, i64 3
+  %n = load i64, ptr %e3
+  %e4 = getelementptr i64, ptr %extents, i64 4
+  %s = load i64, ptr %e4
+  %i.low = call i64 @bound(i64 %batch, i64 %items, i64 %item, i64 1)
+  %item1 = add i64 %item, 1
+  %i.high = call i64 @bound(i64 %batch, i64 %items, i64 %item1, i64 1)
+  %r.low = call i64 @bound(i64 %m, i64 %rows, i64 %row, i64 %row.unit)
+  %row1 = add i64 %row, 1
+  %r.high = call i64 @bound(i64 %m, i64 %rows, i64 %row1, i64 %row.unit)
+  %c.low = call i64 @bound(i64 %n, i64 %columns, i64 %column, i64 %column.unit)
+  %column1 = add i64 %column, 1
+  %c.high = call i64 @bound(i64 %n, i64 %columns, i64 %column1, i64 %column.unit)
+  %i.count = sub i64 %i.high, %i.low
+  %r.count = sub i64 %r.high, %r.low
+  %c.count = sub i64 %c.high, %c.low
+  store i64 %i.count, ptr %dims
+  %t1 = getelementptr i64, ptr %dims, i64 1
+  store i64 %r.count, ptr %t1
+  %t2 = getelementptr i64, ptr %dims, i64 2
+  store i64 %k, ptr %t2
+  %t3 = getelementptr i64, ptr %dims, i64 3
+  store i64 %c.count, ptr %t3
+  %t4 = getelementptr i64, ptr %dims, i64 4
+  store i64 %s, ptr %t4
+  %x1 = mul i64 %i.count, %r.count
+  %x2 = mul i64 %x1, %c.count
+  %nothing = icmp sle i64 %x2, 0
+  br i1 %nothing, label %end, label %each
+each:
+  %p = phi i64 [ 0, %entry ], [ %p1, %placed ]
+  %ba = getelementptr i64, ptr %bases, i64 %p
+  %base = load ptr, ptr %ba
+  %is.room = icmp eq i64 %p, %room
+  %sa = getelementptr i64, ptr %steps, i64 %p
+  %step = load i64, ptr %sa
+  %by.item = mul i64 %step, %i.low
+  %own = mul i64 %job, %room.bytes
+  %first = select i1 %is.room, i64 %own, i64 %by.item
+  %two = shl i64 %p, 1
+  %ra = getelementptr i64, ptr %strides, i64 %two
+  %row.at = load i64, ptr %ra
+  %has.row = icmp sge i64 %row.at, 0
+  %row.safe = select i1 %has.row, i64 %row.at, i64 0
+  %rs = getelementptr i64, ptr %steps, i64 %row.safe
+  %row.stride = load i64, ptr %rs
+  %by.row = mul i64 %row.stride, %r.low
+  %row.part = select i1 %has.row, i64 %by.row, i64 0
+  %two1 = add i64 %two, 1
+  %ca = getelementptr i64, ptr %strides, i64 %two1
+  %column.at = load i64, ptr %ca
+  %has.column = icmp sge i64 %column.at, 0
+  %column.safe = select i1 %has.column, i64 %column.at, i64 0
+  %cs = getelementptr i64, ptr %steps, i64 %column.safe
+  %column.stride = load i64, ptr %cs
+  %by.column = mul i64 %column.stride, %c.low
+  %column.part = select i1 %has.column, i64 %by.column, i64 0
+  %o1 = add i64 %first, %row.part
+  %offset = add i64 %o1, %column.part
+  %place = getelementptr i8, ptr %base, i64 %offset
+  %pa = getelementptr ptr, ptr %args, i64 %p
+  store ptr %place, ptr %pa
+  br label %placed
+placed:
+  %p1 = add i64 %p, 1
+  %all = icmp sge i64 %p1, %operands
+  br i1 %all, label %go, label %each
+go:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %end
+end:
+  ret void
+}
+
+define internal i64 @bound(i64 %length, i64 %parts, i64 %number, i64 %unit) nounwind {
+  %less = add i64 %unit, -1
+  %up = add i64 %length, %less
+  %units = udiv i64 %up, %unit
+  %share = mul i64 %units, %number
+  %whole = udiv i64 %share, %parts
+  %at = mul i64 %whole, %unit
+  %beyond = icmp ugt i64 %at, %length
+  %result = select i1 %beyond, i64 %length, i64 %at
+  ret i64 %result
+}
+
+define internal void @grid(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {
+  %block = alloca [4 x i64], align 16
+  store ptr %data, ptr %block
+  %b1 = getelementptr i64, ptr %block, i64 1
+  store ptr %args, ptr %b1
+  %b2 = getelementptr i64, ptr %block, i64 2
+  store ptr %dims, ptr %b2
+  %b3 = getelementptr i64, ptr %block, i64 3
+  store ptr %steps, ptr %b3
+  %d4 = getelementptr i64, ptr %data, i64 4
+  %items = load i64, ptr %d4
+  %d5 = getelementptr i64, ptr %data, i64 5
+  %rows = load i64, ptr %d5
+  %d6 = getelementptr i64, ptr %data, i64 6
+  %columns = load i64, ptr %d6
+  %x = mul i64 %items, %rows
+  %jobs = mul i64 %x, %columns
+  call void @run(ptr @cell, ptr %block, i64 %jobs, i64 %jobs)
+  ret void
+}
+
+define internal void @whole(ptr %w, i64 %job) nounwind {
+  %skip = mul i64 %job, 81
+  %first = add i64 %skip, 1
+  %block = getelementptr i64, ptr %w, i64 %first
+  %kernel = load ptr, ptr %block
+  %args = getelementptr i64, ptr %block, i64 1
+  %dims = getelementptr i64, ptr %block, i64 17
+  %steps = getelementptr i64, ptr %block, i64 33
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  ret void
+}
+
+define ptr @pool(ptr %w, i64 %threads) nounwind {
+entry:
+  %reset = icmp eq i64 %threads, 0
+  br i1 %reset, label %clear, label %kind
+clear:
+  call void @forget()
+  ret ptr null
+kind:
+  %asked = icmp eq ptr %w, null
+  br i1 %asked, label %answer, label %work
+answer:
+  %first = icmp eq i64 %threads, 1
+  %loop = select i1 %first, ptr @split, ptr @grid
+  ret ptr %loop
+work:
+  %listed = icmp slt i64 %threads, 0
+  br i1 %listed, label %list, label %go
+list:
+  %positive = sub i64 0, %threads
+  %calls = load i64, ptr %w
+  call void @run(ptr @whole, ptr %w, i64 %calls, i64 %positive)
+  ret ptr null
+go:
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %jobs = load i64, ptr %f4
+  call void @run(ptr @part, ptr %w, i64 %jobs, i64 %threads)
+  ret ptr null
+}
+"""
