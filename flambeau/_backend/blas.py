@@ -62,6 +62,12 @@ def product(x: Any, y: Any) -> Any:
         if m * n * k < _PARALLEL and m > 1 and n > 1 and code in _PLAIN:
             function, size = _kernel(code, m, False)
             return function(x, y, _scratch.take(size))
+    elif x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0] and code in _PLAIN:
+        items, m, k = x.shape
+        n = y.shape[2]
+        if items * m * n * k < _PARALLEL and m > 1 and n > 1:
+            function, size = _kernel(code, m, False)
+            return function(x, y, _scratch.take(size))
     if d in _VECTORS_BY_BLAS and (x.ndim == 1 or y.ndim == 1 or x.shape[-2] == 1 or y.shape[-1] == 1):
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -210,6 +211,60 @@ def _cheapest(terms: list[_Term], kept: set[Any]) -> tuple[int, int]:
     return chosen
 
 
+@functools.lru_cache(1024)
+def _pair_plan(equation: str, x: tuple[int, ...], y: tuple[int, ...]) -> Any:
+    """How to contract two operands of these shapes with one product: permutations, shapes, whether there is a batch.
+
+    None for what needs more than that: repeated labels, dots, extents that broadcast, labels that only one operand has and
+    the result has not, wrong input.
+    """
+    try:
+        (first, second), wanted = _parse(equation)
+    except (RuntimeError, ValueError):
+        return None
+    if wanted is None or ... in (*first, *second, *wanted) or len(first) != len(x) or len(second) != len(y):
+        return None
+    sizes = dict(zip(first, x))
+    if len(sizes) != len(x) or len(set(second)) != len(y) or len(set(wanted)) != len(wanted):
+        return None
+    if any(sizes.get(k, n) != n for k, n in zip(second, y)):
+        return None
+    sizes.update(zip(second, y))
+    shared = [k for k in first if k in second]
+    batch, summed = [k for k in shared if k in wanted], [k for k in shared if k not in wanted]
+    left, right = [k for k in first if k not in shared], [k for k in second if k not in shared]
+    labels = [*batch, *left, *right]
+    if not summed or sorted(labels) != sorted(wanted):
+        return None
+
+    def order(labels: list[Any], wanted: list[Any]) -> tuple[int, ...] | None:
+        dims = tuple(labels.index(k) for k in wanted)
+        return None if dims == tuple(range(len(dims))) else dims
+
+    def shape(groups: list[list[Any]]) -> tuple[int, ...] | None:
+        return None if all(len(g) == 1 for g in groups) else tuple(math.prod(sizes[k] for k in g) for g in groups)
+
+    lead = [batch] if batch else []
+    return (
+        order(first, [*batch, *left, *summed]), shape([*lead, left, summed]),
+        order(second, [*batch, *summed, *right]), shape([*lead, summed, right]), bool(batch),
+        None if len(labels) == 2 + len(lead) and len(left) == 1 == len(right) else tuple(sizes[k] for k in labels),
+        order(labels, wanted),
+    )  # fmt: skip
+
+
+def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
+    """Two operands contracted as planned."""
+    turn_a, shape_a, turn_b, shape_b, batched, shape, turn = plan
+    a = a if turn_a is None else ops.permute(a, turn_a)
+    b = b if turn_b is None else ops.permute(b, turn_b)
+    a = a if shape_a is None else ops.reshape(a, shape_a)
+    b = b if shape_b is None else ops.reshape(b, shape_b)
+    made = ops.bmm(a, b) if batched else ops.mm(a, b)
+    made = made if shape is None else ops.reshape(made, shape)
+    return made if turn is None else ops.permute(made, turn)  # type: ignore[no-any-return]
+
+
 @public(method=False)
 def einsum(*args: Any) -> Tensor:
     """Sums of products of operands whose dimensions are named by letters, or by numbers in lists.
@@ -224,6 +279,10 @@ def einsum(*args: Any) -> Tensor:
             "einsum(): expected an equation and operands, or operands each followed by a list of subscripts"
         )
     if isinstance(args[0], str):
+        if len(args) == 3 and isinstance(args[1], Tensor) and isinstance(args[2], Tensor):
+            plan = _pair_plan(args[0], args[1]._array.shape, args[2]._array.shape)
+            if plan is not None and args[1].dtype is args[2].dtype:
+                return _pair(plan, args[1], args[2])
         operands = args[1:]
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = tuple(operands[0])
