@@ -46,8 +46,7 @@ def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
         _check_devices(op, args)
     try:
         if k & PROFILE and local.profiler is not None:
-            with local.profiler.span(op.name, args):
-                out = op.compute(args, k)
+            out = local.profiler.compute(op, args, k)
         else:
             out = op.compute(args, k)
     except MemoryError as error:

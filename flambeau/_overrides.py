@@ -86,6 +86,10 @@ def overloaded(args: Any) -> list[Any]:
 
 def overridden(function: Any, args: Any, named: Any) -> Any:
     """The result that a mode or an argument's class gives for a call; NotImplemented if none takes it over."""
+    if local.profiler is not None:
+        result = local.profiler.call(function, args, named)
+        if result is not NotImplemented:
+            return result
     if local.autocast is not None:
         result = local.autocast.run(function, args, named)
         if result is not NotImplemented:

@@ -54,7 +54,7 @@ def run(
         wanted_edges = {_key(edge_of(t)) for t in wanted}
         needed = _nodes_towards(roots, wanted_edges)
     outer, local.grad = local.grad, create_graph
-    look_for_nan = local.anomaly
+    look_for_nan, profiler = local.anomaly, local.profiler
     try:
         for t, g in zip(roots, gradients):
             edge = edge_of(t)
@@ -74,7 +74,7 @@ def run(
                     "Trying to backward through the graph a second time: the first pass freed what it had kept; "
                     "pass retain_graph=True to it"
                 )
-            results = node.op.backward(node, g, create_graph)
+            results = (node.op if profiler is None else profiler).backward(node, g, create_graph)
             if look_for_nan:
                 _check_for_nan(node, results)
             if node.hooks:
@@ -103,7 +103,10 @@ def run(
                 captured[id(leaf), 0] = g
             if into_leaves:
                 alone = getrefcount(g) <= _ALONE
-                accumulate(leaf, g, create_graph, alone)
+                if profiler is None:
+                    accumulate(leaf, g, create_graph, alone)
+                else:
+                    profiler.accumulate(accumulate, leaf, g, create_graph, alone)
     finally:
         local.grad = outer
     return captured

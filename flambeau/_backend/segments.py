@@ -143,8 +143,6 @@ def receive(descriptor: int, nbytes: int) -> Segment:
 def segment_of(array: Any) -> Segment | None:
     """The shared memory that an array looks at, if it does."""
     base = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-        if base.__class__ is memoryview:
-            base = base.obj
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
     return base if isinstance(base, Segment) else None

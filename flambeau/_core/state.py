@@ -11,7 +11,7 @@ GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, INFERENCE = (1 << i for i in range(
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(8, 14))
 
-_ASKED = FUNCTION_MODE | AUTOCAST  # what public functions ask before they run
+_ASKED = FUNCTION_MODE | AUTOCAST | PROFILE  # what public functions ask before they run
 
 
 class Modes:

@@ -2,7 +2,7 @@
 left. Scores exist only for a block of keys and a few queries at a time.
 
 Both get a list of numbers and addresses (`FORWARD`, `BACKWARD` name them) and memory of their own to work in. Widths
-of heads are multiples of `layout(type).unit`, and the elements of a row are neighbours.
+of heads are multiples of the layout's `unit`, and the elements of a row are neighbours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from . import jit
-from .attention_tiles import Layout, Tiles, columns_tile, layout, rows_tile, turn, turn_back
+from .attention_tiles import Layout, Tiles, columns_tile, rows_tile, turn, turn_back
 from .exponentials import exp_moderate
 from .gemm import _SCALAR, _call, _maximum, _minimum, joined
 from .symbols import symbols
@@ -33,7 +33,7 @@ FORWARD = (*_COMMON, *_places("q", "k", "v", "out", "total"), *_MASK)
 BACKWARD = (*_COMMON, *_places("q", "k", "v", "out", "total", "g", "dq", "dk", "dv"), *_MASK)
 
 
-class _Main(Tiles):
+class Main(Tiles):
     """The outermost function: numbers by name, and scratch memory cut into parts."""
 
     def __init__(self, lay: Layout, names: tuple[str, ...]):
@@ -73,13 +73,13 @@ class _Main(Tiles):
         self.start_block(end)
 
 
-def _decay(x: Value) -> Value:
+def decay(x: Value) -> Value:
     """exp(x) for x <= 0, with zero for what would not be a normal number."""
     least = -87.3 if x.type == "f32" else -708.3
     return symbols.where(x < least, 0.0, exp_moderate(symbols, x))
 
 
-def _rounded(x: Value, short: str | None) -> Value:
+def rounded(x: Value, short: str | None) -> Value:
     return symbols.rounded(x, short) if short else x
 
 
@@ -107,8 +107,8 @@ def _add_mask(lay: Layout) -> Tiles:
     keys, m_query, m_key, last = r.i64("%keys"), r.i64("%m_query"), r.i64("%m_key"), r.i64("%count") - 1
     alike, other, end = r.label(), r.label(), r.label()
 
-    def add(k: Value, v: int, value: Value) -> None:
-        place = r.at("%s", k * r.i64("%s_row"), v * n * size)
+    def add(k: Value, first: Any, value: Value) -> None:
+        place = r.at("%s", k * r.i64("%s_row"), first * size)
         r.put(place, r.take(place) + value)
 
     r.branch_if(m_query == 0, alike, other)
@@ -116,24 +116,24 @@ def _add_mask(lay: Layout) -> Tiles:
     with r.loop(zero, keys) as k:
         value = r.spread(r.at("%mask", k * m_key))
         for v in range(lay.wide):
-            add(k, v, value)
+            add(k, v * n, value)
     r.branch(end)
 
     r.start_block(other)
     whole = r.select(m_key == size, keys & -n, zero)
-    for v in range(lay.wide):
-        starts = [r.at("%mask", _minimum(r.constant("i64", v * n + i), last) * m_query) for i in range(n)]
+    with r.each_vector() as first:
+        starts = [r.at("%mask", _minimum(first + i, last) * m_query) for i in range(n)]
         with r.loop(zero, whole, n) as k:
             block = r.transpose([r.load_vector(r.at(start, k * size), aligned=False) for start in starts])
             for i, vector in enumerate(block):
-                add(k + i, v, Value(r.all, vector, lay.type))
+                add(k + i, first, Value(r.all, vector, lay.type))
     buffer = r.local_array(lay.type, lay.columns)
     with r.loop(whole, keys) as k:
-        with r.loop(zero, r.constant("i64", lay.columns)) as i:
-            value = r.load(r.at("%mask", _minimum(i, last) * m_query, k * m_key), lay.type)
-            r.store(r.at(buffer, i * size), lay.type, value)
+        with r.loop(zero, r.constant("i64", lay.columns)) as q:
+            value = r.load(r.at("%mask", _minimum(q, last) * m_query, k * m_key), lay.type)
+            r.store(r.at(buffer, q * size), lay.type, value)
         for v, place in enumerate(r.vectors_of(buffer)):
-            add(k, v, r.take(place))
+            add(k, v * n, r.take(place))
     r.branch(end)
     r.start_block(end)
     return r
@@ -150,8 +150,8 @@ def _spread_keep(lay: Layout) -> Tiles:
     keys, last, factor = r.i64("%keys"), r.i64("%count") - 1, r.splat("%factor")
     name, bytes_ = f"llvm.masked.load.v{n}i8.p0", f"<{n} x i8>"
     r.declarations.add(f"declare {bytes_} @{name}(ptr, i32, <{n} x i1>, {bytes_})")
-    for v in range(lay.wide):
-        starts = [r.at("%keep", _minimum(r.constant("i64", v * n + i), last) * r.i64("%k_row")) for i in range(n)]
+    with r.each_vector() as first:
+        starts = [r.at("%keep", _minimum(first + i, last) * r.i64("%k_row")) for i in range(n)]
         with r.loop(r.zero, keys, n) as k:
             mask, rows = r.lanes_below(keys - k), []
             for start in starts:
@@ -159,7 +159,8 @@ def _spread_keep(lay: Layout) -> Tiles:
                 loaded = r.raw(f"call {bytes_} @{name}({given})")
                 rows.append(r.raw(f"uitofp {bytes_} {loaded} to {r.vector}"))
             for i, vector in enumerate(r.transpose(rows)):
-                r.store_vector(r.at("%to", (k + i) * r.i64("%to_row"), v * n * lay.size), r.multiply(vector, factor))
+                to = r.at("%to", (k + i) * r.i64("%to_row"), first * lay.size)
+                r.store_vector(to, r.multiply(vector, factor))
     return r
 
 
@@ -202,14 +203,14 @@ def _exponentials(lay: Layout, short: str | None, dropout: bool) -> Tiles:
         found = read(slot)
         shift = symbols.where(found == -math.inf, 0.0, found)  # nothing seen so far
         r.put(high, found)
-        r.put(factor, _decay(old - shift))
+        r.put(factor, decay(old - shift))
         write(sum_, r.number(0.0))
         shifts.append(shift)
     with r.loop(r.zero, keys) as k:
         kept = r.vectors_of(r.at("%kept", k * lay.row)) if dropout else [""] * lay.wide
         for place, shift, sum_, keep in zip(r.vectors_of(r.at("%s", k * lay.row)), shifts, sums, kept):
-            e = _decay(r.take(place) - shift)
-            r.put(place, e * r.take(keep) if dropout else _rounded(e, short))
+            e = decay(r.take(place) - shift)
+            r.put(place, e * r.take(keep) if dropout else rounded(e, short))
             write(sum_, read(sum_) + e)
     for place, factor, sum_ in zip(r.vectors_of("%total"), r.vectors_of("%factor"), sums):
         r.put(place, symbols.fma(r.take(place), r.take(factor), read(sum_)))
@@ -234,24 +235,24 @@ def _shares(lay: Layout) -> Tiles:
 # -- forward -------------------------------------------------------------------------------------------------------
 
 
-def _heads(r: _Main, piece: Value, parts: Value) -> tuple[Value, Value, Value]:
+def piece_of(r: Main, piece: Value, parts: Value) -> tuple[Value, Value, Value]:
     """The batch, the head and the part of a head that a piece of work is."""
     rest = r.value(f"udiv i64 {piece.name}, {parts.name}", "i64")
     batch = r.value(f"udiv i64 {rest.name}, {r['heads'].name}", "i64")
     return batch, rest - batch * r["heads"], piece - rest * parts
 
 
-def _float(r: _Main, name: str) -> tuple[str, str]:
+def float_of(r: Main, name: str) -> tuple[str, str]:
     """A number that is given as a double, as an argument."""
     return _SCALAR[r.lay.type], r.cast(r.bitcast(r[name], "f64"), r.lay.type).name
 
 
-def _forward(lay: Layout, dropout: bool) -> _Main:
-    r = _Main(lay, FORWARD)
+def _forward(lay: Layout, dropout: bool) -> Main:
+    r = Main(lay, FORWARD)
     size, row, columns = lay.size, r.constant("i64", lay.row), lay.columns
     chunk = CHUNK * columns
     length, keys, width, depth = (r[n] for n in ("length", "keys", "width", "depth"))
-    causal, scale = r["causal"] != 0, _float(r, "scale")
+    causal, scale = r["causal"] != 0, float_of(r, "scale")
     high, total, factor = (r.part(lay.row) for _ in range(3))
     scores, turned, made = r.part(KEYS * lay.row), r.part(width * lay.row), r.part(depth * lay.row)
     kept = [r.part(KEYS * lay.row)] if dropout else []
@@ -259,7 +260,7 @@ def _forward(lay: Layout, dropout: bool) -> _Main:
     no = r.constant("b1", False)
 
     def work(piece: Value) -> None:
-        batch, head, part = _heads(r, piece, parts)
+        batch, head, part = piece_of(r, piece, parts)
         shared = r.value(f"udiv i64 {head.name}, {r['group'].name}", "i64")
         q, out, total_, mask, keep = (r.place(n, batch, head) for n in ("q", "out", "total", "mask", "keep"))
         k, v = (r.place(n, batch, shared) for n in ("k", "v"))
@@ -275,11 +276,13 @@ def _forward(lay: Layout, dropout: bool) -> _Main:
                 n = _minimum(seen - k0, KEYS)
                 with r.loop(r.zero, n, lay.rows) as i:
                     source, to = r.row("k", k, k0 + i), r.at(scores, i * lay.row)
-                    _call(r, "rows_tile", source, r["k_row"], turned, row, width, to, row, _minimum(n - i, lay.rows), no)
+                    _call(
+                        r, "rows_tile", source, r["k_row"], turned, row, width, to, row, _minimum(n - i, lay.rows), no
+                    )
                 _mask_scores(r, scores, row, n, q0, k0, count, mask, causal)
                 for to in kept:
                     source = r.at(r.row("keep", keep, q0), k0)
-                    _call(r, "spread_keep", to, row, n, source, r["keep_row"], count, _float(r, "factor"))
+                    _call(r, "spread_keep", to, row, n, source, r["keep_row"], count, float_of(r, "factor"))
                 _call(r, "exponentials", scores, n, high, total, factor, *kept)
                 with r.loop(r.zero, depth, lay.rows) as d:
                     source, to = r.at(r.row("v", v, k0), d * size), r.at(made, d * lay.row)
@@ -293,7 +296,7 @@ def _forward(lay: Layout, dropout: bool) -> _Main:
 
 
 def _mask_scores(
-    r: _Main, scores: str, row: Value, n: Value, q0: Value, k0: Value, count: Value, mask: str, causal: Value
+    r: Main, scores: str, row: Value, n: Value, q0: Value, k0: Value, count: Value, mask: str, causal: Value
 ) -> None:
     with r.when(r["mask"] != 0):
         source = r.at(mask, q0 * r["mask_row"], k0 * r["mask_key"])
@@ -320,13 +323,13 @@ def _slopes(lay: Layout, short: str | None, dropout: bool) -> Tiles:
         at_scores, at_slopes = (r.vectors_of(r.at(name, offset)) for name in ("%s", "%g"))
         kept = r.vectors_of(r.at("%kept", offset)) if dropout else [""] * lay.wide
         for at_score, at_slope, level, inner, keep in zip(at_scores, at_slopes, levels, inners, kept):
-            p, g = _decay(r.take(at_score) - level), r.take(at_slope)
+            p, g = decay(r.take(at_score) - level), r.take(at_slope)
             if dropout:
                 factor = r.take(keep)
                 g = g * factor
             slope = p * (g - inner)
-            r.put(at_score, p * factor if dropout else _rounded(p, short))
-            r.put(at_slope, _rounded(slope, short) if short else slope * scale)
+            r.put(at_score, p * factor if dropout else rounded(p, short))
+            r.put(at_slope, rounded(slope, short) if short else slope * scale)
     return r
 
 
@@ -375,12 +378,12 @@ def pitch(lay: Layout) -> int:
     return CHUNK * lay.row + 64
 
 
-def _backward(lay: Layout, short: str | None, dropout: bool) -> _Main:
-    r = _Main(lay, BACKWARD)
+def _backward(lay: Layout, short: str | None, dropout: bool) -> Main:
+    r = Main(lay, BACKWARD)
     size, row, columns = lay.size, r.constant("i64", pitch(lay)), lay.columns
     chunk = CHUNK * columns
     length, keys, width, depth = (r[n] for n in ("length", "keys", "width", "depth"))
-    causal, scale = r["causal"] != 0, _float(r, "scale")
+    causal, scale = r["causal"] != 0, float_of(r, "scale")
     level, inner, ones, last = (r.part(pitch(lay)) for _ in range(4))
     scores, slopes = r.part(KEYS * pitch(lay)), r.part(KEYS * pitch(lay))
     q_turned, g_turned, dq_turned = (r.part(n * pitch(lay)) for n in (width, depth, width))
@@ -407,7 +410,7 @@ def _backward(lay: Layout, short: str | None, dropout: bool) -> _Main:
         _mask_scores(r, s, row, n, q0 + j, k0, count, mask, causal)
         for to in kept:
             source = r.at(r.row("keep", keep, q0 + j), k0)
-            _call(r, "spread_keep", r.at(to, at), row, n, source, r["keep_row"], count, _float(r, "factor"))
+            _call(r, "spread_keep", r.at(to, at), row, n, source, r["keep_row"], count, float_of(r, "factor"))
         _call(r, "slopes", s, g, row, n, r.at(level, at), r.at(inner, at), scale, *[r.at(to, at) for to in kept])
         with r.loop(r.zero, width, lay.rows) as d:
             source, to = r.at(r.row("k", k, k0), d * size), r.at(dq_turned, d * row, at)
@@ -434,7 +437,7 @@ def _backward(lay: Layout, short: str | None, dropout: bool) -> _Main:
                     product("narrow_tile", d)
 
     def work(piece: Value) -> None:
-        batch, shared, _ = _heads(r, piece, r.constant("i64", 1))
+        batch, shared, _ = piece_of(r, piece, r.constant("i64", 1))
         k, v, dk, dv = (r.place(n, batch, shared) for n in ("k", "v", "dk", "dv"))
         _call(r, "clear", dk, r["dk_row"], keys, width)
         _call(r, "clear", dv, r["dv_row"], keys, depth)
@@ -473,20 +476,19 @@ def _backward(lay: Layout, short: str | None, dropout: bool) -> _Main:
 # -- compiled ------------------------------------------------------------------------------------------------------
 
 
-def forward_scratch(type: str, width: int, depth: int, dropout: bool) -> int:
+def forward_scratch(lay: Layout, width: int, depth: int, dropout: bool) -> int:
     """Bytes that a thread needs."""
-    return (3 + KEYS * (2 if dropout else 1) + width + depth) * layout(type).row + 64
+    return (3 + KEYS * (2 if dropout else 1) + width + depth) * lay.row + 64
 
 
-def backward_scratch(type: str, width: int, depth: int, dropout: bool) -> int:
-    return (4 + KEYS * (3 if dropout else 2) + 2 * width + depth) * pitch(layout(type)) + 64
+def backward_scratch(lay: Layout, width: int, depth: int, dropout: bool) -> int:
+    return (4 + KEYS * (3 if dropout else 2) + 2 * width + depth) * pitch(lay) + 64
 
 
 @functools.cache
-def attention(type: str, short: str | None, dropout: bool) -> int:
+def attention(lay: Layout, short: str | None, dropout: bool) -> int:
     """The address of the forward function for f32 or f64; `short` names the 16-bit type to whose precision shares
     are rounded, `dropout` says that some of them are left out."""
-    lay = layout(type)
     parts = [
         rows_tile(lay, "rows_tile", lay.wide), columns_tile(lay), turn(lay), turn_back(lay), _hide(lay),
         _add_mask(lay), _exponentials(lay, short, dropout), _shares(lay), *([_spread_keep(lay)] if dropout else []),
@@ -495,9 +497,8 @@ def attention(type: str, short: str | None, dropout: bool) -> int:
 
 
 @functools.cache
-def attention_backward(type: str, short: str | None, dropout: bool) -> int:
+def attention_backward(lay: Layout, short: str | None, dropout: bool) -> int:
     """The address of the function that computes the gradients."""
-    lay = layout(type)
     parts = [
         rows_tile(lay, "rows_tile", lay.wide), rows_tile(lay, "narrow_tile", 1), columns_tile(lay), turn(lay),
         turn_back(lay), _hide(lay), _add_mask(lay), _slopes(lay, short, dropout), _levels(lay), _clear(lay),

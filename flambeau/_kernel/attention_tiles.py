@@ -21,15 +21,20 @@ _UNROLL = 4
 
 
 class Layout:
-    """Sizes of the register tile: `rows` scalars of the left operand times `wide` vectors of the right one."""
+    """Sizes of the register tile: `rows` scalars of the left operand times `wide` vectors of the right one.
 
-    def __init__(self, type: str):
+    A `narrow` one has half as many vectors: for as few queries as these hold.
+    """
+
+    def __init__(self, type: str, narrow: bool):
         self.type = self.compute = type
         self.size = self.step = SIZE[type]
         width, registers = vectors()
         self.lanes = width // self.size
         # Short vectors come in more of them at a time: a scalar has to be spread before it multiplies.
         self.rows, self.wide = (4, 2) if registers < 32 else (4, 4) if width == 16 else (8, 2)
+        if narrow:
+            self.wide //= 2
         self.columns = self.wide * self.lanes
         self.unit = max(self.lanes, self.rows)  # of the widths of heads
         self.row = self.columns * self.size  # bytes of a row of a panel
@@ -131,6 +136,15 @@ class Tiles(_Vectors):
     def vectors_of(self, pointer: str) -> list[str]:
         """Where the vectors of a panel's row lie."""
         return [self.at(pointer, v * self.lay.lanes * self.lay.size) for v in range(self.lay.wide)]
+
+    def each_vector(self) -> Any:
+        """A loop over the vectors of a panel's row: the number of their first lane. For what is long to unroll."""
+        return self.loop(self.zero, self.constant("i64", self.lay.columns), self.lay.lanes)
+
+    def prefetch(self, pointer: str) -> None:
+        """Asks for memory that will be read soon; any address will do."""
+        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
     def masked_store(self, pointer: str, value: Value, mask: str) -> None:
         name, mask_type = f"llvm.masked.store.{self.code}.p0", f"<{self.lay.lanes} x i1>"
@@ -261,14 +275,12 @@ def turn(lay: Layout) -> Tiles:
     ], lay)  # fmt: skip
     n, size, last = lay.lanes, lay.size, r.i64("%count") - 1
     factor = r.splat("%factor")
-    for v in range(lay.wide):
-        starts = [
-            r.at("%from", _minimum(r.constant("i64", v * n + i), last) * r.i64("%from_row")) for i in range(n)
-        ]  # fmt: skip
+    with r.each_vector() as first:
+        starts = [r.at("%from", _minimum(first + i, last) * r.i64("%from_row")) for i in range(n)]
         with r.loop(r.zero, r.i64("%width"), n) as d:
             block = r.transpose([r.load_vector(r.at(start, d * size), aligned=False) for start in starts])
             for i, vector in enumerate(block):
-                to = r.at("%to", (d + i) * r.i64("%to_row"), v * n * size)
+                to = r.at("%to", (d + i) * r.i64("%to_row"), first * size)
                 r.store_vector(to, r.multiply(vector, factor))
     return r
 
@@ -281,18 +293,18 @@ def turn_back(lay: Layout) -> Tiles:
         "ptr noalias %factor",
     ], lay)  # fmt: skip
     n, size = lay.lanes, lay.size
-    for v, place in enumerate(r.vectors_of("%factor")):
-        factor = r.load_vector(place)
+    with r.each_vector() as first:
+        factor = r.load_vector(r.at("%factor", first * size))
         with r.loop(r.zero, r.i64("%width"), n) as d:
-            rows = [r.load_vector(r.at("%from", (d + i) * r.i64("%from_row"), v * n * size)) for i in range(n)]
+            rows = [r.load_vector(r.at("%from", (d + i) * r.i64("%from_row"), first * size)) for i in range(n)]
             block = r.transpose([r.multiply(row, factor) for row in rows])
             for i, vector in enumerate(block):
-                with r.when(r.i64("%count") > v * n + i):
-                    to = r.at("%to", r.i64("%to_row") * (v * n + i), d * size)
+                with r.when(r.i64("%count") > first + i):
+                    to = r.at("%to", r.i64("%to_row") * (first + i), d * size)
                     r.store_vector(to, vector, aligned=False)
     return r
 
 
 @functools.cache
-def layout(type: str) -> Layout:
-    return Layout(type)
+def layout(type: str, narrow: bool = False) -> Layout:
+    return Layout(type, narrow)

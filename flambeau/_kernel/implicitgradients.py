@@ -159,7 +159,7 @@ def dirichlet_grad(m: Any, x: Value, a: Value, total: Value) -> Value:
         return h * (factor * c * d), slope + more, c, dc, d, dd, settled
 
     one, zero = m.constant(1.0, x), m.constant(0.0, x)
-    start = (1.0 - total * z / (p + 1.0))
+    start = 1.0 - total * z / (p + 1.0)
     d = 1.0 / m.where(m.real_abs(start) < _TINY, _TINY, start)
     d_start = -z / (p + 1.0) * (1.0 - by_p * total / (p + 1.0))
     h, slope, *_ = m.repeat(

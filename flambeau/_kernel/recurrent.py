@@ -7,7 +7,6 @@ A job of a kernel takes the rows `low` to `high` of the batch through all steps 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 from . import jit
@@ -112,43 +111,22 @@ def no_product() -> int:
 # -- gates ---------------------------------------------------------------------------------------------------------
 
 
-def _sigmoid(m: Any, x: Value) -> tuple[Value, Value]:
-    """Numerator and denominator; the latter is between 1 and 2."""
-    size = clamp(m, -m.real_abs(x), -87.0 if x.type == "f32" else -708.0, None)
-    r, k = _reduce(m, size)
-    e = (_exp_tail(m, r) + 1.0) * power_of_two(m, k)
-    return m.where(x < 0.0, e, m.constant(1.0, x)), e + 1.0
+# These need fewer instructions than `m.sigmoid` and `m.tanh`: errors of 3 ulp are allowed, where those have 2.
 
 
-def _tanh_parts(m: Any, x: Value) -> tuple[Value, Value]:
-    """Likewise, of exp(-2|x|) - 1, which keeps its relative precision near zero."""
-    r, k = _reduce(m, clamp(m, m.real_abs(x) * -2.0, -20.0 if x.type == "f32" else -44.0, None))
+def _sigmoid(m: Any, x: Value) -> Value:
+    bound = 87.0 if x.type == "f32" else 708.0
+    r, k = _reduce(m, -clamp(m, x, -bound, bound))
     power = power_of_two(m, k)
-    less = m.fma(power, _exp_tail(m, r), power - 1.0)
-    return m.copysign(less, x), less + 2.0
+    return 1.0 / (m.fma(power, _exp_tail(m, r), power) + 1.0)
 
 
 def _tanh(m: Any, x: Value) -> Value:
-    above, below = _tanh_parts(m, x)
-    return above / below
-
-
-def _quotients(*pairs: tuple[Value, Value]) -> list[Value]:
-    """Of numerators and denominators between 1 and 2, with a single division: it takes longer than all the rest."""
-
-    def product(values: Sequence[Value]) -> Value:
-        half = len(values) // 2
-        return values[0] if not half else product(values[:half]) * product(values[half:])
-
-    def inverses(values: Sequence[Value], inverse: Value) -> list[Value]:
-        half = len(values) // 2
-        if not half:
-            return [inverse]
-        left, right = values[:half], values[half:]
-        return inverses(left, inverse * product(right)) + inverses(right, inverse * product(left))
-
-    below = [b for _, b in pairs]
-    return [a * inverse for (a, _), inverse in zip(pairs, inverses(below, 1.0 / product(below)))]
+    """Of exp(-2|x|) - 1, which keeps its relative precision near zero."""
+    r, k = _reduce(m, clamp(m, m.real_abs(x) * -2.0, -20.0 if x.type == "f32" else -44.0, None))
+    power = power_of_two(m, k)
+    less = m.fma(power, _exp_tail(m, r), power - 1.0)
+    return m.copysign(less / (less + 2.0), x)
 
 
 def _multiply(
@@ -179,7 +157,9 @@ _FLAT = frozenset(("counts", "offsets", "packed", "packed_out", "packed_in", "sc
 
 
 @inline
-def _products(m, product, x, at, inputs, hidden, low, count, sums, width, features, columns, packed, packed_in, scratch, inside):
+def _products(
+    m, product, x, at, inputs, hidden, low, count, sums, width, features, columns, packed, packed_in, scratch, inside
+):
     """A step's part of the state, and if they are made `inside` of the loop its part of the inputs."""
     if inside:
         _multiply(m, product, inputs, 0, x, at, count, features, columns, packed_in, scratch)
@@ -208,12 +188,10 @@ def _lstm_forward(
                 row = start + n
                 k = n - low
                 for j in independent(size):
-                    i, f, g, o = _quotients(
-                        _sigmoid(m, _part(gates, inputs, bias, row, k, j, inside) + sums[k, j]),
-                        _sigmoid(m, _part(gates, inputs, bias, row, k, size + j, inside) + sums[k, size + j]),
-                        _tanh_parts(m, _part(gates, inputs, bias, row, k, 2 * size + j, inside) + sums[k, 2 * size + j]),
-                        _sigmoid(m, _part(gates, inputs, bias, row, k, 3 * size + j, inside) + sums[k, 3 * size + j]),
-                    )
+                    i = _sigmoid(m, _part(gates, inputs, bias, row, k, j, inside) + sums[k, j])
+                    f = _sigmoid(m, _part(gates, inputs, bias, row, k, size + j, inside) + sums[k, size + j])
+                    g = _tanh(m, _part(gates, inputs, bias, row, k, 2 * size + j, inside) + sums[k, 2 * size + j])
+                    o = _sigmoid(m, _part(gates, inputs, bias, row, k, 3 * size + j, inside) + sums[k, 3 * size + j])
                     c = m.fma(f, cell[n, j], i * g)
                     h = o * _tanh(m, c)
                     cell[n, j] = c
@@ -252,10 +230,8 @@ def _gru_forward(
                 row = start + n
                 k = n - low
                 for j in independent(size):
-                    r, z = _quotients(
-                        _sigmoid(m, _part(gates, inputs, bias, row, k, j, inside) + sums[k, j]),
-                        _sigmoid(m, _part(gates, inputs, bias, row, k, size + j, inside) + sums[k, size + j]),
-                    )
+                    r = _sigmoid(m, _part(gates, inputs, bias, row, k, j, inside) + sums[k, j])
+                    z = _sigmoid(m, _part(gates, inputs, bias, row, k, size + j, inside) + sums[k, size + j])
                     u = sums[k, 2 * size + j] + bias[3 * size + j]
                     c = _tanh(m, m.fma(r, u, _part(gates, inputs, bias, row, k, 2 * size + j, inside)))
                     h = m.fma(z, hidden[n, j] - c, c)
@@ -412,12 +388,10 @@ def lstm_gates(m, x, u, c, h, c_next, gates):
     """The next h and c, and the gates, from the inputs' and the state's part of the gates."""
     size = c.n
     for j in independent(size):
-        i, f, g, o = _quotients(
-            _sigmoid(m, x[j] + u[j]),
-            _sigmoid(m, x[size + j] + u[size + j]),
-            _tanh_parts(m, x[2 * size + j] + u[2 * size + j]),
-            _sigmoid(m, x[3 * size + j] + u[3 * size + j]),
-        )
+        i = _sigmoid(m, x[j] + u[j])
+        f = _sigmoid(m, x[size + j] + u[size + j])
+        g = _tanh(m, x[2 * size + j] + u[2 * size + j])
+        o = _sigmoid(m, x[3 * size + j] + u[3 * size + j])
         following = m.fma(f, c[j], i * g)
         c_next[j] = following
         h[j] = o * _tanh(m, following)
@@ -449,7 +423,8 @@ def gru_gates(m, x, u, h, out, gates):
     """The next h, and the gates."""
     size = h.n
     for j in independent(size):
-        r, z = _quotients(_sigmoid(m, x[j] + u[j]), _sigmoid(m, x[size + j] + u[size + j]))
+        r = _sigmoid(m, x[j] + u[j])
+        z = _sigmoid(m, x[size + j] + u[size + j])
         c = _tanh(m, m.fma(r, u[2 * size + j], x[2 * size + j]))
         out[j] = m.fma(z, h[j] - c, c)
         gates[j] = r

@@ -9,7 +9,7 @@ from typing import Any
 from .._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from .._core.random_draws import keep_mask
 from .._core.sizes import broadcast_shapes
-from .._core.state import GRAD, local, modes
+from .._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE, local
 from .._tensor import Tensor
 from . import attention_arrays
 from .casting import cast_array
@@ -18,6 +18,19 @@ from .primitive import primitive
 from .registry import functions, ops, public
 from .replay import second
 from .rules import not_implemented
+
+
+class Kinds:
+    """The kinds of attention that `scaled_dot_product_attention` may choose among."""
+
+    __slots__ = ("cudnn", "flash", "math", "memory_efficient")
+
+    def __init__(self) -> None:
+        self.flash = self.memory_efficient = self.math = self.cudnn = True
+
+
+kinds = Kinds()
+_COMPOSED = CUDA | META | OVERRIDE | BATCHED | SPARSE  # tensors that the kernels do not take
 
 
 def _attention_grad(
@@ -37,7 +50,7 @@ def attention_op(
     dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """(…, L, E), (…, S, E), (…, S, D) to (…, L, D); and for each query the logarithm of its sum of exponentials."""
-    short = rounded and rounded.code
+    short = None if rounded is None else rounded.code
     out, totals = attention_arrays.forward(q, k, v, mask, keep, scale, causal, group, dropout, short)
     if rounded is not None:  # backward sees the result as it is given out
         out = cast_array(cast_array(out, rounded), BY_NUMPY[q.dtype])
@@ -91,7 +104,7 @@ def attention_back(
     causal: bool, group: int, dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """The gradients by q, k and v, from scores computed again."""
-    short = rounded and rounded.code
+    short = None if rounded is None else rounded.code
     return attention_arrays.backward(
         cotangent, q, k, v, mask, keep, out, totals, scale, causal, group, dropout, short
     )  # fmt: skip
@@ -151,7 +164,11 @@ def scaled_dot_product_attention(
     width = query._array.shape[-1]
     factor = (1.0 / math.sqrt(width) if width else 1.0) if scale is None else scale
     group = _group(query, key, value) if enable_gqa else 1
-    if dropout_p >= 1.0 or dropout_p < 0.0 or not _fusable(query, key, value, attn_mask):
+    if not kinds.flash and not kinds.math:
+        raise RuntimeError(
+            "No viable backend for scaled_dot_product_attention was found: both the math and the flash kind are off"
+        )
+    if dropout_p >= 1.0 or dropout_p < 0.0 or not kinds.flash or not _fusable(query, key, value, attn_mask):
         if group != 1:
             key, value = _repeated(query, key, value)
         return _composed(query, key, value, attn_mask, factor, is_causal, dropout_p)
@@ -177,15 +194,12 @@ def _composed(
 
 
 def _fusable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    k = query._k | key._k | value._k | modes.on
+    k = query._k | key._k | value._k
     if mask is not None:
-        if (k | mask._k) & ~GRAD or (mask._k & GRAD and local.grad):
+        if (mask._k & GRAD and local.grad) or mask._array.ndim > max(query._array.ndim, 2):
             return False
-        if mask._array.ndim > max(query._array.ndim, 2):
-            return False
-    elif k & ~GRAD:
-        return False
-    return bool(query._array.size and key._array.size and value._array.size)
+        k |= mask._k
+    return not k & _COMPOSED and bool(query._array.size and key._array.size and value._array.size)
 
 
 def _fused(

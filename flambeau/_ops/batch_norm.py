@@ -286,8 +286,8 @@ def with_given(
         if t is not None:
             k |= t._k
     if k <= GRAD and not (mean._k | variance._k) and input.dtype.itemsize > 2:
-        arrays = [None if t is None else t._array for t in (mean, variance, weight, bias)]
-        result = wrap(_by_given(input._array, *arrays, eps), input.dtype)
+        weights, biases = (None if t is None else t._array for t in (weight, bias))
+        result = wrap(_by_given(input._array, mean._array, variance._array, weights, biases, eps), input.dtype)
         if k and local.grad:
             record(_FIXED, result, (input, weight, bias), [input, weight, mean, variance, bias, eps])
         return result
@@ -394,7 +394,7 @@ def _trained(
     running_var: Tensor | None, momentum: float, eps: float, k: int,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Plain tensors: statistics, running statistics and result come from one kernel."""
-    held = []
+    held: list[Any] = []
     for t in (running_mean, running_var):
         if t is not None:
             check_writable(ops.detach(t) if t._k else t)
@@ -408,7 +408,7 @@ def _trained(
     else:
         moved = held
     out, mean, scale = normalized(
-        input._array, None if weight is None else weight._array, None if bias is None else bias._array, *moved,
+        input._array, None if weight is None else weight._array, None if bias is None else bias._array, moved[0], moved[1],
         momentum, eps, track,
     )  # fmt: skip
     for a, b in zip(held, moved):

@@ -27,7 +27,11 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    made = wrap(_checked(ndarray), from_numpy_dtype(ndarray.dtype))
+    dtype = from_numpy_dtype(ndarray.dtype)
+    array = _checked(ndarray)
+    if array.dtype is not dtype.numpy:  # unpickled arrays have a copy of it, which kernels do not know
+        array = array.view(dtype.numpy)
+    made = wrap(array, dtype)
     made._storage = Borrowed(ndarray)
     return made
 
@@ -91,7 +95,7 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     elif isinstance(data, np.ndarray):
         found = from_numpy_dtype(_checked(data).dtype)
-        return (data.copy("C") if d is None or d is found else cast_array(data, d)), d or found
+        return (data.astype(found.numpy, order="C") if d is None or d is found else cast_array(data, d)), d or found
     elif isinstance(data, (bytearray, memoryview)):
         data = list(data)
     elif kind not in (list, tuple, int, bool, complex):

@@ -6,6 +6,7 @@ through its primitive record, which tracing, batching and higher derivatives kno
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,10 +38,13 @@ def record(op: Fused, out: Tensor, inputs: tuple[Any, ...], saved: list[Any]) ->
 
 
 def parts_of(length: int, work: int, least: int = 1) -> list[tuple[int, int]]:
-    """The ranges into which a length is cut, one for each thread if `work` elements pay for it."""
-    if work < PARALLEL:
+    """The ranges into which a length is cut if `work` elements pay for it: some for each thread, so that one which
+    starts late does less."""
+    threads_now = threads.get_num_threads()
+    if work < PARALLEL or threads_now == 1:
         return [(0, length)]
-    return threads.ranges(length, least)
+    count = max(1, min((4 if work >= 8 * PARALLEL else 2) * threads_now, length // least))
+    return [(length * i // count, length * (i + 1) // count) for i in range(count)]
 
 
 def side_by_side(call: Any, jobs: list[list[Any]]) -> None:
@@ -50,9 +54,9 @@ def side_by_side(call: Any, jobs: list[list[Any]]) -> None:
         return
     native = [native_call(call, operands) for operands in jobs]
     if None in native:
-        threads.run([lambda operands=operands: call(*operands) for operands in jobs])
+        threads.run([functools.partial(call, *operands) for operands in jobs])
     else:
-        pool.run_calls(native, len(jobs))  # type: ignore[arg-type]
+        pool.run_calls(native, min(len(jobs), threads.get_num_threads()))  # type: ignore[arg-type]
 
 
 def is_flat(array: Any) -> bool:

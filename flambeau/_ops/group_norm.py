@@ -73,10 +73,12 @@ def _normalized(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded
     return out, *stats
 
 
-def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool) -> tuple[Any, Any, Any]:
-    """The gradients by x, weight and bias."""
+def _gradients(
+    g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, shape: Any
+) -> tuple[Any, Any, Any]:
+    """The gradients by x (in its own shape), weight and bias."""
     n, channels, _ = x.shape
-    out = empty(x.shape, x.dtype)
+    out = empty(shape, x.dtype)
     flat = is_flat(g) and g.size > 0
     g = g.reshape(-1)[:1].reshape(()) if flat else _blocks(np.ascontiguousarray(g), groups)
     w = _block_parameter(weight, 1, x, groups)
@@ -84,7 +86,7 @@ def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, 
     types = (code_of(g), code_of(x), code_of(w), code_of(mean), code_of(scale), code_of(x), "f64", "f64")
     call = cpu.kernel(norm_blocks_backward_flat if flat else norm_blocks_backward, types)
     arrays = [g, _blocks(x, groups), w, mean.reshape(-1), scale.reshape(-1)]
-    cpu.rows(call, arrays, [_blocks(out, groups), by_weight, by_bias], x.size * WORK)
+    cpu.rows(call, arrays, [_blocks(_planes(out), groups), by_weight, by_bias], x.size * WORK)
     if rounded:  # each instance gives its parameters a gradient of their dtype
         kept = statistics_dtype(x, weight).numpy
         by_weight, by_bias = (part.astype(kept).astype(np.float64) for part in (by_weight, by_bias))
@@ -118,7 +120,7 @@ def norm_blocks_back(
     wanted: Any,
 ) -> Any:  # fmt: skip
     """The gradients by x, weight and bias, as far as `wanted`."""
-    made = _gradients(cotangent, x, weight, mean, scale, groups, rounded)
+    made = _gradients(cotangent, x, weight, mean, scale, groups, rounded, x.shape)
     return tuple(a if want else None for a, want in zip(made, wanted))
 
 
@@ -133,10 +135,10 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
         made = norm_blocks_back(_three(g), _three(x), weight, *stats, eps, groups, rounded, tuple(needs))
         return [None if t is None else ops.reshape(t, s) for t, s in zip(made, (shape, (-1,), (-1,)))]
     weights = None if weight is None else weight._array
-    out, by_weight, by_bias = _gradients(_planes(g._array), _dense(x._array), weights, mean, scale, groups, rounded)
+    g_planes, x_planes = _planes(g._array), _dense(x._array)
+    out, by_weight, by_bias = _gradients(g_planes, x_planes, weights, mean, scale, groups, rounded, shape)
     if needs[2] and by_bias.dtype != bias_dtype:
         by_bias = by_bias.astype(bias_dtype)
-    out = out if out.shape == shape else out.reshape(shape)
     return [wrap(a, BY_NUMPY[a.dtype]) if need else None for a, need in zip((out, by_weight, by_bias), needs)]
 
 
@@ -168,8 +170,8 @@ def _group_norm(
     k = modes.on | input._k | (0 if weight is None else weight._k) | (0 if bias is None else bias._k)
     if k <= GRAD and input._array.size:
         flat = _dense(input._array)
-        arrays = [None if t is None else t._array for t in (weight, bias)]
-        made, *stats = _normalized(flat, *arrays, eps, groups, rounded)
+        weights, biases = (None if t is None else t._array for t in (weight, bias))
+        made, *stats = _normalized(flat, weights, biases, eps, groups, rounded)
         out = wrap(made if made.shape == shape else made.reshape(shape), input.dtype)
         if k and local.grad:
             bias_dtype = None if bias is None else bias._array.dtype

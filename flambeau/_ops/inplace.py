@@ -12,7 +12,7 @@ from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import can_cast
-from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, SPARSE, local, modes
+from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, PROFILE, SPARSE, local, modes
 from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump, storage_of, wrap
 from . import registry
@@ -226,11 +226,11 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     for a in others:
         if isinstance(a, Tensor):
             k |= a._k
-    if k & (OVERRIDE | FUNCTION_MODE):
+    if k & (OVERRIDE | FUNCTION_MODE | PROFILE):
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (BATCHED | SPARSE | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | 0xFF)):
+    if k & (BATCHED | SPARSE | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | PROFILE | 0xFF)):
         return assign(t, op(*others), op.name)
     check_writable(t, args)
     common = op.common(others)

@@ -246,7 +246,7 @@ def _quick_logits(
     return _fused(input, target, "logits", reduction)
 
 
-@_quick("square")
+@_quick("square")  # type: ignore[untyped-decorator]
 @functional
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -276,7 +276,7 @@ def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Te
     return reduced(loss, reduction)
 
 
-@_quick("absolute")
+@_quick("absolute")  # type: ignore[untyped-decorator]
 @functional
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -428,9 +428,9 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
-    elif bool((var._array < 0).any()):
+    elif bool((var._array < 0).any()):  # type: ignore[union-attr]
         raise ValueError("var has negative entry/entries")
-    shape, given = input._array.shape, var._array.shape
+    shape, given = input._array.shape, var._array.shape  # type: ignore[union-attr]
     if given != shape:
         if shape[:-1] == given:
             var = ops.unsqueeze(var, -1)

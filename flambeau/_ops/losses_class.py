@@ -114,7 +114,7 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
         raise IndexError(f"Target {int(wrong)} is out of bounds.")
     share = 1.0 if not mean else 1.0 / float(used) if used else np.nan
     call = _sum_kernel(x.dtype, gradient)
-    grad = empty(x.shape, x.dtype) if gradient else None
+    grad: Any = empty(x.shape, x.dtype) if gradient else None
     parts = parts_of(rows, x.size * _WORK)
     if len(parts) == 1:
         loss = np.empty((), x.dtype)
@@ -205,10 +205,12 @@ def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: in
     if weight is None:
         if reduction == "none":
             return losses
-        kept = target != skipped
+        kept = ops.ne(target, skipped)
         total = _sum(losses, kept)
-        return total / int(ops.sum(kept)) if reduction == "mean" else total  # type: ignore[no-any-return]
-    kept = target != skipped
+        if reduction == "mean":
+            total = total / ops.to_dtype(ops.sum(kept), total.dtype)
+        return total
+    kept = ops.ne(target, skipped)
     at = ops.where(kept, target, ops.zeros_like(target))
     factors = ops.reshape(ops.index_select(weight, 0, ops.reshape(at, (-1,))), target._array.shape)
     factors = factors * ops.to_dtype(kept, factors.dtype)
@@ -221,7 +223,7 @@ def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: in
 
 def _picked(log_probabilities: Tensor, target: Tensor, skipped: int) -> Tensor:
     """-x[n, target[n, …], …], zero where skipped."""
-    kept = target != skipped
+    kept = ops.ne(target, skipped)
     at = ops.where(kept, target, ops.zeros_like(target))
     dim = 0 if target._array.ndim == 0 else 1
     values = ops.squeeze(ops.gather(log_probabilities, dim, ops.unsqueeze(at, dim)), dim)
@@ -322,7 +324,7 @@ def _smoothed(
     hard = _nll(logs, target, weight, skipped, reduction)
     dim = 0 if logs._array.ndim == 1 else 1
     count = logs._array.shape[dim]
-    kept = target != skipped
+    kept = ops.ne(target, skipped)
     shaped = (
         None if weight is None else ops.reshape(weight, [count if i == dim else 1 for i in range(logs._array.ndim)])
     )
@@ -330,7 +332,7 @@ def _smoothed(
     spread = ops.where(kept, spread, ops.zeros_like(spread))
     if reduction == "mean":
         if weight is None:
-            total = int(kept._array.sum())
+            total = ops.to_dtype(ops.sum(kept), logs.dtype)
         else:
             at = ops.reshape(ops.where(kept, target, ops.zeros_like(target)), (-1,))
             total = ops.sum(ops.index_select(weight, 0, at) * ops.to_dtype(ops.reshape(kept, (-1,)), weight.dtype))

@@ -27,9 +27,8 @@ def _losses(input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, 
     """The losses of some rows; 16-bit operands are computed with in single precision."""
     d = input.dtype
     if d.itemsize == 2:
-        input, weight, bias, factors = (
-            None if t is None else ops.to_dtype(t, float32) for t in (input, weight, bias, factors)
-        )
+        input, weight = ops.to_dtype(input, float32), ops.to_dtype(weight, float32)
+        bias, factors = (None if t is None else ops.to_dtype(t, float32) for t in (bias, factors))
     out = cross_entropy(_scores(input, weight, bias), target, factors, ignore_index=skipped, reduction="none")
     return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]
 
@@ -49,16 +48,18 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     needs = [e is not None for e in node.edges]
     tensors = [input, weight] if bias is None else [input, weight, bias]
 
-    def function(input: Tensor, weight: Tensor, bias: Any = None, at: Any = None) -> Tensor:
-        return _losses(input, weight, bias, target if at is None else ops.narrow(target, 0, *at), factors, skipped)
+    def function(chosen: Tensor) -> Any:
+        """The losses as a function of the rows, the weight and the bias if there is one."""
+        return lambda x, w, b=None: _losses(x, w, b, chosen, factors, skipped)
 
     if create_graph:
-        return [*gradients(function, tensors, [g], needs[: len(tensors)]), None][:3]
+        return [*gradients(function(target), tensors, [g], needs[: len(tensors)]), None][:3]
     by_input, sums = [], [None, None]
     for low, high in cuts:
         at = (low, high - low)
         given = [ops.narrow(input, 0, *at), *tensors[1:]]
-        found = gradients(lambda *t, at=at: function(*t, at=at), given, [ops.narrow(g, 0, *at)], needs[: len(tensors)])
+        chosen = function(ops.narrow(target, 0, *at))
+        found = gradients(chosen, given, [ops.narrow(g, 0, *at)], needs[: len(tensors)])
         by_input.append(found[0])
         for i, part in enumerate(found[1:]):
             if part is not None:
@@ -105,7 +106,7 @@ def _reduced(losses: Tensor, target: Tensor, factors: Tensor | None, skipped: in
         return total  # type: ignore[no-any-return]
     kept = ops.ne(target, skipped)
     if factors is None:
-        return total / int(ops.sum(kept))  # type: ignore[no-any-return]
+        return total / ops.to_dtype(ops.sum(kept), total.dtype)  # type: ignore[no-any-return]
     used = ops.index_select(factors, 0, ops.where(kept, target, ops.zeros_like(target)))
     return total / ops.sum(used * ops.to_dtype(kept, used.dtype))  # type: ignore[no-any-return]
 

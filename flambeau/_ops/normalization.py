@@ -72,7 +72,8 @@ def check_channels(name: str, count: int, *parameters: Tensor | None) -> None:
 
 def more_than_one(shape: Sequence[int]) -> None:
     """While training a channel needs two values at least."""
-    if math.prod(shape) // max(shape[1], 1) == 1 and math.prod(shape):
+    size: int = math.prod(shape)  # type: ignore[arg-type]
+    if size and size // shape[1] == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {tuple(shape)}")
 
 
@@ -126,10 +127,11 @@ def _backward_kernel(g: Any, x: Any, weight: Any, kept: Any, flat: bool, center:
     return cpu.kernel(norm_rows_backward_flat if flat else norm_rows_backward, types, center=center)
 
 
-def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool) -> tuple[Any, Any, Any]:
-    """The gradients by x, weight and bias."""
+def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool, shape: Any) -> tuple[Any, Any, Any]:
+    """The gradients by x (in its own shape), weight and bias."""
     rows, count = x.shape
-    out = empty(x.shape, x.dtype)
+    made = empty(shape, x.dtype)
+    out = made if made.shape == x.shape else made.reshape(x.shape)
     w = filled(weight, count, 1, x)
     flat = is_flat(g) and x.size > 1
     if flat:
@@ -149,7 +151,7 @@ def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool)
     for job in jobs[1:]:
         by_weight += job[6]
         by_bias += job[7]
-    return out, by_weight.astype(w.dtype), by_bias.astype(w.dtype)
+    return made, by_weight.astype(w.dtype), by_bias.astype(w.dtype)
 
 
 def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, center: bool) -> Tensor:
@@ -188,7 +190,7 @@ def norm_rows_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
 ) -> Any:
     """The gradients by x, weight and bias, as far as `wanted`."""
-    made = _gradients(cotangent, x, weight, mean, scale, center)
+    made = _gradients(cotangent, x, weight, mean, scale, center, x.shape)
     return tuple(a if want else None for a, want in zip(made, wanted))
 
 
@@ -208,7 +210,8 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
         shapes = (x._array.shape, shape, shape)
         return [None if t is None else ops.reshape(t, s) for t, s in zip(made, shapes)]
     rows = _matrix(x._array, count)
-    made = _gradients(_matrix(g._array, count), rows, None if weight is None else weight._array, mean, scale, center)
+    weights = None if weight is None else weight._array
+    made = _gradients(_matrix(g._array, count), rows, weights, mean, scale, center, x._array.shape)
     if needs[2] and made[2].dtype != bias_dtype:
         made = (*made[:2], made[2].astype(bias_dtype))
     shapes = (x._array.shape, shape, shape)

@@ -149,8 +149,8 @@ def _grouped(
     for i in range(0, len(params), each):
         part = list(params[i : i + each])
         last = part.pop() if projected else None
-        first, second, *bias = part
-        made.append(arrays.Weights(first, second, *(bias or (None, None)), last))
+        bias = part[2:] if biases else (None, None)
+        made.append(arrays.Weights(part[0], part[1], bias[0], bias[1], last))
     return [made[i : i + directions] for i in range(0, len(made), directions)]
 
 

@@ -23,7 +23,7 @@ _INT = np.dtype(np.int64)
 class Steps:
     """Which rows belong to which step of time: `counts[t]` rows from `offsets[t]` on; a batch never grows."""
 
-    __slots__ = ("batch", "counts", "length", "offsets", "rows", "uniform")
+    __slots__ = ("batch", "counts", "length", "offsets", "places", "rows", "uniform")
 
     def __init__(self, counts: Any, uniform: bool):
         self.counts = np.ascontiguousarray(counts, _INT)
@@ -32,6 +32,7 @@ class Steps:
         np.cumsum(counts[:-1], out=self.offsets[1:])
         self.batch = int(counts[0])
         self.rows = int(self.offsets[-1] + counts[-1])
+        self.places = [_address(self.counts), _address(self.offsets)]
 
     def previous(self, reverse: bool) -> Any:
         """For each row, where the row of the step before it is in (all rows, first states)."""
@@ -121,7 +122,10 @@ class _Jobs:
             to = self.room(depth * self.padded(columns) * self.dtype.itemsize)
             calls.append((address, [to, _address(matrix)], [columns, depth], [*matrix.strides[::-1]]))
             made.append(to)
-        pool.run_calls(calls, self.threads)
+        if self.threads > 1:
+            pool.run_calls(calls, self.threads)
+        else:  # calls of a single thread run one after the other
+            self.calls += calls
         return made
 
     def add(self, kernel: int, operands: list[Any], own: dict[int, int], forward: bool) -> None:
@@ -137,7 +141,18 @@ class _Jobs:
             for i, columns in own.items():
                 here[i] = self.room(self.most * columns * size if columns else self.left)
                 strides[i] = columns * size
-            numbers = [self.product, self.product, steps.length, first, stride, low, high, self.size, self.width, self.features]
+            numbers = [
+                self.product,
+                self.product,
+                steps.length,
+                first,
+                stride,
+                low,
+                high,
+                self.size,
+                self.width,
+                self.features,
+            ]
             self.calls.append((kernel, here, numbers, list(strides)))
 
     def run(self) -> None:
@@ -190,7 +205,7 @@ def forward(mode: str, x: Any, h: Any, c: Any, weights: list[Weights], steps: St
         raw = np.empty((rows, size), d) if projected else None
         sums = blas.product(hidden[i], w.hidden.T) if jobs.single else 0
         operands = [
-            steps.counts, steps.offsets, 0 if gates is None else gates, hidden[i], 0 if cell is None else cell[i],
+            *steps.places, 0 if gates is None else gates, hidden[i], 0 if cell is None else cell[i],
             out[:, i * width : (i + 1) * width], 0 if cells is None else cells, raw if projected else 0, sums, packed[i],
             packed[directions + i] if projected else 0, 0, bias, x, 0, packed[i - directions] if inside else 0,
         ]  # fmt: skip
@@ -243,7 +258,7 @@ def backward(
         )
         before = cells if mode == "lstm" else out[:, columns]
         operands = [
-            steps.counts, steps.offsets, gates, 0 if cells is None else cells, before, start[i], g_out[:, columns], by_h[i],
+            *steps.places, gates, 0 if cells is None else cells, before, start[i], g_out[:, columns], by_h[i],
             0 if by_c is None else by_c[i], made.gates, 0 if made.sums is None else made.sums, 0,
             made.projected if projected else 0, packed[i], packed[directions + i] if projected else 0, 0,
         ]  # fmt: skip

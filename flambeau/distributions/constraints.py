@@ -301,7 +301,8 @@ class _IntegerInterval(_Between):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+        inside = (value >= self.lower_bound) & (value <= self.upper_bound)
+        return inside & (value % 1 == 0) if value.is_floating_point() else inside
 
 
 class _IntegerLessThan(_Below):

@@ -15,6 +15,8 @@ from .utils import lazy_property
 
 __all__ = ["Distribution"]
 
+_SCALAR = Size()
+
 
 class Distribution:
     """Base of distributions: a batch of `batch_shape` independent ones over events of `event_shape`.
@@ -36,7 +38,7 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape: Size = Size(), event_shape: Size = Size(), validate_args: bool | None = None):
+    def __init__(self, batch_shape: Size = _SCALAR, event_shape: Size = _SCALAR, validate_args: bool | None = None):
         self._batch_shape = batch_shape
         self._event_shape = event_shape
         if validate_args is not None:
@@ -66,8 +68,8 @@ class Distribution:
                 value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(
-                    f"Expected parameter {name} (shape {tuple(value.shape)}) of {self!r} to satisfy the constraint "
-                    f"{constraint!r}, but found invalid values:\n{value}"
+                    f"Expected parameter {name} of {self!r} to satisfy the constraint {constraint!r}, "
+                    f"got invalid values:\n{value}"
                 )
 
     # -- shapes ----------------------------------------------------------------------------------------------------
@@ -115,7 +117,7 @@ class Distribution:
         """The shape of a single sample."""
         return self._event_shape
 
-    def _extended_shape(self, sample_shape: Sequence[int] = Size()) -> Size:
+    def _extended_shape(self, sample_shape: Sequence[int] = _SCALAR) -> Size:
         """sample_shape + batch_shape + event_shape."""
         if not isinstance(sample_shape, Size):
             sample_shape = Size(sample_shape)
@@ -149,12 +151,12 @@ class Distribution:
     def stddev(self) -> Tensor:
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = _SCALAR) -> Tensor:
         """Random values of shape `sample_shape + batch_shape + event_shape`, without a gradient."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = _SCALAR) -> Tensor:
         """Random values that are differentiable by the parameters."""
         raise NotImplementedError
 
@@ -191,17 +193,19 @@ class Distribution:
     def _validate_sample(self, value: Tensor) -> None:
         """Raises ValueError for a value that cannot be one of this distribution."""
         if not isinstance(value, Tensor):
-            raise ValueError(f"The value argument to log_prob must be a Tensor, got {type(value).__name__}")
+            raise ValueError(f"log_prob: the value must be a Tensor, got {type(value).__name__}")
         shape = value.shape
         split = len(shape) - len(self._event_shape)
         if shape[max(split, 0) :] != self._event_shape:
             raise ValueError(
-                f"The right-most size of value must match event_shape: {shape} vs {self._event_shape}"
+                f"log_prob: the right-most size of value must match event_shape {self._event_shape}, got {shape}"
             )
         for i, j in zip(reversed(shape[:split]), reversed(self._batch_shape)):
             if i != 1 and j != 1 and i != j:
                 expected = self._batch_shape + self._event_shape
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}")
+                raise ValueError(
+                    f"log_prob: value of {shape} is not broadcastable with batch_shape+event_shape {expected}"
+                )
         try:
             support = self.support
         except NotImplementedError:
@@ -213,8 +217,7 @@ class Distribution:
             return
         if not support.check(value).all():
             raise ValueError(
-                f"Expected value (shape {tuple(shape)}) to be within the support ({support!r}) of {self!r}, "
-                f"but found invalid values:\n{value}"
+                f"Expected value to be within the support ({support!r}) of {self!r}, got invalid values:\n{value}"
             )
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:

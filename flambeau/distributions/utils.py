@@ -52,9 +52,11 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         dtype = get_default_dtype() if like is None else like.dtype
         device = None if like is None else like.device
         values = tuple(ops.tensor(v, dtype=dtype, device=device) if isinstance(v, Number) else v for v in values)
-    if len(values) == 1:
-        return values
-    return tuple(ops.broadcast_tensors(*values))
+    shape = values[0].shape
+    for value in values:
+        if value.shape != shape:
+            return tuple(ops.broadcast_tensors(*values))
+    return values
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
@@ -66,6 +68,11 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
     if dim == 0:
         return value
     return value.reshape(value.shape[: value.dim() - dim] + (-1,)).sum(-1)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), exact also for large x."""
+    return -ops.log_sigmoid(-x)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:

@@ -150,7 +150,10 @@ def _each_sample(level: int, op: Any, args: tuple[Any, ...]) -> Any:
         raise RuntimeError(f"vmap over {op.name} needs at least one sample")
     first = outs[0]
     if isinstance(first, (tuple, list)):
-        return tuple(make_batched(ops.stack([o[j] for o in outs]), 0, level) for j in range(len(first)))
+        return tuple(
+            None if part is None else make_batched(ops.stack([o[j] for o in outs]), 0, level)
+            for j, part in enumerate(first)
+        )
     if not isinstance(first, Tensor):
         raise RuntimeError(f"vmap: {op.name} gives a Python value that may differ between samples")
     return make_batched(ops.stack(outs), 0, level)

@@ -6,7 +6,6 @@ import builtins
 import keyword
 import re
 import types
-import typing
 from typing import Any
 
 from .._constructors import typename
@@ -19,11 +18,30 @@ from .._tensor import Tensor
 
 # Where PyTorch keeps functions that it also has at the top.
 _FUNCTIONAL = frozenset(
-    "broadcast_tensors broadcast_shapes split einsum meshgrid stft unique unique_consecutive tensordot cartesian_prod "
-    "block_diag cdist atleast_1d atleast_2d atleast_3d norm unravel_index chain_matmul lu".split()
+    [
+        "broadcast_tensors",
+        "broadcast_shapes",
+        "split",
+        "einsum",
+        "meshgrid",
+        "stft",
+        "unique",
+        "unique_consecutive",
+        "tensordot",
+        "cartesian_prod",
+        "block_diag",
+        "cdist",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "norm",
+        "unravel_index",
+        "chain_matmul",
+        "lu",
+    ]
 )
 # Names that generated code uses for its own ends.
-RESERVED = frozenset("inf nan NoneType torch device fx_pytree pytree".split())
+RESERVED = frozenset(["inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"])
 _BUILTIN = frozenset(dir(builtins))
 _NUMBERED = re.compile(r"(.*)_(\d+)$")
 
@@ -61,7 +79,7 @@ class Namespace:
         """A free name that is like `candidate`; the same again for an owner that has one."""
         if owner is not None and owner in self.owners:
             return self.owners[owner]
-        candidate = re.sub(r"[^0-9a-zA-Z_]", "_", candidate) or "_unnamed"
+        candidate = re.sub(r"[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
         if candidate[0].isdigit():
             candidate = "_" + candidate
         found = _NUMBERED.match(candidate)
@@ -97,22 +115,58 @@ class Namespace:
 
 # -- functions -------------------------------------------------------------------------------------------------------
 
-_paths: dict[int, str] = {}
+_paths: dict[int, tuple[str, Any]] = {}  # id of a function, or of one that it wraps -> path, function
 _known = [0]
+
+
+def _find(function: Any) -> tuple[str, Any] | None:
+    if _known[0] != len(functions):  # families are imported by and by
+        for path, f in functions.items():
+            layer = f
+            while layer is not None:
+                before = _paths.get(id(layer))
+                if before is None or path.rpartition(".")[2] == f.__name__ != before[0].rpartition(".")[2]:
+                    _paths[id(layer)] = (path, f)
+                layer = getattr(layer, "__wrapped__", None)
+        _known[0] = len(functions)
+    found = _paths.get(id(function))
+    return found if found is not None and functions.get(found[0]) is found[1] else None
 
 
 def public_path(function: Any) -> str | None:
     """Where one of our functions is found below the package: "relu", "nn.functional.relu"; None for all others."""
-    if _known[0] != len(functions):  # families are imported by and by
-        for path, f in functions.items():
-            before = _paths.get(id(f))
-            if before is None or path.rpartition(".")[2] == f.__name__ != before.rpartition(".")[2]:
-                _paths[id(f)] = path
-        _known[0] = len(functions)
-    path = _paths.get(id(function))
-    if path is not None and functions.get(path) is not function:
-        return None  # the table has changed since
-    return f"functional.{path}" if path in _FUNCTIONAL else path
+    found = _find(function)
+    if found is None:
+        return None
+    return f"functional.{found[0]}" if found[0] in _FUNCTIONAL else found[0]
+
+
+def public_form(function: Any) -> Any:
+    """The function that users call, for one that a layer of it knows; any other function itself."""
+    found = _find(function)
+    if found is None:  # the record of an activation
+        ours = (getattr(function, "__module__", None) or "").startswith(__name__.partition(".")[0] + "._ops")
+        return functions.get(f"nn.functional.{function.__name__}", function) if ours else function
+    return found[1]
+
+
+def asks_nobody(function: Any) -> bool:
+    """Whether one of our functions leaves it to the records that it runs to ask the classes of its arguments."""
+    return public_path(function) is not None and not hasattr(function, "__wrapped__")
+
+
+def short_name(target: Any) -> str:
+    """What values that a target computes are called after."""
+    if isinstance(target, str):
+        text = target
+    else:
+        path = public_path(target)
+        text = getattr(target, "__name__", str(target))
+        if path is not None and path.startswith("nn.functional."):
+            text = path.rpartition(".")[2]
+    if text.startswith("__") and text.endswith("__"):
+        text = text[2:-2]
+    return snake_case(text)
 
 
 def is_method_only(function: Any) -> bool:
@@ -179,7 +233,7 @@ def pretty_target(target: Any) -> str:
 def type_text(kind: Any) -> str:
     """A type in printed form.
 
-    >>> import flambeau as torch
+    >>> import flambeau as torch, typing
     >>> type_text(int), type_text(torch.Tensor), type_text(typing.Optional[torch.Tensor]), type_text(list[int])
     ('int', 'torch.Tensor', 'typing.Optional[torch.Tensor]', 'list[int]')
     """

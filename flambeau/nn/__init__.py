@@ -2,6 +2,7 @@
 
 # ruff: noqa: F403 (the layers say in `modules.__all__` what is public)
 
+from . import attention as attention
 from . import common_types as common_types
 from . import functional as functional
 from . import grad as grad

@@ -194,6 +194,12 @@ class Optimizer:
         >>> p.grad is None
         True
         """
+        if local.profiler is None:
+            self._forget_gradients(set_to_none)
+        else:
+            local.profiler.labelled(self._zero_grad_profile_name, self._forget_gradients, set_to_none)
+
+    def _forget_gradients(self, set_to_none: bool) -> None:
         if set_to_none:
             for group in self.param_groups:
                 for p in group["params"]:

@@ -1,6 +1,7 @@
 """Datasets, samplers and `DataLoader`, which turns them into batches."""
 
-from .dataloader import DataLoader, _DatasetKind, default_collate, default_convert, get_worker_info
+from ._utils.fetch import _DatasetKind
+from .dataloader import DataLoader, default_collate, default_convert, get_worker_info
 from .datapipes._decorator import (
     argument_validation,
     functional_datapipe,

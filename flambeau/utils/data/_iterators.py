@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import multiprocessing
 from ..._backend.placement import cuda_problem
+from ..._core.state import local
 from ..._ops.generator import Generator
 from ._utils import MP_STATUS_CHECK_INTERVAL, ExceptionWrapper, channel, memory, signal_handling
 from ._utils.fetch import _DatasetKind
@@ -58,7 +59,11 @@ class _BaseDataLoaderIter:
         return self
 
     def __next__(self) -> Any:
-        data = self._next_data()
+        profiler = local.profiler
+        if profiler is None:
+            data = self._next_data()
+        else:
+            data = profiler.labelled(f"enumerate(DataLoader)#{type(self).__name__}.__next__", self._next_data)
         if self._pin_memory:
             data = pin_memory(data, self._pin_memory_device)
         self._num_yielded += 1

@@ -16,7 +16,7 @@ def _sources(value: Any, found: list[Any]) -> None:
     elif isinstance(value, dict):
         for part in value.values():
             _sources(part, found)
-    elif isinstance(value, (list, tuple, set)) and type(value) is not range:
+    elif isinstance(value, (list, tuple, set)):
         for part in value:
             _sources(part, found)
 

@@ -84,7 +84,9 @@ class ConvNormActivation(nn.Sequential):
         super().__init__(*layers)
         self.out_channels = out_channels
         if type(self) is ConvNormActivation:
-            warnings.warn("use Conv2dNormActivation or Conv3dNormActivation instead of ConvNormActivation", stacklevel=2)
+            warnings.warn(
+                "use Conv2dNormActivation or Conv3dNormActivation instead of ConvNormActivation", stacklevel=2
+            )
 
 
 def _same_padding(kernel_size: int | Sequence[int], dilation: int | Sequence[int]) -> int | tuple[int, ...]:

@@ -10,7 +10,9 @@ import struct
 import weakref
 from typing import Any
 
-from ...._backend.segments import new_file
+import numpy as np
+
+from ...._backend.segments import Segment, new_file
 
 _HEADER = struct.Struct("<QII")  # bytes of the message, descriptors with it, whether it is in a file of its own
 _LONG = 1 << 15  # messages above this go through shared memory, so that the socket's buffer never fills up
@@ -48,9 +50,8 @@ class Channel:
     def _frame(message: bytes, descriptors: list[int]) -> tuple[bytes, list[int]]:
         if len(message) <= _LONG:
             return _HEADER.pack(len(message), len(descriptors), 0) + message, descriptors
-        file = new_file(0)
-        with open(os.dup(file), "wb") as written:
-            written.write(message)
+        file = new_file(len(message))
+        np.asarray(Segment(file, len(message)))[...] = np.frombuffer(message, np.uint8)
         return _HEADER.pack(len(message), len(descriptors), 1), [file, *descriptors]
 
     def send(self, message: bytes, descriptors: list[int]) -> None:
@@ -124,9 +125,9 @@ class Channel:
             if len(received) - start < (0 if in_file else length):
                 break
             if in_file:
-                with open(self._descriptors.pop(0), "rb") as file:
-                    file.seek(0)  # the position is shared with the sender
-                    message, at = file.read(length), start
+                file = self._descriptors.pop(0)
+                message, at = np.asarray(Segment(file, length)).tobytes(), start
+                os.close(file)
             else:
                 message, at = bytes(received[start : start + length]), start + length
             found.append((message, self._descriptors[:count]))

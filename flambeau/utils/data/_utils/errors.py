@@ -23,6 +23,7 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, value, trace = exc_info or sys.exc_info()
+        assert kind is not None, "there is no exception to wrap"
         self.exc_type: Any = kind
         self.exc_name = kind.__name__
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))

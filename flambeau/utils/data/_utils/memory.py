@@ -22,6 +22,7 @@ from ...._tensor import Tensor, wrap
 
 _ALIGNED = 64
 _PAGE = 4096
+_LEAST = 1 << 16  # bytes of a segment: the system provides a page when it is first written to
 _SHORT = 1 << 10  # arrays up to so many bytes travel in the message itself
 _COPIED = 1 << 14  # batches up to so many bytes are copied, to free their segment at once
 _MOST_HELD = 32  # batches of one worker that the user may hold in shared memory; more are copied
@@ -90,7 +91,7 @@ class Arena:
 
     def _turn(self, nbytes: int) -> None:
         """Goes on to another segment that has room for so many bytes and, as a rule, for the whole batch."""
-        wanted = max(nbytes, self._typical)
+        wanted = max(nbytes, self._typical, 2 * self._used, _LEAST)  # growing fast keeps segments few
         number = self._unused(wanted)
         if number is None:
             for small in [n for n in self._free if self._segments[n].nbytes < wanted]:
@@ -126,7 +127,14 @@ class Arena:
         """(message, descriptors) for a batch: `head` comes first and must be small."""
         buffers: list[Any] = []
         file = io.BytesIO()
-        pickler = pickle.Pickler(file, 5, buffer_callback=lambda b: b.raw().nbytes <= _SHORT or buffers.append(b))
+
+        def is_short(buffer: pickle.PickleBuffer) -> bool:
+            if buffer.raw().nbytes <= _SHORT:
+                return True
+            buffers.append(buffer)
+            return False
+
+        pickler = pickle.Pickler(file, 5, buffer_callback=is_short)
         pickler.dispatch_table = _REDUCERS  # type: ignore[assignment]
         pickler.dump(data)
         places = [self._place(np.frombuffer(b, np.uint8)) for b in buffers]

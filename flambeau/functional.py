@@ -1,0 +1,14 @@
+"""The functions that PyTorch keeps in `torch.functional`; all of them are at the top too."""
+
+# ruff: noqa: F822 (the table has them)
+
+from ._core.sizes import broadcast_shapes
+from ._ops.registry import functions as _functions
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
+    "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "norm", "split", "stft", "tensordot",
+    "unique", "unique_consecutive", "unravel_index",
+]  # fmt: skip
+globals().update({name: _functions[name] for name in __all__ if name in _functions})
+_PRIVATE = (broadcast_shapes,)

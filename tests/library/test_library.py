@@ -1,0 +1,190 @@
+"""Operators of programs: definition, kernels, derivatives, batches, schemas."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau import Tensor, library
+from flambeau._ops_namespace import ops
+
+_count = iter(range(1000))
+
+
+def fresh():
+    return f"test{next(_count)}"
+
+
+def make_sine():
+    @library.custom_op(f"{fresh()}::sine", mutates_args=())
+    def sine(x: Tensor) -> Tensor:
+        return torch.from_numpy(np.sin(x.detach().numpy()))
+
+    return sine
+
+
+def with_derivative(op):
+    op.register_autograd(
+        lambda ctx, g: g * ctx.saved_tensors[0].cos(),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    return op
+
+
+def test_custom_op_calls():
+    sine, x = make_sine(), torch.randn(3)
+    packet = getattr(ops, sine._namespace).sine
+    for call in (sine, packet, packet.default, sine._opoverload):
+        assert torch.allclose(call(x), x.sin())
+    assert packet.default is sine._opoverload
+    assert str(packet.default) == f"{sine._namespace}.sine.default"
+    assert str(packet.default._schema) == f"{sine._namespace}::sine(Tensor x) -> Tensor"
+    with pytest.raises(RuntimeError, match="missing value for argument 'x'"):
+        sine()
+    with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor'"):
+        sine(3)
+    with pytest.raises(RuntimeError, match="Unknown keyword argument 'y'"):
+        sine(x, y=1)
+
+
+def test_derivative():
+    sine = make_sine()
+    x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        sine(x).sum().backward()
+    with_derivative(sine)
+    assert torch.autograd.gradcheck(sine, (x,))
+
+
+def test_derivative_of_lists():
+    @library.custom_op(f"{fresh()}::total", mutates_args=())
+    def total(parts: Sequence[Tensor], scale: float = 2.0) -> Tensor:
+        return sum(parts) * scale
+
+    def setup(ctx, inputs, output):
+        ctx.count, ctx.scale = len(inputs[0]), inputs[1]
+
+    total.register_autograd(lambda ctx, g: ([g * ctx.scale] * ctx.count, None), setup_context=setup)
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2)
+    total([a, b]).sum().backward()
+    assert a.grad.tolist() == [2.0, 2.0]
+
+
+def test_mutation_and_aliasing():
+    @library.custom_op(f"{fresh()}::add_one", mutates_args={"x"})
+    def add_one(x: Tensor) -> None:
+        x.numpy()[...] += 1
+
+    x = torch.zeros(2)
+    before = x._version
+    add_one(x)
+    assert x.tolist() == [1, 1] and x._version > before
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        add_one(torch.zeros(2, requires_grad=True))
+
+    @library.custom_op(f"{fresh()}::same", mutates_args=())
+    def same(x: Tensor) -> Tensor:
+        return x
+
+    with pytest.raises(RuntimeError, match="must not be an input"):
+        same(x)
+
+
+def test_meta_and_devices():
+    sine = make_sine()
+    with pytest.raises(NotImplementedError, match="register_fake"):
+        sine.register_kernel("cpu")(lambda x: x)  # one kernel more does not help
+        sine._operator.kernels.pop("")
+        sine(torch.empty(3, device="meta"))
+    sine.register_fake(lambda x: torch.empty_like(x))
+    assert sine(torch.empty(3, device="meta")).shape == (3,)
+
+    @library.custom_op(f"{fresh()}::gpu_only", mutates_args=(), device_types="cuda")
+    def gpu_only(x: Tensor) -> Tensor:
+        return x.clone()
+
+    with pytest.raises(NotImplementedError, match="'CPU' backend"):
+        gpu_only(torch.ones(1))
+
+
+def test_vmap():
+    sine, x = make_sine(), torch.randn(2, 3)
+    assert torch.allclose(torch.vmap(lambda t: t.sin())(x), x.sin())
+    calls = []
+
+    @sine.register_vmap
+    def rule(info, in_dims, x):
+        calls.append((info.batch_size, in_dims))
+        return sine(x), in_dims[0]
+
+    assert torch.allclose(torch.vmap(sine, in_dims=1, out_dims=1)(x), x.sin())
+    assert calls == [(3, (1,))]
+
+
+def test_traces_hold_operators():
+    sine = make_sine()
+    traced = torch.fx.symbolic_trace(lambda x: sine(x) + 1)
+    assert next(n.target for n in traced.graph.nodes if n.op == "call_function") is sine._opoverload
+    assert torch.allclose(traced(torch.zeros(2)), torch.ones(2))
+
+
+def test_libraries():
+    space = fresh()
+    lib = library.Library(space, "DEF")
+    assert lib.define("scale(Tensor x, int by=2) -> Tensor") == "scale"
+    lib.define("scale.float(Tensor x, str by) -> Tensor")
+    lib.impl("scale", lambda x, by: x * by, "CPU")
+    lib.impl("scale.float", lambda x, by: x * float(by), "CompositeImplicitAutograd")
+    packet = getattr(ops, space).scale
+    assert packet(torch.ones(1)).item() == 2 and packet(torch.ones(1), "1.5").item() == 1.5
+    assert packet.overloads() == ["default", "float"]
+    with pytest.raises(RuntimeError, match="multiple times"):
+        lib.define("scale(Tensor x) -> Tensor")
+    with pytest.raises(RuntimeError, match="Only a single TORCH_LIBRARY"):
+        library.Library(space, "DEF")
+    with pytest.raises(ValueError, match="Unsupported kind"):
+        library.Library(space, "OTHER")
+    library.define(f"{space}::more", "(Tensor x) -> Tensor")
+    with pytest.raises(NotImplementedError, match="Could not run"):
+        getattr(ops, space).more(torch.ones(1))
+    library.impl(f"{space}::more", "cpu", lambda x: x + 1)
+    assert getattr(ops, space).more(torch.ones(1)).item() == 2
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        getattr(getattr(ops, space), "nothing")  # noqa: B009
+
+
+def test_inferred_schemas():
+    def f(
+        x: Tensor, many: list[Tensor], some: Sequence[Tensor | None], d: torch.dtype, n: int = 3, *, s: str = "a", o: Sequence[int] | None = None
+    ) -> tuple[Tensor, list[Tensor]]: ...
+
+    assert library.infer_schema(f, mutates_args=()) == (
+        '(Tensor x, Tensor[] many, Tensor?[] some, ScalarType d, SymInt n=3, *, str s="a", SymInt[]? o=None) -> (Tensor, Tensor[])'
+    )
+    assert library.infer_schema(f, mutates_args={"x"}).startswith("(Tensor(a0!) x,")
+    with pytest.raises(ValueError, match="type annotation"):
+        library.infer_schema(lambda x: x, mutates_args=())
+    with pytest.raises(ValueError, match="not found"):
+        library.infer_schema(f, mutates_args={"z"})
+
+
+def test_aten():
+    x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+    assert torch.equal(ops.aten.mm.default(x, x), x @ x)
+    assert torch.equal(ops.aten.sum.dim_IntList(x, [1], True), x.sum(1, keepdim=True))
+    assert torch.equal(ops.aten.linalg_norm(x), torch.linalg.norm(x))
+    assert ops.aten.add.Tensor.name() == "aten::add.Tensor"
+    assert repr(ops.aten.add.Tensor) == "<OpOverload(op='aten.add', overload='Tensor')>"
+    with pytest.raises(AttributeError, match="'aten' object has no attribute"):
+        getattr(ops.aten, "nothing_at_all")  # noqa: B009
+
+
+def test_opcheck():
+    sine = with_derivative(make_sine())
+    sine.register_fake(lambda x: torch.empty_like(x))
+    results = library.opcheck(sine, (torch.randn(3, requires_grad=True),))
+    assert set(results.values()) == {"SUCCESS"}
+    sine.register_fake(lambda x: torch.empty(7))
+    with pytest.raises(Exception, match="meta tensors gives"):
+        library.opcheck(sine, (torch.randn(3),))
