@@ -12,6 +12,7 @@ from .._tensor import Tensor
 from . import conv_arrays as arrays
 from . import conv_windows as windows
 from .casting import cast_array
+from .channels import keeps_channels_last
 from .conv_arrays import Ints, output_size, transposed_size
 from .primitive import primitive
 from .registry import ops, public
@@ -106,6 +107,7 @@ def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) 
         "bias": lambda g: ops.sum(g, (0, *range(2, g.dim()))),
     },
 )  # fmt: skip
+@keeps_channels_last(2)
 def convolution_op(
     backend: Any, x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     extra: Ints, groups: int,

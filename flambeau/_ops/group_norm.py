@@ -14,6 +14,7 @@ from .._core.state import GRAD, local, modes
 from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat
 from .._tensor import Tensor, wrap
 from .batch_norm import follow, with_given
+from .channels import keeps_channels_last
 from .fused import Fused, is_flat, record
 from .normalization import (
     WORK,
@@ -96,6 +97,7 @@ def _gradients(
 
 
 @primitive(tensors=3, name="norm_blocks", grad=_grad, backward_name="NativeGroupNormBackward0")
+@keeps_channels_last()
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
     out, *stats = _normalized(x, weight, bias, eps, groups, rounded)
     return out, *[a.reshape(x.shape[0], groups) for a in stats]

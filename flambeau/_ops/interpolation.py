@@ -17,6 +17,7 @@ from .._dispatch import backend_of
 from .._kernel.resample import resample_columns, resample_columns_back, resample_rows, resample_rows_back
 from .._tensor import Tensor, wrap
 from .casting import cast_array
+from .channels import keeps_channels_last
 from .primitive import primitive
 from .registry import functions, ops, public
 from .rules import not_implemented
@@ -44,6 +45,7 @@ def _along(rows: Any, columns: Any, x: Any, out: Any, dim: int, index: Any, weig
     name="resample", backward_name="UpsampleBackward0",
     grad={"x": lambda g, x_shape, dim, index, exact: resample_back(g, dim, index, exact, x_shape[dim])},
 )  # fmt: skip
+@keeps_channels_last()
 def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any, exact: Any) -> Any:
     """Along `dim`, place i of the result is the sum of weights[i, t] * x[index[i, t]]; backward takes `exact` ones."""
     shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])

@@ -11,6 +11,7 @@ from .._core.dtypes import BOOL, int64
 from .._core.state import CUDA, GRAD
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
+from .channels import keeps_channels_last
 from .primitive import primitive
 from .registry import ops, public
 
@@ -28,6 +29,7 @@ def _inner(pads: Sequence[Any], shape: Sequence[int]) -> tuple[Any, ...]:
     name="constant_pad_nd", grad={"x": lambda g, pads: constant_pad(g, tuple((-a, -b) for a, b in pads), 0)},
     backward_name="ConstantPadNdBackward0",
 )  # fmt: skip
+@keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
     shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads))
     made = backend.xp.full(shape, value, x.dtype) if value else backend.xp.zeros(shape, x.dtype)

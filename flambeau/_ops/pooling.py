@@ -11,6 +11,7 @@ import numpy as np
 from .._core.dtypes import FLOATING, bfloat16, dtype, from_numpy_dtype, int64
 from .._tensor import Tensor
 from . import pool_arrays as arrays
+from .channels import keeps_channels_last
 from .conv_arrays import Ints
 from .primitive import primitive
 from .registry import ops, public
@@ -42,6 +43,7 @@ def _max_shape(x: Any, tables: Any) -> list[Any]:
     name="max_pool", backward_name="MaxPoolWithIndicesBackward0", meta=_max_shape,
     grad={"x": lambda g, outs, x_shape, tables: _to_places(g, outs[1], x_shape, len(tables))},
 )  # fmt: skip
+@keeps_channels_last()
 def max_pool(backend: Any, x: Any, tables: Any) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
     return list(arrays.largest(backend, x, tables))
@@ -53,6 +55,7 @@ def max_pool(backend: Any, x: Any, tables: Any) -> Any:
     grad={"x": lambda g, x_shape, tables, divisor, narrow: mean_pool_backward(
         g, tuple(x_shape[len(x_shape) - len(tables) :]), tables, divisor, narrow)},
 )  # fmt: skip
+@keeps_channels_last()
 def mean_pool(backend: Any, x: Any, tables: Any, divisor: int, narrow: bool = False) -> Any:
     """Means over windows along the last dimensions; `narrow` sums of 16-bit floats are rounded at every step."""
     return arrays.means(backend, x, tables, divisor, narrow)
