@@ -31,3 +31,24 @@ def test_arrays_can_be_resized_and_freed_in_any_order():
     assert (kept[0] == 1).all() and (kept[1] == 3).all()
     small = empty((3, 0), np.dtype("f4"))
     assert small.shape == (3, 0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="plain NumPy elsewhere")
+def test_blocks_of_freed_results_are_used_again_and_stay_few():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    first = empty((10_000_000,), np.dtype("f4"))
+    first[:] = 1
+    place = first.ctypes.data
+    del first
+    again = empty((9_500_000,), np.dtype("f4"))
+    assert again.ctypes.data == place and again.shape == (9_500_000,)
+    del again
+    before = resident()
+    for millions in (*range(9, 40, 3), *range(39, 9, -4)):  # sizes that do not fit into each other
+        made = empty((millions * 1_000_000,), np.dtype("f4"))
+        made[::1024] = 1
+        del made
+    assert resident() - before < 300 << 20
