@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 from sys import getrefcount, stderr
 from typing import Any
 
+from .._core.dtypes import dtype
+from .._core.sizes import Size
 from .._core.state import GRAD, SPARSE, local
 from .._tensor import Tensor, meta_of
 from .node import Node, edge_of
@@ -30,6 +32,7 @@ def _references() -> int:
 
 
 _ALONE = _references()
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
 
 def run(
@@ -57,9 +60,8 @@ def run(
     look_for_nan, profiler = local.anomaly, local.profiler
     try:
         for t, g in zip(roots, gradients):
-            edge = edge_of(t)
-            if edge is not None:
-                _send(edge, g, pending, heap, leaves)
+            if t._k & GRAD:
+                _send(t._edge or (t, 0), g, pending, heap, leaves)
         while heap:
             node = heappop(heap)[1]
             g = pending.pop(node)
@@ -80,7 +82,10 @@ def run(
             if node.hooks:
                 results = _call_hooks(node, results, g)
             if not keep_graph:
-                node.saved = None
+                for kept in node.saved:
+                    if kept.__class__ not in _PLAIN:  # what holds memory; without that a node may be used again
+                        node.saved = None
+                        break
             for edge, g in zip(node.edges, results):
                 if edge is not None and g is not None:
                     target = edge[0]

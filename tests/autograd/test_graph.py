@@ -391,3 +391,24 @@ def test_an_overwritten_value_gets_a_zero_gradient():
     y.copy_(v)
     y.sum().backward()
     assert x.grad.tolist() == [0.0] and v.grad.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("function", [
+    lambda a: a.view(6), lambda a: a + a, lambda a: -a, lambda a: torch.cat([a, a]), lambda a: a.sum(0), lambda a: a.expand(4, 2, 3),
+    lambda a: a.clone(), lambda a: torch.nn.functional.pad(a, (1, 1)), lambda a: a[0], lambda a: a.mean(1), lambda a: a * 2,
+])  # fmt: skip
+def test_nodes_that_kept_nothing_may_be_used_again(function):
+    a = torch.randn(2, 3, requires_grad=True)
+    y = function(a)
+    y.sum().backward()
+    first = a.grad.clone()
+    y.sum().backward()
+    assert torch.equal(a.grad, 2 * first)
+
+
+def test_nodes_that_kept_tensors_may_not():
+    a = torch.randn(2, 3, requires_grad=True)
+    for y in (a * a, a.exp(), a @ a.t(), torch.relu(a), a.softmax(1)):
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            y.sum().backward()
