@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import threads
-from .._backend.cpu import cpu
+from .._backend.cpu import cpu, native_call
 from .._core.allocation import empty
 from .._kernel import conv as kernels
+from .._kernel import pool
 from . import conv_columns as by_columns
 from .conv_arrays import Ints, output_size
 
@@ -26,6 +27,8 @@ SMALL = 1 << 18  # products below which laying out windows costs less than these
 _SLACK = 256  # elements that a kernel may read beyond the last window
 _BLOCK = 1 << 17  # elements of results that are made at a time
 _PARALLEL = 1 << 20  # products from which a second thread pays
+_FEW_CORES = 4  # threads up to which each runs the interpreter for its images
+_BYTES_A_CORE = 1 << 22
 _MOST_UNROLLED = 64  # elements of a window that a depthwise kernel has in its code
 
 
@@ -111,17 +114,20 @@ def _adjoint(
     return planes, before, passes
 
 
-def _copy(source: Any, target: Any, bias: Any = None) -> None:
+def _copy(source: Any, target: Any, bias: Any = None, split: bool = False) -> None:
     """target[...] = source [+ a number for each channel], for (images, channels, *size); rows are short mostly."""
     if source.ndim == 3:
         source, target = source[:, :, None], target[:, :, None]
     code = CODES[source.dtype]
     number = np.zeros((), source.dtype) if bias is None else bias.reshape(-1, *(1,) * (source.ndim - 4))
     call = cpu.kernel(kernels.copy_rows, (code, code, code), chunk=kernels.lanes(code), added=bias is not None)
-    call(source, number, target)
+    if split:
+        cpu.rows(call, [source, number], [target], target.size)
+    else:
+        call(source, number, target)
 
 
-def _fill(planes: Planes, buffer: Any, x: Any, stride: Ints, before: Ints) -> None:
+def _fill(planes: Planes, buffer: Any, x: Any, stride: Ints, before: Ints, split: bool = False) -> None:
     """Copies images into their planes; the element i of a dimension has the place i + before there."""
     for number, phase in enumerate(planes.phases):
         source, target = [slice(None)] * 2, [slice(None)] * 2
@@ -130,7 +136,7 @@ def _fill(planes: Planes, buffer: Any, x: Any, stride: Ints, before: Ints) -> No
             last = max(first, min(extent, (n - 1 + p - r) // s + 1))
             target.append(slice(first, last))
             source.append(slice(first * s + r - p, (last - 1) * s + r - p + 1, s) if last > first else slice(0))
-        _copy(x[tuple(source)], planes.view(buffer, planes.extents, number * planes.plane)[tuple(target)])
+        _copy(x[tuple(source)], planes.view(buffer, planes.extents, number * planes.plane)[tuple(target)], None, split)
 
 
 def _offsets(planes: Planes, channels: int, shifts: Any, itemsize: int) -> Any:
@@ -194,8 +200,9 @@ class _Products:
                 made.append((number, group, start, min(length, start + step)))
         return made
 
-    def run(self, first: int, buffer: Any, number: int, group: int, start: int, stop: int) -> None:
-        """One piece, for the images in `buffer`, the first of which has the number `first`."""
+    def piece(self, first: int, buffer: Any, number: int, group: int, start: int, stop: int) -> tuple[Any, Any, Any, Any]:
+        """For the images in `buffer`, the first of which has the number `first`: the operands of the kernel, what of its
+        result is wanted, where that goes, and the bias."""
         p, planes = self.passes[number], self.planes
         axis, images = p.axis, len(buffer)
         counts = (*p.counts[:axis], stop - start, *p.counts[axis + 1 :])
@@ -204,21 +211,54 @@ class _Products:
         target = target[(slice(None),) * (2 + axis) + (slice(start, stop),)]
         bias = None if self.bias is None else self.bias[channels]
         if not len(p.chosen):
-            target[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(counts))
-            return
+            return None, None, target, bias
         panels = self.weights[number][group]
         columns = kernels.tile_columns(self.code, self.rows)
         span = -(-planes.span(counts) // columns) * columns
         made = np.empty((images, len(panels) * self.rows, span), buffer.dtype)
         at = p.start + start * planes.pitches[axis] + group * self.inputs * planes.channel
-        self.call(panels, buffer[:, at:], self.offsets[number], made)
         n = made.itemsize
         steps = (*made.strides[:2], *(q * n for q in planes.pitches))
-        _copy(np.ndarray((images, self.outputs, *counts), made.dtype, made, 0, steps), target, bias)
+        wanted = np.ndarray((images, self.outputs, *counts), made.dtype, made, 0, steps)
+        return [panels, buffer[:, at:], self.offsets[number], made], wanted, target, bias
+
+    def run(self, first: int, buffer: Any, *piece: int) -> None:
+        """One piece of the images in `buffer`, in this thread."""
+        operands, wanted, target, bias = self.piece(first, buffer, *piece)
+        if operands is not None:
+            self.call(*operands)
+        _finish(wanted, target, bias)
+
+    def run_on_all_cores(self, first: int, buffer: Any) -> bool:
+        """All pieces of the images in `buffer`, each image a call for the pool; False if the pool cannot take them."""
+        found = [self.piece(first, buffer, *piece) for piece in self.pieces(1)]
+        calls = []
+        for operands, *_ in found:
+            if operands is None:
+                continue
+            panels, given, offsets, made = operands
+            described = native_call(self.call, [panels, given[0], offsets, made[0]])
+            if described is None:
+                return False
+            address, (one, two, three, four), extents, steps = described
+            for image in range(len(given)):
+                places = [one, two + image * given.strides[0], three, four + image * made.strides[0]]
+                calls.append((address, places, extents, steps))
+        pool.run_calls(calls, threads.get_num_threads())
+        for _, wanted, target, bias in found:
+            _finish(wanted, target, bias, True)
+        return True
+
+
+def _finish(wanted: Any, target: Any, bias: Any, split: bool = False) -> None:
+    if wanted is None:
+        target[...] = 0 if bias is None else bias.reshape(-1, *(1,) * (target.ndim - 2))
+    else:
+        _copy(wanted, target, bias, split)
 
 
 def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> None:
-    """Each thread takes images; if those are few, all threads share the work of one."""
+    """A few threads take images each, interpreter and all; many would wait for the interpreter and share native calls."""
     planes = products.planes
     work = products.out.size * products.inputs * max(len(p.chosen) for p in products.passes)
 
@@ -233,24 +273,18 @@ def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> No
                 products.run(start + a, buffer, *piece)
 
     cores = threads.get_num_threads()
-    if len(x) >= cores or work < _PARALLEL:
-        _over_images(len(x), work, job)
+    if cores > _FEW_CORES and work >= _PARALLEL:
+        bytes_of_image = 2 * x.itemsize * (planes.image + products.out[0].size)
+        step = max(1, _BYTES_A_CORE * cores // bytes_of_image)
+        for start in range(0, len(x), step):
+            part = x[start : start + step]
+            buffer = planes.empty(x.dtype, len(part))
+            _fill(planes, buffer, part, stride, before, True)
+            if not products.run_on_all_cores(start, buffer):
+                for piece in products.pieces(len(part)):
+                    products.run(start, buffer, *piece)
         return
-    pieces = products.pieces(cores)
-    shares = max(1, min(cores // max(1, len(x)), len(pieces)))
-
-    def share(image: int, number: int) -> Callable[[], None]:
-        """Several threads on one image: each fills planes of its own, which is cheap, and makes its part of the result."""
-
-        def some() -> None:
-            buffer = planes.empty(x.dtype, 1)
-            _fill(planes, buffer, x[image : image + 1], stride, before)
-            for piece in pieces[len(pieces) * number // shares : len(pieces) * (number + 1) // shares]:
-                products.run(image, buffer, *piece)
-
-        return some
-
-    threads.run([share(image, number) for image in range(len(x)) for number in range(shares)])
+    _over_images(len(x), work, job)
 
 
 # -- depthwise, a step of one ------------------------------------------------------------------------------------------
