@@ -167,6 +167,9 @@ def as_index(index: Any) -> Any:
     return index if index.dtype in _CODE else index.astype(np.int64)
 
 
+_ROW = 4096  # indices that are looked at together
+
+
 def apart(array: Any, target: Any) -> Any:
     """`array`, copied if its memory may be that of `target`, which is about to be written."""
     return array.copy() if np.may_share_memory(array, target) else array
@@ -184,8 +187,11 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
         if flat.ndim != 1 or flat.size < PARALLEL:
             found: Any = np.any(call(flat if flat.ndim else flat.reshape(1), low, high))
         else:
-            found = np.empty((), np.bool_)
-            split(lambda s: (None, call(flat[s], low, high)), flat.size, found=found)
+            rest = flat.size % _ROW
+            rows = flat[: flat.size - rest].reshape(-1, _ROW)
+            answers = np.empty(len(rows), np.bool_)
+            cpu.rows(call, [rows, np.asarray(low), np.asarray(high)], [answers], flat.size)
+            found = answers.any() or (rest and call(flat[flat.size - rest :], low, high))
         if not found:
             return None
     wrong = (index < low) | (index >= high)
