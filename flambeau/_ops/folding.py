@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._backend import threads
-from .._backend.cpu import PARALLEL, cpu
+from .._backend.cpu import PARALLEL, cpu, native_call
 from .._core.dtypes import BY_NUMPY, dtype
 from .._core.sizes import contiguous_strides
 from .._core.state import modes
+from .._kernel import pool
 from .._kernel.reduce import (
     FOLDS,
     extremum_columns,
@@ -104,7 +105,7 @@ def fold_array(
         if plan is None:
             if len(_plans) > 4096:
                 _plans.clear()
-            plan = _plans[key] = _plan(x, dims, keepdim, fold, result, how)
+            plan = _plans[key] = plan_fold(x, dims, keepdim, fold, result, how)
         if plan:
             call, view, made_shape, shape = plan
             out = _empty(made_shape, result.numpy)
@@ -137,7 +138,7 @@ def fold_array(
 _plans: dict[Any, Any] = {}
 
 
-def _plan(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
+def plan_fold(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
     """(callable, shape to view x in, shape of what is made, shape of the result) of a fold in one step, or False.
 
     Shapes are None where they would change nothing.
@@ -160,7 +161,7 @@ def _plan(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype
         kernel, made = fold_columns, [*view[:-2], view[-1]]
     else:
         return False
-    call = cpu.kernel(kernel, (code, result.code), fold=fold, how=how)
+    call = cpu.small(kernel, (code, result.code), fold=fold, how=how)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
 
 
@@ -256,8 +257,17 @@ def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str
     shape = y.shape[:-1] if axis == -1 else (*y.shape[:-2], y.shape[-1])
     partial = np.empty((len(parts), *shape), _NUMPY[wide])
     tail = (slice(None),) * (-1 - axis)
-    pieces = [[y[(..., slice(start, stop), *tail)], partial[i, ...]] for i, (start, stop) in enumerate(parts)]
-    cpu.side_by_side(call, pieces)
+    first = native_call(call, [y[(..., slice(*parts[0]), *tail)], partial[0, ...]])
+    if first is None:
+        pieces = [[y[(..., slice(start, stop), *tail)], partial[i, ...]] for i, (start, stop) in enumerate(parts)]
+        cpu.side_by_side(call, pieces)
+    else:  # the pieces differ from the first by where they are and how many rows they have: the first core dimension
+        address, (given, made_at), (count, _, *rest), steps = first
+        calls = [
+            (address, [given + start * y.strides[axis], made_at + i * partial.strides[0]], [count, stop - start, *rest], steps)
+            for i, (start, stop) in enumerate(parts)
+        ]
+        pool.run_calls(calls, len(parts))
     kind = wide if how == "mean" else target
     join = cpu.kernel(fold_columns, (wide, kind), fold=FOLDS[fold].again, how=None if how == "mean" else how)
     made = _asarray(join(partial.reshape(len(parts), -1))).reshape(shape)
@@ -335,10 +345,10 @@ def _two_results(
     along_rows = inner == dim or x.shape[inner] < _NARROW
     if along_rows:
         y, views = to_last(x, dim), outs
-        call = cpu.kernel(rows, kinds, **options)
+        call = (cpu.small if x.size < PARALLEL else cpu.kernel)(rows, kinds, **options)
     else:
         y, views = to_last(x, dim, inner), [to_last(o, inner - (inner > dim)) for o in outs]
-        call = cpu.kernel(columns, kinds, **options)
+        call = (cpu.small if x.size < PARALLEL else cpu.kernel)(columns, kinds, **options)
     given = [y] if free is None else [y, _asarray(free)]
     outer = y.ndim - (1 if along_rows else 2)
     if x.size < PARALLEL or (along_rows and not outer):
