@@ -50,6 +50,8 @@ from ._core.dtypes import can_cast, dtype, get_default_dtype, promote_types, set
 from ._core.info import finfo, iinfo
 from ._core.layouts import layout, memory_format
 from ._core.printing import set_printoptions
+from ._core.quantizers import SCHEMES as _SCHEMES
+from ._core.quantizers import qscheme
 from ._core.sizes import Size, broadcast_shapes
 from ._ops.generator import Generator, default_generator
 from ._ops.registry import is_tensor
@@ -65,7 +67,7 @@ for _part in (_properties, _protocol, _copying, _constructors, _methods):
     _part.attach()
 _overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL})
 globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)})
-globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS)})
+globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS, *_SCHEMES)})
 globals().update(_constructors.typed_classes(), **_storage.legacy_classes())
 _methods.install(globals())
 
@@ -76,7 +78,7 @@ torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute
 
 # Loaded when a program first names them, so that importing the package stays quick.
 _MODULES = (
-    "amp ao backends compat compiler cpu cuda distributed distributions export fft func futures fx hub jit library linalg "
+    "accelerator amp ao backends compat compiler cpu cuda distributed distributions export fft func futures fx hub jit library linalg "
     "masked metrics mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization quasirandom "
     "serialization signal sparse special storage testing types utils version vision xpu"
 ).split()
@@ -87,6 +89,7 @@ _NAMES = {
     "set_autocast_cpu_dtype set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled "
     "autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache",
     "compat": "install_as_torch",
+    "compiler": "compile",
     "func": "vmap",
     "serialization": "save load",
 }

@@ -52,7 +52,7 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False) ->
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
-        runpy.run_path(program, run_name="__main__")
+        runpy.run_path(os.path.abspath(program), run_name="__main__")  # absolute, as `python` gives it
     return 0
 
 

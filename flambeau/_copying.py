@@ -13,12 +13,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from . import _tensor
 from ._core.dtypes import ALL, FLOATING, dtype, int32, int64
 from ._core.layouts import layout, sparse_coo
 from ._core.sizes import Size
-from ._core.state import CUDA, GRAD, META, SPARSE
+from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE
 from ._dispatch import backend_of
 from ._ops.generator import Generator
+from ._ops.quantization import quantizer_from, quantizer_parts, with_quantizer
 from ._ops.registry import ops
 from ._ops.rules import SCALAR_NAMES
 from ._ops.sparse import index_tensor
@@ -114,6 +116,17 @@ def _rebuild_tensor_v3(
     return _finished(_on_storage(storage.untyped(), dtype, storage_offset, size, stride), requires_grad, metadata)
 
 
+def _rebuild_qtensor(
+    storage: Any, storage_offset: int, size: Any, stride: Any, quantizer_params: Any, requires_grad: bool,
+    backward_hooks: Any = None,
+) -> Tensor:  # fmt: skip
+    """A quantized tensor: integers over a storage, and (scheme, scale, zero point) or (scheme, scales, zero points, axis)."""
+    t = _rebuild_tensor(storage, storage_offset, size, stride)
+    t._array = with_quantizer(t._array, quantizer_from(t.dtype, t._array.shape, quantizer_params, when_filled))
+    t._k |= QUANTIZED
+    return t
+
+
 def _finished(t: Tensor, requires_grad: bool, marks: Any) -> Tensor:
     for mark, change in (("conj", "conj_physical"), ("neg", "neg")):
         if marks and marks.get(mark):
@@ -207,6 +220,10 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
     d = t.dtype
     if t._k & SPARSE:
         return _rebuild_sparse_tensor, _sparse_parts(t)
+    if t._k & QUANTIZED:
+        memory = memory_of(t)
+        typed = TypedStorage(wrap_storage=UntypedStorage(memory), dtype=d)
+        return _rebuild_qtensor, (typed, *geometry(t, memory), quantizer_parts(t), False, OrderedDict())
     requires_grad = bool(t._k & GRAD)
     if t._k & META:
         return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]
@@ -266,9 +283,9 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol; "
             "use detach().clone()"
         )
-    if self._k & (META | SPARSE):
+    if self._k & (META | SPARSE | QUANTIZED):
         rebuild, args = reduce_plain(self)
-        made = rebuild(*(copy.deepcopy(args, memo) if self._k & SPARSE else args))
+        made = rebuild(*(args if self._k & META else copy.deepcopy(args, memo)))
     else:
         storage = storage_of(self)
         place = geometry(self, storage)
@@ -299,6 +316,7 @@ def _set_generator_state(self: Generator, state: Any) -> None:
 
 
 def attach() -> None:
+    _tensor._rebuild_from_type_v2 = _rebuild_from_type_v2  # type: ignore[attr-defined]  # where programs look for it
     Generator.__setstate__ = _set_generator_state  # type: ignore[attr-defined]
     Storage.__reduce_ex__ = _reduce_storage  # type: ignore[method-assign]
     Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign, assignment]

@@ -22,6 +22,7 @@ from ._core.state import (
     META,
     OVERRIDE,
     PROFILE,
+    QUANTIZED,
     SPARSE,
     local,
     modes,
@@ -31,7 +32,7 @@ from ._tensor import Tensor
 # Handlers of rarer properties, by bit, tried in this order; each layer that owns one registers it here.
 # handler(op, args, k) -> result, or NotImplemented to go on.
 handlers: dict[int, Any] = {}
-_ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, SPARSE)
+_ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, SPARSE, QUANTIZED)
 
 
 def special(op: Any, args: tuple[Any, ...], k: int) -> Any:

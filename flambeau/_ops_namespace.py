@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import _aten
 from ._library import operators as _operators
 from ._library.operators import Operator, operators
 from ._ops.registry import functions, methods
@@ -124,7 +125,7 @@ _PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
 
 def _our_function(name: str) -> Callable[..., Any] | None:
     """Our function for the name of one of PyTorch's operators."""
-    found = functions.get(name)
+    found = _aten.FUNCTIONS.get(name) or functions.get(name)
     if found is None:
         for prefix, path in _PREFIXES.items():
             if name.startswith(prefix):

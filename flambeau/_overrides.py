@@ -10,9 +10,10 @@ from sys import getrefcount
 from typing import Any
 
 from ._constructors import recast
-from ._core.state import FUNCTION_MODE, OVERRIDE, local, modes
+from ._core.state import FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
 from ._dispatch import handlers
 from ._ops import registry
+from ._ops.quantization import take_over
 from ._ops.registry import ops
 from ._tensor import Tensor
 
@@ -88,6 +89,10 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
     """The result that a mode or an argument's class gives for a call; NotImplemented if none takes it over."""
     if local.profiler is not None:
         result = local.profiler.call(function, args, named)
+        if result is not NotImplemented:
+            return result
+    if modes.overrides & QUANTIZED:
+        result = take_over(function, args, named)
         if result is not NotImplemented:
             return result
     if local.autocast is not None:

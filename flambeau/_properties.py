@@ -11,7 +11,7 @@ from ._core.devices import META as META_DEVICE
 from ._core.dtypes import FLOATING
 from ._core.layouts import sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
-from ._core.state import CUDA, GRAD, INFERENCE, META, SPARSE, local
+from ._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, local
 from ._ops.registry import ops
 from ._storage import read_data, write_data
 from ._tensor import Tensor, meta_of, version_of
@@ -202,7 +202,7 @@ PROPERTIES: dict[str, Any] = {
     "is_sparse": property(lambda self: bool(self._k & SPARSE) and self._array.layout is sparse_coo),
     "is_sparse_csr": property(lambda self: bool(self._k & SPARSE) and self._array.layout is sparse_csr),
     "is_mkldnn": property(lambda self: False),
-    "is_quantized": property(lambda self: False),
+    "is_quantized": property(lambda self: bool(self._k & QUANTIZED)),
     "is_nested": property(lambda self: False),
     "is_cpu": property(lambda self: not self._k & (CUDA | META)),
     "is_mps": _type_check("mps"),

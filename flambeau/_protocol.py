@@ -13,7 +13,7 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import CUDA, GRAD, META, SPARSE, local
+from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
 from ._dispatch import backend_of
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.registry import ops, public
@@ -130,6 +130,8 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     edge = self._edge
     if self._k & SPARSE:
         return ops.sparse_text(self, gradient_function(*edge).name() if edge is not None else None)
+    if self._k & QUANTIZED:
+        return ops.quantized_text(self)
     return tensor_repr(
         None if meta else python_array(self),
         dtype_name=self.dtype.name,

@@ -435,7 +435,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     return UntypedStorage(storage_of(self), weakref.ref(self))
 
 
-@public("Tensor.storage")
+@public("Tensor.storage", "Tensor._typed_storage", aliases=("_typed_storage",))
 def storage(self: Tensor) -> TypedStorage:
     """The memory that the tensor and its views share, counted in elements."""
     return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)

@@ -135,5 +135,3 @@ class SobolEngine:
         parts += ["scramble=True"] if self.scramble else []
         parts += [f"seed={self.seed}"] if self.seed is not None else []
         return f"{type(self).__name__}({', '.join(parts)})"
-
-

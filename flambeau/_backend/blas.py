@@ -11,6 +11,7 @@ import numpy as np
 from .._core.allocation import empty
 from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16
+from .._kernel.direct import direct
 from . import threads
 
 # Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
@@ -24,6 +25,7 @@ _CODES = {
 }  # fmt: skip
 _PLAIN = frozenset(("f32", "f64", "i64", "i32"))  # computed in their own type
 _ONE = {code: np.ones((), d) for d, code in _CODES.items() if code in _PLAIN}  # a ready array is passed on faster
+_empty = np.empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
@@ -45,8 +47,9 @@ _scratch = _Scratch()
 
 @functools.cache
 def _kernel(code: str, rows: int, added: bool) -> tuple[Any, int]:
-    """(ufunc, bytes of scratch) of a product with so many rows."""
-    return gemm.gemm(code, gemm.height(max(rows, 1)), added)
+    """(callable, bytes of scratch) of a product with so many rows; the result is given to it as the last argument."""
+    ufunc, size = gemm.gemm(code, gemm.height(max(rows, 1)), added)
+    return direct(ufunc), size
 
 
 def product(x: Any, y: Any) -> Any:
@@ -61,13 +64,17 @@ def product(x: Any, y: Any) -> Any:
         n = y.shape[1]
         if m * n * k < _PARALLEL and m > 1 and n > 1 and code in _PLAIN:
             function, size = _kernel(code, m, False)
-            return function(x, y, _scratch.take(size))
+            out = _empty((m, n), d)
+            function(x, y, _scratch.take(size), out)
+            return out
     elif x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0] and code in _PLAIN:
         items, m, k = x.shape
         n = y.shape[2]
         if items * m * n * k < _PARALLEL and m > 1 and n > 1:
             function, size = _kernel(code, m, False)
-            return function(x, y, _scratch.take(size))
+            out = _empty((items, m, n), d)
+            function(x, y, _scratch.take(size), out)
+            return out
     if d in _VECTORS_BY_BLAS and (x.ndim == 1 or y.ndim == 1 or x.shape[-2] == 1 or y.shape[-1] == 1):
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))
@@ -84,7 +91,9 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
             function, size = _kernel(code, m, True)
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta
-            return function(x, y, _expanded(c, m, n), *factors, _scratch.take(size))
+            out = _empty((m, n), d)
+            function(x, y, _expanded(c, m, n), *factors, _scratch.take(size), out)
+            return out
         return _with_vectors(code, x, y, c, beta, alpha)
     with np.errstate(all="ignore"):
         made = np.asarray(np.matmul(x if alpha == 1 else x * d.type(alpha), y))

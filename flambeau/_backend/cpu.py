@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.allocation import empty
 from .._core.dtypes import bfloat16
-from .._kernel import loops, pool
+from .._kernel import direct, loops, pool
 from .._kernel.ufunc import addresses, splitting
 from . import memory as memory  # allocates large arrays
 from . import threads
@@ -33,12 +33,19 @@ class Cpu:
             return ufunc
         return _through_bits(ufunc, inputs, outputs)
 
+    @functools.cache  # noqa: B019  # there is one CPU
     def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         ufunc = kernel(types, **options)
         if "bf16" not in types:
             return ufunc
         count = len(kernel.inputs)
         return _through_bits(ufunc, types[:count], types[count:])
+
+    @functools.cache  # noqa: B019
+    def small(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
+        """Like `kernel`, for calls on little data with all results given, which do not overlap the operands."""
+        found = self.kernel(kernel, types, **options)
+        return found if "bf16" in types else direct.direct(found)
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores."""
@@ -80,7 +87,7 @@ class Cpu:
 
 def start_of(array: Any) -> int:
     """The address of an array's first element."""
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return direct.address_function()(array)  # type: ignore[no-any-return]
 
 
 def _native(operands: list[Any]) -> bool:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 LARGE = 1 << 17  # bytes from which the place in memory matters
-allocator: list[Callable[[Any, Any], Any]] = [np.empty]
+_empty = np.empty
+allocator: list[Callable[[Any, Any], Any]] = [_empty]
 
 
 def empty(shape: Any, dtype: Any) -> Any:
     """`np.empty`, but a large result may come from the backend's allocator."""
-    size = np.dtype(dtype).itemsize
-    for n in (shape,) if shape.__class__ is int else shape:
-        size *= n
-    return (allocator[0] if size >= LARGE else np.empty)(shape, dtype)
+    out = _empty(shape, dtype)
+    if out.nbytes < LARGE:
+        return out
+    del out  # nobody has touched its pages
+    return allocator[0](shape, dtype)

@@ -73,13 +73,21 @@ float8_e4m3fnuz = dtype("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, FLOATING)
 float8_e5m2fnuz = dtype("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, FLOATING)
 float8_e8m0fnu = dtype("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, FLOATING)
 float16.wide = bfloat16.wide = float32
+# integers that stand for other numbers (see quantizers)
+quint8 = dtype("quint8", np.uint8, INTEGER)
+qint8 = dtype("qint8", np.int8, INTEGER)
+qint32 = dtype("qint32", np.int32, INTEGER)
+quint4x2 = dtype("quint4x2", np.uint8, INTEGER)
+quint2x4 = dtype("quint2x4", np.uint8, INTEGER)
+QUANTIZED = frozenset((quint8, qint8, qint32, quint4x2, quint2x4))
 
 ALL = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
     complex32, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
+    quint8, qint8, qint32, quint4x2, quint2x4,
 )  # fmt: skip
 BY_NAME = {d.name: d for d in ALL}
-BY_NUMPY = {d.numpy: d for d in ALL}
+BY_NUMPY = {d.numpy: d for d in ALL if d not in QUANTIZED}
 REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
 COMPLEX_OF = {float32: complex64, float64: complex128, float16: complex64, bfloat16: complex64}
 FLOAT8 = frozenset(d for d in ALL if d.name.startswith("float8"))
@@ -107,6 +115,8 @@ _FLOATS = [float16, float32, float64]
 def _promote(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
+    if a in QUANTIZED or b in QUANTIZED:
+        raise RuntimeError(f"Quantized numbers are not promoted: {a} and {b}; dequantize() them first")
     if a in FLOAT8 or b in FLOAT8:
         raise RuntimeError(f"Promotion for Float8 Types is not supported, attempted to promote {a} and {b}")
     if a.category > b.category:

@@ -223,9 +223,7 @@ class MersenneState:
     def floats(self, count: int, low: float = 0.0, high: float = 1.0) -> Array:
         """The next `count` float32 in [low, high), of 24 bits each."""
         out = empty(count, np.float32)
-        if kernels is not None:
-            kernels.floats(self._address, address(out), count, low, high)
-            self._exhausted_next = BLOCK if count else self._exhausted_next
+        if self.write_floats(out, low, high):
             return out
         for start in range(0, count, CHUNK):
             piece = out[start : start + CHUNK]
@@ -235,6 +233,16 @@ class MersenneState:
             np.multiply(piece, np.float32(2.0**-24), out=piece)
             _stretch(piece, low, high)
         return out
+
+    def write_floats(self, out: Array, low: float = 0.0, high: float = 1.0) -> bool:
+        """Fills dense writable float32 memory as `floats` does; False if there is no machine code for it."""
+        if kernels is None:
+            return False
+        count = out.size
+        if count:
+            kernels.floats(self._address, kernels.address(out), count, low, high)
+            self._exhausted_next = BLOCK
+        return True
 
     def snapshot(self) -> tuple[Array, int, float | None]:
         """A cheap copy of the position in the stream, for `rewind`."""

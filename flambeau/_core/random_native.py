@@ -448,10 +448,13 @@ _KERNELS: dict[str, tuple[Callable[[str], str], tuple[Any, ...]]] = {
 class Kernels:
     """The compiled loops as attributes, each made at its first use."""
 
-    def __init__(self, compile: Callable[[str, str], int]) -> None:
-        self._compile = compile
+    def __init__(self, compile: Callable[[str, str], int], find_address: Callable[[], Any]) -> None:
+        self._compile, self._find_address = compile, find_address
 
     def __getattr__(self, name: str) -> Any:
+        if name == "address":  # of an array's memory
+            self.address = self._find_address()
+            return self.address
         if name not in _KERNELS:
             raise AttributeError(name)
         text, parameters = _KERNELS[name]
@@ -461,6 +464,9 @@ class Kernels:
         return function
 
 
-def install(compile: Callable[[str, str], int]) -> None:
-    """Use machine code from now on; `compile(name, text)` gives the address of the function."""
-    random.use_kernels(Kernels(compile))
+def install(compile: Callable[[str, str], int], find_address: Callable[[], Any] = lambda: random.address) -> None:
+    """Use machine code from now on; `compile(name, text)` gives the address of the function.
+
+    `find_address` gives a function of an array: where its memory begins.
+    """
+    random.use_kernels(Kernels(compile, find_address))

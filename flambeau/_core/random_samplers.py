@@ -1,10 +1,12 @@
 """Samplers that reject, so that their use of the stream depends on the values drawn: Poisson,
-gamma, Dirichlet, binomial. They go through the elements one by one, as the stream prescribes.
+gamma, Dirichlet, binomial. They go through the elements one by one, as the stream prescribes: few
+in Python, many in machine code, which gives the same but for the last bit of some float64 results.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,39 @@ import numpy as np
 from .random import Array, MersenneState, check_floating, narrow
 
 _F32 = np.float32
+_MANY = 128  # elements from which on machine code is worth its compilation
+
+native: Callable[[str], Any] | None = None  # kernels by name, see `_kernel/samplers.py`
+
+
+def use_native(kernels: Callable[[str], Any]) -> None:
+    global native
+    native = kernels
+
+
+def _in_bulk(engine: MersenneState, name: str, operands: tuple[Array, ...], each: int) -> Array:
+    """Runs a kernel over elements, each of which is expected to need `each` uniforms."""
+    kernel: Any = native and native(name)
+    count = len(operands[0])
+    out, end = np.empty(count, np.float64), np.zeros(4, np.int64)
+    position = 0
+    while position < count:
+        saved = engine.snapshot()
+        cached = engine.cached_normal
+        uniforms = engine.doubles(min(each * (count - position) + 64, 1 << 18) + each)
+        start = np.array([cached or 0.0, cached is not None], np.float64)
+        kernel(*[operand[position:] for operand in operands], uniforms, start, out[position:], end)
+        done, used, pair, left = end.tolist()
+        engine.rewind(saved, 2 * used)
+        if not left:
+            cached = None
+        elif pair >= 0:  # the state that is saved with it has to be exact
+            radius = math.sqrt(-2.0 * math.log1p(-uniforms[pair + 1]))
+            cached = radius * math.sin(2.0 * math.pi * uniforms[pair])
+        engine.cached_normal = cached
+        position += done
+        each = each if done else 4 * each
+    return out
 
 
 class _Scalars:
@@ -58,17 +93,20 @@ class _Scalars:
 def poisson(engine: MersenneState, rate: Array) -> Array:
     """`torch.poisson(rate)`."""
     check_floating("poisson", rate.dtype)
-    rates = rate.astype(np.float64).reshape(-1).tolist()
-    if any(value < 0 for value in rates):
+    rates = rate.astype(np.float64).reshape(-1)
+    if not (rates >= 0).all():
         raise RuntimeError("poisson: expected every rate to be >= 0")
-    with _Scalars(engine, 3 * len(rates)) as source:
-        drawn = [_poisson_one(source, value) for value in rates]
-    return narrow(np.array(drawn, np.float64), rate.dtype).reshape(rate.shape)
+    if native is not None and len(rates) >= _MANY:
+        drawn = _in_bulk(engine, "poisson", (rates,), int(min(rates.max(), 10.0)) + 2)
+    else:
+        with _Scalars(engine, 3 * len(rates)) as source:
+            drawn = np.array([_poisson_one(source, value) for value in rates.tolist()], np.float64)
+    return narrow(drawn, rate.dtype).reshape(rate.shape)
 
 
 def _poisson_one(source: _Scalars, rate: float) -> float:
-    if rate == 0.0:
-        return 0.0
+    if rate in (0.0, math.inf):
+        return rate
     if rate < 10.0:
         limit, product, count = math.exp(-rate), source.uniform(), 0
         while product > limit:
@@ -130,12 +168,15 @@ def _gammas(engine: MersenneState, alpha: Array) -> Array:
     one = alpha.dtype.type(1)
     small = flat < one
     with np.errstate(divide="ignore"):
-        inverse = (one / flat).tolist()
-    shifted = (np.where(small, flat + one, flat) - alpha.dtype.type(_F32(1 / 3))).tolist()
+        inverse = one / flat
+    shifted = np.where(small, flat + one, flat) - alpha.dtype.type(_F32(1 / 3))
+    if native is not None and flat.size >= _MANY:
+        powers = np.where(small, inverse, 0).astype(np.float64)
+        return _in_bulk(engine, "gamma", (shifted.astype(np.float64), powers), 4).reshape(alpha.shape)
     with _Scalars(engine, 6 * flat.size) as source:
         drawn = [
             0.0 if inverse_ == math.inf else _gamma_one(source, d, inverse_ if low else None)
-            for d, inverse_, low in zip(shifted, inverse, small.tolist(), strict=True)
+            for d, inverse_, low in zip(shifted.tolist(), inverse.tolist(), small.tolist(), strict=True)
         ]
     return np.array(drawn, np.float64).reshape(alpha.shape)
 
@@ -163,18 +204,42 @@ def binomial(engine: MersenneState, count: Array, prob: Array) -> Array:
     """`torch.binomial(count, prob)`, for float32 and float64; the two broadcast."""
     _check_gamma("binomial", count.dtype)
     counts, probabilities = np.broadcast_arrays(count, prob)
+    if native is not None and counts.size >= _MANY:
+        return _binomials(engine, counts.reshape(-1), probabilities.reshape(-1)).reshape(counts.shape)
     pairs = list(zip(counts.reshape(-1), probabilities.reshape(-1), strict=True))
     with _Scalars(engine, 3 * len(pairs)) as source:
         drawn = [_binomial_one(source, n, p) for n, p in pairs]
     return np.array(drawn, count.dtype).reshape(counts.shape)
 
 
+def _binomials(engine: MersenneState, n: Array, p: Array) -> Array:
+    """Many at once; what derives from the arguments alone keeps their precision, as in PyTorch."""
+    t = n.dtype.type
+    flipped = p > 0.5
+    q = np.where(flipped, t(1) - p, p)
+    none, all_ = ~((n > 0) & (p > 0)), (p >= 1) | np.isinf(n)
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(n * q * (t(1) - q))
+        b = t(1.15) + t(2.53) * deviation
+        wait = np.where(n * q < 10, np.log1p(-q.astype(np.float64)), 0.0)
+        columns = (
+            n, np.where(none | all_, 1.0, wait), t(-0.0873) + t(0.0248) * b + t(0.01) * q, b, n * q + t(0.5),
+            t(0.92) - t(4.2) / b, q / (t(1) - q), (t(2.83) + t(5.1) / b) * deviation, np.floor((n + t(1)) * q),
+        )  # fmt: skip
+        drawn = _in_bulk(engine, "binomial", (np.stack([c.astype(np.float64) for c in columns], -1),), 12)
+    drawn = np.where(flipped & ~all_, n.astype(np.float64) - drawn, drawn)
+    drawn = np.where(none, np.where(np.isnan(n) | np.isnan(p), np.nan, 0.0), np.where(all_, n, drawn))
+    return drawn.astype(n.dtype)
+
+
 def _binomial_one(source: _Scalars, n: Any, p: Any) -> float:
     """`n` and `p` are NumPy scalars: what is derived from them keeps their precision."""
     one = n.dtype.type(1)
+    if n != n or p != p:
+        return math.nan
     if n <= 0 or p <= 0:
         return 0.0
-    if p >= one:
+    if p >= one or n == math.inf:
         return float(n)
     if p > 0.5:
         return float(n) - _binomial_low(source, n, one - p)

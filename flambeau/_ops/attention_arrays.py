@@ -17,6 +17,7 @@ from .._kernel import attention as kernels
 from .._kernel import attention_few as few
 from .._kernel import pool
 from .._kernel.attention_tiles import Layout, layout
+from .._kernel.direct import address_function
 
 _CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _SHARE = 1 << 20  # multiplications that are worth a thread
@@ -71,11 +72,11 @@ def _cut(a: Any, width: int, shape: tuple[int, ...]) -> Any:
 
 
 def _address(a: Any) -> int:
-    return a.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return address_function()(a)  # type: ignore[no-any-return]
 
 
 def _place(a: Any) -> tuple[int, ...]:
-    return (_address(a), *a.strides[:3])
+    return (address_function()(a), *a.strides[:3])
 
 
 def _bits(x: float) -> int:

@@ -8,8 +8,9 @@ import numpy as np
 
 from .._autograd import engine
 from .._backend.copies import row_major
-from .._core.dtypes import COMPLEX, dtype, from_numpy_dtype
-from .._core.state import CUDA, META
+from .._backend.cpu import PARALLEL
+from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
+from .._core.state import CUDA, META, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
 from .casting import cast_array
@@ -21,6 +22,8 @@ from .registry import memory_problem, ops
 @primitive(grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype")
 def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     """A copy in another dtype; strides are kept."""
+    if d in QUANTIZED:
+        raise RuntimeError(f"to {d}: tensors are not cast to quantized types; use quantize_per_tensor")
     return cast_array(x, d)
 
 
@@ -109,6 +112,9 @@ def add_in_place(held: Tensor, g: Tensor) -> None:
 
 def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     """A first gradient of a leaf: a copy in the leaf's memory layout."""
+    array = g._array
+    if not (g._k or modes.on) and array.size < PARALLEL and leaf._array.flags.c_contiguous:
+        return wrap(array.copy(), g.dtype)
     return clone_strided(g, leaf._array.shape, leaf._array.strides)
 
 

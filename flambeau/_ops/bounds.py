@@ -52,14 +52,14 @@ fmin_op = pointwise(
 # -- clamp -------------------------------------------------------------------------------------------------------
 
 clamp_min_op = pointwise(
-    "clamp_min", lambda m, x, y: m.maximum(x, y), real, public=False, numbers="right",
+    "clamp_min", lambda m, x, y: m.maximum(x, y), real, public=False, numbers="right", backward_name="ClampBackward1",
     grad={
         "x": lambda m, g, x, y: m.where(x >= y, g, m.zeros_like(g)),
         "y": lambda m, g, x, y: m.where(x < y, g, m.zeros_like(g)),
     },
 )  # fmt: skip
 clamp_max_op = pointwise(
-    "clamp_max", lambda m, x, y: m.minimum(x, y), real, public=False, numbers="right",
+    "clamp_max", lambda m, x, y: m.minimum(x, y), real, public=False, numbers="right", backward_name="ClampBackward1",
     grad={
         "x": lambda m, g, x, y: m.where(x <= y, g, m.zeros_like(g)),
         "y": lambda m, g, x, y: m.where(x > y, g, m.zeros_like(g)),
@@ -67,6 +67,7 @@ clamp_max_op = pointwise(
 )  # fmt: skip
 clamp_op = pointwise(
     "clamp", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), real_numeric, public=False, numbers="right",
+    backward_name="ClampBackward1",
     grad={
         "x": lambda m, g, x, low, high: m.where((x >= low) & (x <= high), g, m.zeros_like(g)),
         "low": lambda m, g, x, low, high: m.where((low < high) & (x < low), g, m.zeros_like(g)),

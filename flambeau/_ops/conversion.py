@@ -28,7 +28,7 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, INFERENCE, META, modes
+from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, detached, wrap
 from . import basic, registry
@@ -313,6 +313,8 @@ def host_array(t: Tensor) -> Any:
     """The elements as a NumPy array, copied from a GPU if need be."""
     if t._k & META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if t._k & QUANTIZED:
+        return t._array.dequantized()
     return backend_of(t._k).asnumpy(t._array)
 
 
@@ -354,7 +356,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
             )
         return host_array(input)
     array = input._array
-    if array.dtype.isbuiltin != 1:
+    if array.dtype.isbuiltin != 1 or input._k & QUANTIZED:
             raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}")
     return array.view()
 

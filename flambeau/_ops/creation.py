@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import LARGE
 from .._core.allocation import empty as _empty
 from .._core.devices import _local as current
 from .._core.dtypes import (
@@ -17,7 +18,7 @@ from .._core.dtypes import (
 )
 from .._core.layouts import memory_order, preserve_format, strides_in_order
 from .._core.sizes import broadcast_shapes, size_argument
-from .._core.state import CUDA, META, SPARSE, local
+from .._core.state import CUDA, META, QUANTIZED, SPARSE, local
 from .._tensor import Tensor, wrap
 from .factory import (
     as_dtype,
@@ -68,13 +69,22 @@ def check_out_dtype(out: Tensor, d: dtype | None) -> None:
         raise RuntimeError(f"dtype {d} does not match dtype of out parameter ({out.dtype})")
 
 
+_zeros = np.zeros
+
+
 def _quick_constant(value: Any) -> Any:
     """zeros(2, 3) and the like: no options, plain memory."""
+    zero = value == 0
 
     def made(*size: Any) -> Any:
         if current.device is None and not local.inference and size:
             d = default.float
             try:
+                if zero:
+                    array = _zeros(size[0] if len(size) == 1 else size, d.numpy)
+                    if array.nbytes < LARGE:
+                        return wrap(array, d)
+                    del array  # nobody has touched its pages
                 array = _empty(size[0] if len(size) == 1 else size, d.numpy)
             except (TypeError, ValueError, MemoryError):
                 return NotImplemented
@@ -236,6 +246,8 @@ def like(
     d: Any = input.dtype if dtype is None else as_dtype(dtype, name)
     if layout is not None or pin_memory:
         check_layout(layout, pin_memory)
+    if input._k & QUANTIZED and dtype is None:
+        raise NotImplementedError(f"{name}: not implemented for quantized tensors; use empty_quantized")
     if device is None and not input._k & (CUDA | META) and memory_format is None:
         if x.flags.c_contiguous:
             return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0

@@ -17,6 +17,7 @@ from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
 from .folding import run_plain, to_first, to_last
 from .primitive import primitive
+from .quick_folds import quick_scan
 from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
@@ -24,7 +25,7 @@ from .rules import not_implemented
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
     """A kernel over rows along any dimension of arrays of one shape, split over the threads."""
-    call = cpu.kernel(kernel, types, **options)
+    call = (cpu.kernel if outs[0].size >= PARALLEL else cpu.small)(kernel, types, **options)
     given, targets = arrays, outs
     if dim != outs[0].ndim - 1:
         given, targets = [to_last(a, dim) for a in arrays], [to_last(o, dim) for o in outs]
@@ -51,7 +52,7 @@ def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
         run_rows(scan_rows, (code, d.code), [x], [out], dim, fold=fold)
     else:
         shape = (-1, x.shape[dim], columns)
-        call = cpu.kernel(scan_columns, (code, d.code), fold=fold)
+        call = (cpu.kernel if x.size >= PARALLEL else cpu.small)(scan_columns, (code, d.code), fold=fold)
         given, target = x.reshape(shape), out.reshape(shape)
         if x.size < PARALLEL or target.shape[0] >= threads.get_num_threads():
             cpu.rows(call, [given], [target], x.size)
@@ -151,6 +152,7 @@ def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Te
     return run_plain(op, d, input, wrap_dim(dim, input._array.ndim), d)
 
 
+@quick_scan("sum")
 @public(out=True, inplace=True)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Sums of all elements so far along a dimension.
@@ -162,6 +164,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     return _running("cumsum", cumsum_op, input, dim, dtype)
 
 
+@quick_scan("prod")
 @public(out=True, inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Products of all elements so far along a dimension.
@@ -176,8 +179,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
-def _extremum_grad(g: Tensor, outs: Any, x_shape: Any, dim: int) -> Tensor:
-    return ops.scatter_add(ops.new_zeros(g, x_shape), dim, outs[1], g) if x_shape else g
+def _extremum_grad(g: Tensor, others: Any, x_shape: Any, dim: int) -> Tensor:
+    return ops.scatter_add(ops.new_zeros(g, x_shape), dim, others[0], g) if x_shape else g
 
 
 def _extremum_rule(x: Any, dim: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, from_numpy_dtype, int32, int64
 from .._core.state import CUDA, GRAD, local
@@ -30,7 +30,8 @@ _OUT_OF_RANGE = "index out of range in self"
 @functools.cache
 def _look_up_kernel(index: Any, bits: Any) -> Any:
     code = BY_NUMPY[bits].code
-    return cpu.kernel(look_up, (BY_NUMPY[index].code, code, code, "b1"))
+    types = (BY_NUMPY[index].code, code, code, "b1")
+    return cpu.kernel(look_up, types), cpu.small(look_up, types)
 
 
 def _looked_up(table: Any, index: Any) -> Any:
@@ -38,7 +39,13 @@ def _looked_up(table: Any, index: Any) -> Any:
     names = index.reshape(-1)
     out = empty((*index.shape, table.shape[1]), table.dtype)
     source, made = kernels.bits(table), kernels.bits(out).reshape(names.size, table.shape[1])
-    call = _look_up_kernel(index.dtype, source.dtype)
+    call, small = _look_up_kernel(index.dtype, source.dtype)
+    if out.size < PARALLEL:
+        wrong = np.empty((), np.bool_)
+        small(names, source, made, wrong)
+        if wrong:
+            raise IndexError(_OUT_OF_RANGE)
+        return out
     parts = parts_of(names.size, out.size)
     wrong = np.empty(len(parts), np.bool_)
     side_by_side(call, [

@@ -12,7 +12,7 @@ import numpy as np
 from .._backend.placement import as_device, bits, cuda_problem
 from .._core.config import OutOfMemoryError
 from .._core.devices import _local
-from .._core.dtypes import FLOATING, INTEGER, bool_, complex128, dtype, float64, int64
+from .._core.dtypes import FLOATING, INTEGER, QUANTIZED, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, INFERENCE, META, local
@@ -27,7 +27,11 @@ _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
 
 def as_dtype(d: Any, name: str) -> dtype | None:
     """The `dtype=` argument: a dtype, one of Python's number types, or None."""
-    if d is None or d.__class__ is dtype:
+    if d is None or (d.__class__ is dtype and d.code):
+        return d
+    if d.__class__ is dtype:
+        if d in QUANTIZED:
+            raise RuntimeError(f"{name}: {d} tensors are made by quantize_per_tensor or quantize_per_channel")
         return d
     found = _PYTHON_TYPES.get(d) if isinstance(d, type) else None
     if found is None:

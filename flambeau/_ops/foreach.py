@@ -6,15 +6,44 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._tensor import Tensor
-from .registry import expose, ops
+from .norms import vector_norm
+from .registry import expose, functions, methods, ops
 
 _Tensors = Sequence[Tensor]
 
-_UNARY = (
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt "
-    "sigmoid sign sin sinh sqrt tan tanh trunc"
-).split()
-_BINARY = "add sub mul div clamp_min clamp_max maximum minimum".split()
+_UNARY = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "ceil",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "expm1",
+    "floor",
+    "frac",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "neg",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
+_BINARY = ["add", "sub", "mul", "div", "clamp_min", "clamp_max", "maximum", "minimum"]
 
 
 def _check_list(name: str, tensors: Any, argument: str = "self", place: int = 0) -> None:
@@ -88,11 +117,27 @@ def _binary(name: str) -> None:
         _check_list(path, self)
         return zip(self, _one_for_each(path, self, _given(path, *choices)))
 
-    def call(self: _Tensors, other: Any = None, *, alpha: Any = 1, scalar: Any = None, scalars: Any = None, tensor: Any = None) -> tuple[Tensor, ...]:
+    def call(
+        self: _Tensors,
+        other: Any = None,
+        *,
+        alpha: Any = 1,
+        scalar: Any = None,
+        scalars: Any = None,
+        tensor: Any = None,
+    ) -> tuple[Tensor, ...]:
         one, options = _operation(name), {} if alpha == 1 else {"alpha": alpha}
         return tuple([one(t, o, **options) for t, o in pairs(self, (other, scalar, scalars, tensor))])
 
-    def in_place(self: _Tensors, other: Any = None, *, alpha: Any = 1, scalar: Any = None, scalars: Any = None, tensor: Any = None) -> _Tensors:
+    def in_place(
+        self: _Tensors,
+        other: Any = None,
+        *,
+        alpha: Any = 1,
+        scalar: Any = None,
+        scalars: Any = None,
+        tensor: Any = None,
+    ) -> _Tensors:
         one, options = _operation(name, "_"), {} if alpha == 1 else {"alpha": alpha}
         for t, o in pairs(self, (other, scalar, scalars, tensor)):
             one(t, o, **options)
@@ -103,10 +148,10 @@ def _binary(name: str) -> None:
 
 
 def _operation(name: str, form: str = "") -> Any:
-    """The operation on two tensors or a tensor and a number."""
+    """The public operation on two tensors or a tensor and a number."""
     if name in ("maximum", "minimum"):
         name = "clamp_min" if name == "maximum" else "clamp_max"  # they also take numbers
-    return getattr(ops, name + form)
+    return methods[name + form] if form else functions[name]
 
 
 def _ternary(name: str) -> None:
@@ -121,11 +166,15 @@ def _ternary(name: str) -> None:
             given = given.tolist()
         return zip(self, tensor1, tensor2, _one_for_each(path, self, given))
 
-    def call(self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None) -> tuple[Tensor, ...]:
+    def call(
+        self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None
+    ) -> tuple[Tensor, ...]:
         one = getattr(ops, name)
         return tuple([one(t, a, b, value=v) for t, a, b, v in operands(self, tensor1, tensor2, value, scalars)])
 
-    def in_place(self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None) -> _Tensors:
+    def in_place(
+        self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None
+    ) -> _Tensors:
         one = getattr(ops, name + "_")
         for t, a, b, v in operands(self, tensor1, tensor2, value, scalars):
             one(t, a, b, value=v)
@@ -174,7 +223,7 @@ def _lerp_(self: _Tensors, tensors1: _Tensors, weight: Any) -> _Tensors:
 
 def _norm(self: _Tensors, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     _check_list("_foreach_norm", self)
-    return tuple([ops.linalg_vector_norm(t, ord, dtype=dtype) for t in self])
+    return tuple([vector_norm(t, ord, dtype=dtype) for t in self])
 
 
 def _powsum(self: _Tensors, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
@@ -217,7 +266,11 @@ def _copy_(self: _Tensors, src: _Tensors, non_blocking: bool = False) -> _Tensor
 
 
 for _name, _function, _doc in (
-    ("pow", _pow, "Each tensor to the power of an exponent: one for all, or a list; or a number to the power of each tensor."),
+    (
+        "pow",
+        _pow,
+        "Each tensor to the power of an exponent: one for all, or a list; or a number to the power of each tensor.",
+    ),
     ("pow_", _pow_, "Each tensor to the power of an exponent, in place."),
     ("lerp", _lerp, "Points between each tensor and its partner: weight 0 gives the one, 1 the other."),
     ("lerp_", _lerp_, "Points between each tensor and its partner, in place."),

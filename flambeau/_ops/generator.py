@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 
 from .._backend.placement import as_device, bits
-from .._core import random_native
+from .._core import random_native, random_samplers
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
 from .._core.state import CUDA, held_over_forks, modes
 from .._dispatch import backend_of
-from .._kernel import jit
+from .._kernel import direct, jit, samplers
 from .._tensor import Tensor, wrap
 from .primitive import primitive
 
-random_native.install(jit.compile)
+random_native.install(jit.compile, direct.address_function)
+random_samplers.use_native(samplers.bulk)
 
 
 class Generator:

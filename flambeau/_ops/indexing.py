@@ -161,7 +161,8 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             if d is uint8:
                 warnings.warn(
                     "indexing with dtype torch.uint8 is deprecated; use torch.bool",
-                    UserWarning, stacklevel=4,
+                    UserWarning,
+                    stacklevel=4,
                 )
             if d in (bool_, uint8):
                 if ndim == 0:
@@ -340,13 +341,15 @@ def _indexed(x: Tensor, tensors: list[Tensor], dims: tuple[int, ...]) -> Tensor:
     return records_for(len(tensors))[0](x, *tensors, dims)
 
 
-def _settled(x: Tensor, tensors: list[Tensor], dims: tuple[int, ...]) -> tuple[list[Tensor], tuple[int, ...]]:
-    """Index tensors on the device of x; masks become indices where a history will keep them."""
+def _settled(
+    x: Tensor, tensors: list[Tensor], dims: tuple[int, ...], values: int = 0
+) -> tuple[list[Tensor], tuple[int, ...]]:
+    """Index tensors on the device of x; masks become indices where a history, of x or of values, will keep them."""
     if x._k & CUDA:
         tensors = [t if t._k & CUDA else ops.to(t, x.device) for t in tensors]  # type: ignore[attr-defined]
     elif x._k & META:
         tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
-    if x._k and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
+    if (x._k or values) and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
         k = x._k & CUDA
         arrays, places = without_masks(x._array.shape, [t._array for t in tensors], dims)
         return [wrap(a, from_numpy_dtype(a.dtype), k) for a in arrays], tuple(places)
@@ -463,9 +466,7 @@ def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, 
             "Index put requires the source and destination dtypes match, got "
             f"{SCALAR_NAMES.get(values.dtype.name, values.dtype.name)} for {SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}"
         )
-    if values._k & local.grad:
-        tensors, dims = _settled(values, tensors, dims) if not x._k else (tensors, dims)
-    tensors, dims = _settled(x, tensors, dims)
+    tensors, dims = _settled(x, tensors, dims, values._k & local.grad)
     if x._k & CUDA and not values._k & CUDA and values._array.ndim:
         values = ops.to(values, x.device)  # type: ignore[attr-defined]
     return (x, values, *tensors, dims, accumulate)

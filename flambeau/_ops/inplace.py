@@ -12,7 +12,21 @@ from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import can_cast
-from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, META, OVERRIDE, PROFILE, SPARSE, local, modes
+from .._core.state import (
+    BATCHED,
+    CAPTURE,
+    CUDA,
+    FUNCTION_MODE,
+    GRAD,
+    INFERENCE,
+    META,
+    OVERRIDE,
+    PROFILE,
+    QUANTIZED,
+    SPARSE,
+    local,
+    modes,
+)
 from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump, storage_of, wrap
 from . import registry
@@ -230,7 +244,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (BATCHED | SPARSE | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | PROFILE | 0xFF)):
+    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | PROFILE | 0xFF)):
         return assign(t, op(*others), op.name)
     check_writable(t, args)
     common = op.common(others)

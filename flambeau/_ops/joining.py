@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.cpu import PARALLEL
 from .._core.dtypes import from_numpy_dtype, promote_types
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor, wrap
@@ -64,7 +65,8 @@ def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
-_concatenate = np.concatenate
+_concatenate, _empty = np.concatenate, np.empty
+_FEW = 8  # tensors that are copied one after the other faster than NumPy joins them
 
 
 def _plain_arrays(tensors: Any) -> Any:
@@ -151,6 +153,11 @@ def _quick_stack(tensors: Any, dim: int = 0) -> Any:
         if dim < 0:
             dim += len(shape) + 1
         if 0 <= dim <= len(shape) and all([a.shape == shape for a in arrays]):
+            if not dim and len(arrays) <= _FEW and arrays[0].size < PARALLEL:
+                out = _empty((len(arrays), *shape), d.numpy)
+                for i, a in enumerate(arrays):
+                    out[i] = a
+                return wrap(out, d)
             made = shape[:dim] + (1,) + shape[dim:]
             return wrap(_concatenate([a.reshape(made) for a in arrays], dim), d)
     return NotImplemented

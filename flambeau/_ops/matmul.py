@@ -32,7 +32,7 @@ from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error
 from .primitive import primitive
-from .registry import expose, functions, ops, public
+from .registry import expose, functions, ops, public, quick
 from .rules import SCALAR_NAMES, not_implemented
 from .views import permute_op
 
@@ -319,6 +319,26 @@ expose("matmul", matmul)
 functions["linalg.matmul"] = matmul
 
 
+def _quick_product(op: Any, ndim: int) -> Any:
+    """A product of plain tensors of `ndim` dimensions each."""
+
+    def fast(input: Any = None, mat2: Any = None, *more: Any) -> Any:
+        if not isinstance(input, Tensor) or not isinstance(mat2, Tensor) or more:
+            return NotImplemented
+        k, d, x, y = input._k | mat2._k, input.dtype, input._array, mat2._array
+        if k > 1 or d is not mat2.dtype or d not in MULTIPLIED or x.ndim != ndim or y.ndim != ndim:
+            return NotImplemented
+        if x.shape[-1] != y.shape[-2] or x.shape[:-2] != y.shape[:-2]:
+            return NotImplemented
+        t = wrap(blas.product(x, y), d)
+        if k and local.grad and d.category >= FLOATING:
+            record(op, t, input, mat2)
+        return t
+
+    return quick(fast)
+
+
+@_quick_product(mm_op, 2)
 @public(out=True)
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices.
@@ -336,6 +356,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return mm_op(input, mat2)
 
 
+@_quick_product(bmm_op, 3)
 @public(out=True)
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two equally long batches of matrices.

@@ -162,8 +162,16 @@ class _Linear(Primitive):
         return made
 
 
+def _linear_name(node: Node) -> str:
+    """What PyTorch makes of it: a product of matrices, with a view of it for other ranks."""
+    x, _, bias = node.info  # type: ignore[misc]
+    if len(x[0]) == 2:
+        return "MmBackward0" if bias is None else "AddmmBackward0"
+    return "UnsafeViewBackward0" if bias is None else "ViewBackward0"
+
+
 linear_op = _Linear(
-    _linear_arrays, tensors=3, name="linear", backward_name="AddmmBackward0",
+    _linear_arrays, tensors=3, name="linear", backward_name=_linear_name,
     meta=lambda x, weight, bias: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
     grad={
         "x": lambda g, weight: ops.matmul(g, conjugate(weight)),

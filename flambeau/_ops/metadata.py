@@ -6,7 +6,7 @@ from typing import Any
 
 from .._core.layouts import contiguous_format, preserve_format
 from .._core.sizes import contiguous_strides
-from .._core.state import GRAD, META, local
+from .._core.state import GRAD, META, QUANTIZED, local
 from .._tensor import Storage, Tensor, alias, storage_of
 from .factory import formatted_memory, shape_argument
 from .from_data import Borrowed
@@ -31,6 +31,8 @@ def storage_offset(input: Tensor) -> int:
 def _check_resizable(t: Tensor, what: str) -> None:
     if t._k & GRAD and local.grad:
         raise RuntimeError(f"cannot {what} variables that require grad")
+    if t._k & QUANTIZED:
+        raise NotImplementedError(f"cannot {what} quantized tensors")
 
 
 @public("Tensor.resize_")

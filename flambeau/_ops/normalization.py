@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from .._core.info import finfo
@@ -100,10 +100,11 @@ def check_dtypes(name: str, input: Tensor, *parameters: Tensor | None) -> None:
 
 
 @functools.cache
-def _forward_kernel(x: Any, weight: Any, bias: Any, kept: Any, center: bool, stream: bool) -> Any:
+def _forward_kernel(x: Any, weight: Any, bias: Any, kept: Any, center: bool, stream: bool, small: bool) -> Any:
     """The kernel for the dtypes of its operands."""
+    get = cpu.small if small else cpu.kernel
     one, two, three, four = (BY_NUMPY[d].code for d in (x, weight, bias, kept))
-    return cpu.kernel(norm_rows, (one, two, three, "f64", one, four, four), center=center, stream=stream)
+    return get(norm_rows, (one, two, three, "f64", one, four, four), center=center, stream=stream)
 
 
 def _normalized(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> tuple[Any, Any, Any]:
@@ -114,8 +115,9 @@ def _normalized(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> tup
     out = empty(x.shape, d)
     mean, scale = np.empty(rows, kept), np.empty(rows, kept)
     w, b = filled(weight, count, 1, x), filled(bias, count, 0, x)
-    call = _forward_kernel(d, w.dtype, b.dtype, kept, center, out.nbytes >= settings[1])
-    cpu.rows(call, [x, w, b, number(eps)], [out, mean, scale], x.size * WORK)
+    work = x.size * WORK
+    call = _forward_kernel(d, w.dtype, b.dtype, kept, center, out.nbytes >= settings[1], work < PARALLEL)
+    cpu.rows(call, [x, w, b, number(eps)], [out, mean, scale], work)
     return out, mean, scale
 
 

@@ -90,7 +90,7 @@ class Pointwise:
         masks: tuple[str, ...] = (),
         outputs: int = 1,
         derived: bool = False,
-        backward_name: str | None = None,
+        backward_name: str | Callable[[Node], str] | None = None,
         result_of: Callable[[dtype], tuple[dtype, ...]] | None = None,
         samples: Any = None,
         numbers: str = "both",

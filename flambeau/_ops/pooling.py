@@ -39,9 +39,14 @@ def _max_shape(x: Any, tables: Any) -> list[Any]:
     return [(shape, from_numpy_dtype(x.dtype)), (shape, int64)]
 
 
+def _numbered(name: str) -> Any:
+    """A derivative's name with the number of dimensions of space, e.g. AvgPool2DBackward0."""
+    return lambda node: name.format(len(node.info[0][0]) - 2 if node.saved is None else len(node.saved[1]))
+
+
 @primitive(
-    name="max_pool", backward_name="MaxPoolWithIndicesBackward0", meta=_max_shape,
-    grad={"x": lambda g, outs, x_shape, tables: _to_places(g, outs[1], x_shape, len(tables))},
+    name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
+    grad={"x": lambda g, others, x_shape, tables: _to_places(g, others[0], x_shape, len(tables))},
 )  # fmt: skip
 @keeps_channels_last()
 def max_pool(backend: Any, x: Any, tables: Any) -> Any:
@@ -50,7 +55,7 @@ def max_pool(backend: Any, x: Any, tables: Any) -> Any:
 
 
 @primitive(
-    name="mean_pool", backward_name="AvgPoolBackward0",
+    name="mean_pool", backward_name=_numbered("AvgPool{}DBackward0"),
     meta=lambda x, tables, divisor, narrow: _max_shape(x, tables)[0],
     grad={"x": lambda g, x_shape, tables, divisor, narrow: mean_pool_backward(
         g, tuple(x_shape[len(x_shape) - len(tables) :]), tables, divisor, narrow)},

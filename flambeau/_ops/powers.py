@@ -45,7 +45,17 @@ def _not_negative(m: Any, y: Any) -> Any:
     return y >= 0.0
 
 
-pow_op = pointwise("pow", _pow, numeric, {"x": _by_base, "y": _by_exponent}, public=False, stepwise=True)
+def _name(node: Any) -> str:
+    """PyTorch numbers the forms: of a tensor by a number, of two tensors, of a number by a tensor."""
+    base, exponent = node.saved[:2] if node.saved else (None, 0)
+    return "PowBackward" + (
+        "2" if isinstance(base, (int, float, complex)) else "1" if isinstance(exponent, Tensor) else "0"
+    )
+
+
+pow_op = pointwise(
+    "pow", _pow, numeric, {"x": _by_base, "y": _by_exponent}, public=False, stepwise=True, backward_name=_name
+)
 cube_op = pointwise(
     "cube", lambda m, x: x * x * x, numeric, {"x": lambda m, g, x: g * m.conj(x * x * 3.0)}, public=False,
     backward_name="PowBackward0",

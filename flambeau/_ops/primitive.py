@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .._autograd import engine
 from .._autograd.node import Node, SavedOutput
-from .._backend.cpu import cpu
-from .._core.dtypes import BY_NUMPY, dtype, from_numpy_dtype
+from .._core.dtypes import dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
-from .._dispatch import backend_of, special
-from .._tensor import Tensor, storage_of, wrap
-from .registry import memory_problem, ops, parameter_names, records
-from .saved import fetch, pack, trace, versions_of
+from .._dispatch import backend_of
+from .._tensor import Tensor, storage_of
+from .primitive_call import derivative, fitted, pair_call, plain_call, single_backward, single_call, view_call, wrapped
+from .registry import memory_problem, parameter_names, records
+from .saved import pack, trace, versions_of
 
 _new = object.__new__
 _KEPT = CUDA | META | INFERENCE  # properties that a result inherits
@@ -40,7 +39,7 @@ class Primitive:
         view: bool = False,
         meta: Callable[..., Any] | None = None,
         name: str | None = None,
-        backward_name: str | None = None,
+        backward_name: str | Callable[[Node], str] | None = None,
         differentiable: bool = True,
     ):
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
@@ -59,8 +58,19 @@ class Primitive:
                 (grad[n], self._uses(grad[n])) if n in grad else None  # type: ignore[index, operator]
                 for n in self.names[:tensors]
             ]
+        # what the engine calls: (node, g) -> gradient, one for each formula
+        self.derivatives = [None if f is None else derivative(self, *f) for f in self.formulas]
         self.plans: dict[int, Any] = {}  # by which arguments need a gradient: what to keep
-        self.call = view_call(self) if view and tensors == 1 and not many else plain_call(self)
+        alone, plain = tensors == 1 and not many, type(self)
+        short = not many and not view and plain.compute is Primitive.compute
+        if alone and not self.joint and self.derivatives and plain.backward is Primitive.backward:
+            self.backward = single_backward(self)  # type: ignore[method-assign]
+        if alone and short and plain.record is Primitive.record:
+            self.call = single_call(self)
+        elif tensors == 2 and short:
+            self.call = pair_call(self)
+        else:
+            self.call = view_call(self) if view and alone else plain_call(self)
         self.call.__name__ = self.call.__qualname__ = self.name
         records[self.name] = self
 
@@ -74,7 +84,7 @@ class Primitive:
         """What a formula asks for, by its parameter names: (kind, argument position)."""
         uses: list[tuple[str, Any]] = []
         for name in parameter_names(formula):
-            if name in ("g", "gs", "given", "out", "outs", "needs"):
+            if name in ("g", "gs", "given", "out", "outs", "others", "needs"):
                 uses.append((name, None))
             elif name in self.names:
                 uses.append(("value", self.names.index(name)))
@@ -108,7 +118,7 @@ class Primitive:
             if isinstance(made, (tuple, list)):
                 return tuple(self.wrap_view(parent, m, args[1:], i) for i, m in enumerate(made))
             return self.wrap_view(parent, made, args[1:])
-        return _wrapped(made, k & _KEPT & ~INFERENCE)
+        return wrapped(made, k & _KEPT & ~INFERENCE)
 
     def wrap_view(self, parent: Tensor, array: Any, static: Any, number: Any = None) -> Tensor:
         t = _new(Tensor)
@@ -136,7 +146,7 @@ class Primitive:
                 made = empty_meta(made[0], made[1])
             elif isinstance(made, (list, tuple)):
                 made = type(made)(empty_meta(*m) for m in made)
-        return _wrapped(made, META)
+        return wrapped(made, META)
 
     # -- history -------------------------------------------------------------------------------
 
@@ -144,47 +154,59 @@ class Primitive:
         """Attaches a node to the result(s), if an input needs a gradient and a result can have one."""
         if not (self.differentiable or self.missing):
             return
-        single = isinstance(out, Tensor)
-        outs = (out,) if single else out
-        for t in outs:
-            if isinstance(t, Tensor) and t.dtype.category >= 2:
-                break
+        if isinstance(out, Tensor):
+            outs: Any = (out,)
+            if out.dtype.category < 2:
+                return
         else:
-            return
+            outs = out
+            if not any(isinstance(t, Tensor) and t.dtype.category >= 2 for t in outs):
+                return
         inputs = (*args[0], *args[1 : self.tensors]) if self.many else args[: self.tensors]
         edges: list[Any] = []
         info: list[Any] = []
         mask = 0
-        extra = len(inputs) - self.tensors  # inputs that stand before the last of the first argument's
-        for i, t in enumerate(inputs):
+        extra = len(inputs) - self.tensors if self.many else 0  # inputs before the last of the first argument's
+        bit = 2 if extra < 0 else 1
+        for t in inputs:
             if isinstance(t, Tensor):
                 info.append((t._array.shape, t.dtype, t._k))
                 if t._k & GRAD:
                     edges.append(t._edge or (t, 0))
-                    mask |= 1 << max(i - extra, 0)
-                    continue
+                    mask |= bit
+                else:
+                    edges.append(None)
             else:
                 info.append(None)
-            edges.append(None)
+                edges.append(None)
+            if extra > 0:
+                extra -= 1
+            else:
+                bit <<= 1
         if not mask:
             return
         node = Node(self, tuple(edges))
         node.info = info
-        for number, t in enumerate(outs):
-            if isinstance(t, Tensor) and t.dtype.category >= 2:
-                t._edge = (node, number)
-                t._k |= GRAD
-        if not single:
-            node.outputs = tuple((t._array.shape, t.dtype, t._k & _KEPT) if isinstance(t, Tensor) else None for t in outs)
+        if outs is out:
+            for number, t in enumerate(outs):
+                if isinstance(t, Tensor) and t.dtype.category >= 2:
+                    t._edge = (node, number)
+                    t._k |= GRAD
+            node.outputs = tuple(
+                [(t._array.shape, t.dtype, t._k & _KEPT) if isinstance(t, Tensor) else None for t in outs]
+            )
+        else:
+            out._edge = (node, 0)
+            out._k |= GRAD
         plan = self.plans.get(mask)
         if plan is None:
-            plan = self.plans[mask] = self._plan(mask)
+            plan = self.plans[mask] = self.plan(mask)
         self._save(node, args, outs, *plan)
         if traced:
             trace(node)
 
-    def _plan(self, mask: int) -> tuple[tuple[bool, ...], bool, bool]:
-        """What to keep when the arguments in `mask` need a gradient: which arguments, the first result, all results."""
+    def plan(self, mask: int) -> tuple[tuple[bool, ...], bool, bool]:
+        """What to keep when the arguments in `mask` need a gradient: which arguments, the first result, the others."""
         used: set[int] = set()
         kinds: set[str] = set()
         for i, formula in enumerate(self.formulas):
@@ -192,14 +214,15 @@ class Primitive:
                 kinds.update(kind for kind, _ in formula[1])
                 used.update(position for kind, position in formula[1] if kind == "value")
         keep = tuple(i >= self.tensors or i in used for i in range(len(self.names)))
-        return keep, "out" in kinds, "outs" in kinds
+        every = "outs" in kinds
+        return keep, every or "out" in kinds, every or "others" in kinds
 
-    def _save(self, node: Node, args: Any, outs: Any, keep: tuple[bool, ...], keep_out: bool, keep_all: bool) -> None:
-        saved = [a if k or not _has_tensor(a) else None for a, k in zip(args, keep)]
+    def _save(self, node: Node, args: Any, outs: Any, keep: tuple[bool, ...], keep_first: bool, keep_others: bool) -> None:
+        saved: list[Any] = [a if k or not _has_tensor(a) else None for a, k in zip(args, keep)]
         if self.many and keep[0]:
             saved[0] = list(args[0])
         for number, t in enumerate(outs):
-            kept = (keep_all or (keep_out and number == 0)) and isinstance(t, Tensor)
+            kept = (keep_others if number else keep_first) and isinstance(t, Tensor)
             saved.append(SavedOutput(t, number) if kept else None)
         if modes.on & SAVED_HOOKS and local.saved_hooks:
             saved = [pack(s) for s in saved]
@@ -210,51 +233,25 @@ class Primitive:
         if self.missing:
             raise RuntimeError(f"derivative for {self.name} is not implemented")
         info, edges = node.info, node.edges
+        results: Any = []
         if self.joint:
-            formula, uses = self.formulas[0]
-            results = formula(*[self._value(node, g, *use) for use in uses])
+            results = self.derivatives[0](node, g)
             results = results if isinstance(results, (tuple, list)) else [results]
         else:
-            results = []
             count = len(edges) - self.tensors + 1  # how many tensors the first argument stands for
-            for i, formula in enumerate(self.formulas):
+            for i, formula in enumerate(self.derivatives):
                 mine = edges[:count] if i == 0 else edges[i + count - 1 : i + count]
                 if not any(mine):
                     results += [None] * len(mine)
                     continue
                 if formula is None:
                     raise RuntimeError(f"derivative for {self.name} by {self.names[i]} is not implemented")
-                made = formula[0](*[self._value(node, g, *use) for use in formula[1]])
+                made = formula(node, g)
                 if i == 0 and self.many:
                     results += made
                 else:
                     results.append(made)
-        return [
-            r if r is None or e is None or r.dtype is i[1] else ops.fit_gradient(r, i[0], i[1])
-            for r, e, i in zip(results, edges, info)  # type: ignore[arg-type]
-        ]
-
-    def _value(self, node: Node, g: Any, kind: str, position: Any) -> Any:
-        """One argument of a derivative."""
-        if kind == "g":
-            return g if node.outputs is None else _defined(g[0], node.outputs[0])
-        if kind == "value":
-            return fetch(node, position)
-        if kind == "out":
-            return fetch(node, len(self.names))
-        if kind == "outs":
-            return [fetch(node, i) for i in range(len(self.names), len(node.saved))]
-        if kind == "gs":
-            return [_defined(part, o) for part, o in zip(g, node.outputs)] if node.outputs else [g]
-        if kind == "given":  # gradients of several results, None where none came
-            return list(g)
-        if kind == "needs":
-            return [e is not None for e in node.edges]
-        field = 0 if kind == "shape" else 1
-        offset = len(node.info) - self.tensors  # type: ignore[arg-type]
-        if position == 0 and self.many:
-            return [i[field] for i in node.info[: offset + 1]]  # type: ignore[index]
-        return node.info[position + offset][field]  # type: ignore[index]
+        return [r if r is None or e is None else fitted(r, i) for r, e, i in zip(results, edges, info)]  # type: ignore[arg-type]
 
 
 _LONGEST_CHAIN = 32
@@ -280,69 +277,6 @@ def view_link(t: Tensor, parent: Tensor, op: Any, static: Any, number: Any) -> t
 
 def _has_tensor(a: Any) -> bool:
     return isinstance(a, Tensor) or (isinstance(a, (list, tuple)) and any(isinstance(b, Tensor) for b in a))
-
-
-def _defined(g: Any, output: Any) -> Any:
-    """A gradient, zeros where none came."""
-    if g is not None or output is None:
-        return g
-    return engine.zeros(*output) if output[1].category >= 2 else None
-
-
-def _wrapped(made: Any, k: int) -> Any:
-    if isinstance(made, tuple):
-        return tuple(_wrapped(m, k) for m in made)
-    if isinstance(made, list):
-        return [_wrapped(m, k) for m in made]
-    if made is None or (isinstance(made, (int, float, bool)) and not isinstance(made, np.generic)):
-        return made
-    if not hasattr(made, "strides") or isinstance(made, np.generic):
-        made = np.asarray(made)
-    d = BY_NUMPY.get(made.dtype)
-    return wrap(made, d if d is not None else from_numpy_dtype(made.dtype), k)
-
-
-def plain_call(op: Primitive) -> Callable[..., Any]:
-    n, many = op.tensors, op.many
-
-    def call(*args: Any) -> Any:
-        k = modes.on
-        for a in args[:n]:
-            if isinstance(a, Tensor):
-                k |= a._k
-        if many:
-            for a in args[0]:
-                if isinstance(a, Tensor):
-                    k |= a._k
-        if k > 1:
-            return special(op, args, k)
-        out = op.compute(args, 0)
-        if k and local.grad:
-            op.record(args, out)
-        return out
-
-    return call
-
-
-def view_call(op: Primitive) -> Callable[..., Any]:
-    forward = op.forward
-    def call(x: Tensor, *static: Any) -> Any:
-        k = x._k | modes.on
-        if k > 1:
-            return special(op, (x, *static), k)
-        try:
-            made = forward(cpu, x._array, *static)
-        except ValueError as error:
-            raise (memory_problem(error) or error) from None
-        if made.__class__ is tuple or made.__class__ is list:
-            out: Any = tuple(op.wrap_view(x, m, static, i) for i, m in enumerate(made))
-        else:
-            out = op.wrap_view(x, made, static)
-        if k and local.grad:
-            op.record((x, *static), out)
-        return out
-
-    return call
 
 
 def primitive(**options: Any) -> Callable[[Callable[..., Any]], Primitive]:

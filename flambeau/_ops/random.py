@@ -11,8 +11,10 @@ from .._autograd.node import Node
 from .._core import random_draws as draws
 from .._core import random_samplers as samplers
 from .._core import random_transforms as transforms
+from .._core.allocation import LARGE
 from .._core.devices import CPU, get_default_device
-from .._core.dtypes import FLOATING, default, dtype, int64
+from .._core.devices import _local as current
+from .._core.dtypes import FLOATING, default, dtype, float32, int64
 from .._core.layouts import contiguous_format
 from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, META, local, modes
@@ -24,8 +26,10 @@ from .factory import as_dtype, check_layout, device_bits, finished, memory, numb
 from .generator import default_generator, draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
-from .registry import ops, public
+from .registry import ops, public, quick
 from .rules import SCALAR_NAMES
+
+_empty = np.empty
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
 
@@ -146,6 +150,23 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
 # -- new tensors -------------------------------------------------------------------------------------------------
 
 
+def _quick_rand(*size: Any) -> Any:
+    """rand(2, 3) in single precision, a few."""
+    if default.float is not float32 or current.device is not None or local.inference or not size:
+        return NotImplemented
+    try:
+        array = _empty(size[0] if len(size) == 1 else size, np.float32)
+    except (TypeError, ValueError, MemoryError):
+        return NotImplemented
+    engine = default_generator._engine
+    if array.nbytes < LARGE:
+        with engine.lock:
+            if engine.write_floats(array):
+                return wrap(array, float32)
+    return NotImplemented
+
+
+@quick(_quick_rand)
 @public(method=False)
 def rand(*size: Any, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1).
@@ -264,6 +285,31 @@ def _pair(name: str, args: tuple[Any, ...], named: dict[str, Any], **defaults: f
     return [float(number_of(values.get(key, value), name, key)) for key, value in defaults.items()]
 
 
+def _plain_target(t: Any, *numbers: Any) -> bool:
+    """Whether dense single precision without history is to be filled, with plain numbers as parameters."""
+    if not isinstance(t, Tensor) or t._k or t.dtype is not float32:
+        return False
+    flags = t._array.flags
+    if not flags.c_contiguous or not flags.writeable:
+        return False
+    return all([n.__class__ is float or n.__class__ is int for n in numbers])
+
+
+def _quick_uniform(input: Any, low: Any = 0.0, high: Any = 1.0, *more: Any) -> Any:
+    if more or not _plain_target(input, low, high) or not -_LIMIT <= low <= high <= _LIMIT:
+        return NotImplemented
+    engine = default_generator._engine
+    with engine.lock:
+        if not engine.write_floats(input._array, low, high):
+            return NotImplemented
+    bump(input)
+    return input
+
+
+_LIMIT = float(np.finfo(np.float32).max)
+
+
+@quick(_quick_uniform)
 @public("Tensor.uniform_")
 def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fills with uniform random numbers in [from, to), by default [0, 1)."""
@@ -277,6 +323,17 @@ def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> 
     return fill(input, "uniform", draws.uniform, generator, low, high)
 
 
+def _quick_normal(input: Any, mean: Any = 0.0, std: Any = 1.0, *more: Any) -> Any:
+    if more or not _plain_target(input, mean, std) or not std >= 0:
+        return NotImplemented
+    engine, array = default_generator._engine, input._array
+    with engine.lock:
+        array[...] = transforms.normal(engine, array.shape, array.dtype, float(mean), float(std))
+    bump(input)
+    return input
+
+
+@quick(_quick_normal)
 @public("Tensor.normal_")
 def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
     """Fills with normal random numbers."""

@@ -22,11 +22,12 @@ from .replay import gradients
 # -- LSTM ----------------------------------------------------------------------------------------------------------
 
 
-def _lstm_grad(given: Any, outs: Any, c: Any) -> Any:
-    g_h, g_c = (ops.zeros_like(out) if g is None else g for g, out in zip(given, outs[:2]))
-    by_gates, by_c = lstm_gates_back(g_h, g_c, c, outs[1], outs[2])
+def _lstm_grad(given: Any, others: Any, c: Any) -> Any:
+    c_next, gates = others
+    g_h, g_c = (ops.zeros_like(c_next) if g is None else g for g in given[:2])
+    by_gates, by_c = lstm_gates_back(g_h, g_c, c, c_next, gates)
     if given[2] is not None:
-        i, f, g, o = ops.chunk(outs[2], 4, 1)
+        i, f, g, o = ops.chunk(gates, 4, 1)
         slopes = ops.cat([i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)], 1)
         by_gates = by_gates + given[2] * slopes
     return by_gates, by_gates, by_c
@@ -61,11 +62,11 @@ def lstm_gates_back(backend: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates
 # -- GRU -----------------------------------------------------------------------------------------------------------
 
 
-def _gru_grad(given: Any, outs: Any, u: Any, h: Any) -> Any:
-    g = ops.zeros_like(outs[0]) if given[0] is None else given[0]
-    by_x, by_u, by_h = gru_gates_back(g, u, h, outs[1])
+def _gru_grad(given: Any, others: Any, u: Any, h: Any) -> Any:
+    g = ops.zeros_like(h) if given[0] is None else given[0]
+    by_x, by_u, by_h = gru_gates_back(g, u, h, others[0])
     if given[1] is not None:
-        (r, z, n), (by_r, by_z, by_n) = ops.chunk(outs[1], 3, 1), ops.chunk(given[1], 3, 1)
+        (r, z, n), (by_r, by_z, by_n) = ops.chunk(others[0], 3, 1), ops.chunk(given[1], 3, 1)
         by_n = by_n * (1 - n * n)
         by_r = (by_r + by_n * ops.chunk(u, 3, 1)[2]) * (r * (1 - r))
         by_z = by_z * (z * (1 - z))

@@ -7,12 +7,13 @@ import math
 from typing import Any
 
 from .._core import return_types
-from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, dtype, int64, uint8
+from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, complex128, dtype, float64, int64, uint8
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._tensor import Tensor
 from . import registry
 from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
 from .primitive import primitive
+from .quick_folds import quick_argument, quick_extremum, quick_fold
 from .registry import ops, public
 from .rules import SCALAR_NAMES, not_implemented
 
@@ -27,8 +28,8 @@ def restore_dims(g: Tensor, dims: Any, keepdim: bool) -> Tensor:
 
 def expand_back(g: Tensor, shape: Any, dims: Any, keepdim: bool) -> Tensor:
     """The gradient of a sum: every reduced element gets the same."""
-    if not g._array.ndim:  # of everything
-        return ops.expand(g, shape)
+    if not g._array.ndim and shape:  # of everything
+        return ops.expand(g, *shape)
     return ops.expand(restore_dims(g, dims, keepdim), shape)
 
 
@@ -49,6 +50,17 @@ def require_elements(name: str, shape: Any, dims: Any) -> None:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
+def _numbered(name: str) -> Any:
+    """PyTorch's names of a derivative: number 0 over everything, 1 along dimensions."""
+
+    def named(node: Any) -> str:
+        kept = node.saved
+        whole = kept is None or (len(kept[1]) == len(node.info[0][0]) and not kept[2])
+        return f"{name}Backward{0 if whole else 1}"
+
+    return named
+
+
 def _shape_rule(result: Any) -> Any:
     return lambda x, dims, keepdim, *rest: (reduced_shape(x.shape, dims, keepdim), result(x, *rest))
 
@@ -58,7 +70,7 @@ def _shape_rule(result: Any) -> Any:
 
 @primitive(
     grad={"x": lambda g, x_shape, dims, keepdim: expand_back(g, x_shape, dims, keepdim)}, name="sum",
-    meta=_shape_rule(lambda x, d: d), backward_name="SumBackward1",
+    meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Sum"),
 )  # fmt: skip
 def sum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d)
@@ -70,13 +82,16 @@ def _sum_input(name: str, input: Tensor, d: dtype | None) -> tuple[Tensor, dtype
     own = input.dtype
     if d is None:
         d = own if own.category >= FLOATING else int64
-    elif d.category != own.category:
+    elif d.category != own.category or (
+        d is not own and d in (float64, complex128)
+    ):  # who asks for it wants its precision
         input = ops.to_dtype(input, d)
     if not own.code or not d.code:
         raise not_implemented(f"{name}_cpu", own if not own.code else d)
     return input, d
 
 
+@quick_fold(sum_op, "sum", None, lambda d: d if d.category >= FLOATING else int64)
 @public(out=True)
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The sum of elements over dimensions (all by default).
@@ -115,7 +130,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtyp
 
 @primitive(
     grad={"x": lambda g, x_shape, dims, keepdim: expand_back(g, x_shape, dims, keepdim) / _count(x_shape, dims)},
-    name="mean", meta=_shape_rule(lambda x, d: d), backward_name="MeanBackward1",
+    name="mean", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Mean"),
 )  # fmt: skip
 def mean_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d, "mean")
@@ -125,6 +140,7 @@ def _count(shape: Any, dims: Any) -> int:
     return math.prod(shape[d] for d in dims)
 
 
+@quick_fold(mean_op, "sum", "mean", lambda d: d if d.category >= FLOATING else None)
 @public(out=True)
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The mean of elements over dimensions (all by default).
@@ -203,7 +219,7 @@ def _product_of_others(x: Tensor, dim: int) -> Tensor:
     return before * after
 
 
-@primitive(grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name="ProdBackward0")
+@primitive(grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Prod"))
 def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "prod", d)
 
@@ -272,8 +288,8 @@ def scatter_back(g: Tensor, shape: Any, dim: int, indices: Tensor, keepdim: bool
     return ops.scatter(ops.new_zeros(g, shape), dim, indices, g)
 
 
-def chosen_grad(g: Tensor, outs: Any, x_shape: Any, dim: int, keepdim: bool) -> Tensor:
-    return scatter_back(g, x_shape, dim, outs[1], keepdim)
+def chosen_grad(g: Tensor, others: Any, x_shape: Any, dim: int, keepdim: bool) -> Tensor:
+    return scatter_back(g, x_shape, dim, others[0], keepdim)
 
 
 def _extremum_rule(x: Any, dim: int, keepdim: bool) -> Any:
@@ -322,6 +338,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
     return getattr(return_types, name)(*run_plain_pair(along, input.dtype, int64, input, dim, bool(keepdim)))
 
 
+@quick_extremum("max", 1)
 @public(out=True)
 def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
@@ -333,6 +350,7 @@ def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None
     return _max_or_min("max", input, dim if other is None else other, keepdim, max_all, max_op, "maximum")
 
 
+@quick_extremum("min", -1)
 @public(out=True)
 def min(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
@@ -431,6 +449,7 @@ def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> T
     return run_plain(arg_extremum, int64, input, dim, keepdim, sign)
 
 
+@quick_argument(1)
 @public(out=True)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is: in the flattened tensor, or along a dimension.
@@ -442,6 +461,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _argument("argmax", input, dim, keepdim, 1)
 
 
+@quick_argument(-1)
 @public(out=True)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is: in the flattened tensor, or along a dimension.

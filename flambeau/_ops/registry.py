@@ -176,15 +176,22 @@ def flat(args: Any) -> Iterator[Any]:
             yield a
 
 
-def quick(fast: Any) -> Callable[[Any], Any]:
-    """Puts a short path before a public function: `fast` runs without modes and named arguments, looks at
-    its operands' `_k` itself, and may return NotImplemented."""
+def quick(fast: Any, named: bool = False) -> Callable[[Any], Any]:
+    """Puts a short path before a public function: `fast` runs without modes (and named arguments, unless it takes
+    `named` ones), looks at its operands' `_k` itself, and may return NotImplemented."""
+    takes_names = named
 
     def decorate(slow: Any) -> Any:
         @functools.wraps(slow)
         def call(*args: Any, **named: Any) -> Any:
-            if not named and not modes.on:
-                result = fast(*args)
+            if not named:
+                if not modes.on:
+                    result = fast(*args)
+                    if result is not NotImplemented:
+                        return result
+                return slow(*args)
+            if takes_names and not modes.on:
+                result = fast(*args, **named)
                 if result is not NotImplemented:
                     return result
             return slow(*args, **named)

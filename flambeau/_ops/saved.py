@@ -9,7 +9,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
-from .._tensor import Storage, Tensor, version_of, wrap
+from .._tensor import Storage, Tensor, wrap
 from .rules import SCALAR_NAMES
 
 
@@ -25,17 +25,19 @@ def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor)
 
 def versions_of(saved: Any) -> list[int] | None:
     """How often the memory of each saved tensor has been written to; None if never."""
-    for s in saved:
-        if isinstance(s, Tensor):
-            if s._storage is not None and s._storage.version:
-                break
-        elif s.__class__ is SavedOutput and s.storage.version:
-            break
-    else:
-        return None
-    return [
-        version_of(s) if isinstance(s, Tensor) else s.storage.version if s.__class__ is SavedOutput else 0 for s in saved
-    ]
+    versions = None
+    for i, s in enumerate(saved):
+        if s.__class__ is SavedOutput:
+            storage = s.storage
+        elif isinstance(s, Tensor):
+            storage = s._storage
+        else:
+            continue
+        if storage is not None and storage.version:
+            if versions is None:
+                versions = [0] * len(saved)
+            versions[i] = storage.version
+    return versions
 
 
 class Packed:

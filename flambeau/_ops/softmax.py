@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -13,14 +14,15 @@ from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
 from .._kernel.render_rows import Rows
 from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
-from .._tensor import Tensor
+from .._tensor import Tensor, wrap
 from .folding import run_plain, to_last
 from .primitive import primitive
 from .reduction import require_tensor
-from .registry import ops, public
+from .registry import ops, public, quick
 from .rules import not_implemented
 
 _STAGES = (("max", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.exp(x - high)))
+_empty = np.empty
 _WORK = 16  # an exponential costs as much as so many moved elements
 
 
@@ -32,7 +34,7 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
         return out
     types = (BY_NUMPY[x.dtype].code,) * (len(arrays) + 1)
     if dim == x.ndim - 1 and x.size * _WORK < PARALLEL:
-        cpu.kernel(rows, types, log=log)(*arrays, out)
+        cpu.small(rows, types, log=log)(*arrays, out)
         return out
     if math.prod(x.shape[dim + 1 :]) == 1:
         call = cpu.kernel(rows, types, log=log)
@@ -136,6 +138,37 @@ def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tens
     return input, wrap_dim(dim, input._array.ndim)
 
 
+def _quick(op: Any, log: bool) -> Any:
+    """The rows of a small plain tensor."""
+    calls = {
+        d: functools.partial(cpu.small, softmax_rows, (d.code, d.code), log=log)
+        for d in BY_NUMPY.values()
+        if d.category == FLOATING and d.code
+    }
+    made: dict[dtype, Any] = {}
+
+    def fast(input: Any, dim: Any = None, *more: Any, **others: Any) -> Any:
+        if input.__class__ is not Tensor or input._k > 1 or more or others or dim.__class__ is not int:
+            return NotImplemented
+        x, d = input._array, input.dtype
+        if (dim != -1 and dim != x.ndim - 1) or not 0 < x.size < PARALLEL // _WORK or not x.ndim or d not in calls:
+            return NotImplemented
+        if input._k:
+            return op.call(input, x.ndim - 1)
+        call = made.get(d)
+        if call is None:
+            call = made[d] = calls[d]()
+        out = _empty(x.shape, x.dtype)
+        call(x, out)
+        return wrap(out, d)
+
+    return quick(fast, named=True)
+
+
+_quick_softmax, _quick_log_softmax = _quick(softmax_op, False), _quick(log_softmax_op, True)
+
+
+@_quick_softmax
 @public("softmax", "special.softmax", out=True)
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """Exponentials divided by their sum along a dimension.
@@ -148,6 +181,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     return run_plain(softmax_op, input.dtype, input, dim)
 
 
+@_quick_log_softmax
 @public("log_softmax", "special.log_softmax", out=True)
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """The logarithm of softmax, computed without loss.
@@ -164,6 +198,7 @@ def _implicit_dim(ndim: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
+@_quick_softmax
 @public("nn.functional.softmax", method=False)
 def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
@@ -172,6 +207,7 @@ def functional_softmax(
     return softmax(input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
 
 
+@_quick_log_softmax
 @public("nn.functional.log_softmax", method=False)
 def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
@@ -184,3 +220,22 @@ def functional_log_softmax(
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """softmax of the negated input."""
     return softmax(-input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
+
+
+@public("nn.functional.gumbel_softmax", method=False)
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A differentiable sample of a category: softmax of logits with Gumbel noise, divided by the temperature `tau`.
+
+    `hard` samples are one-hot, with the gradient of the soft ones; `eps` has no effect.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.gumbel_softmax(torch.tensor([0.0, 99.0]), hard=True)
+    tensor([0., 1.])
+    """
+    noise = -ops.log(ops.exponential_(ops.empty_like(logits, requires_grad=False)))
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = ops.argmax(soft, dim, True)
+    certain = ops.scatter(ops.zeros_like(soft, requires_grad=False), dim, index, 1.0)
+    return certain - ops.detach(soft) + soft

@@ -18,6 +18,7 @@ from .cumulative import run_rows
 from .factory import number_of
 from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
 from .primitive import primitive
+from .quick_folds import quick_top
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
 from .registry import ops, public
 from .rules import not_implemented
@@ -102,7 +103,7 @@ def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
 
 
 @primitive(
-    grad={"x": lambda g, outs, x_shape, dim: scatter_back(g, x_shape, dim, outs[1], True)}, name="sort", meta=_sort_rule
+    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)}, name="sort", meta=_sort_rule
 )
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
@@ -161,7 +162,7 @@ def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
 
 
 @primitive(
-    grad={"x": lambda g, outs, x_shape, dim: scatter_back(g, x_shape, dim, outs[1], True)}, name="topk", meta=_top_rule
+    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)}, name="topk", meta=_top_rule
 )
 def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     xp = backend.xp
@@ -178,6 +179,7 @@ def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
 
 
+@quick_top()
 @public(out=True)
 def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and their indices.

@@ -16,6 +16,7 @@ from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
 from .folding import layout, moments_over, reduced_shape, run_plain, run_plain_pair, unlay
 from .primitive import primitive
+from .quick_folds import quick_moments
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
 from .registry import ops, public
 from .rules import not_implemented
@@ -131,6 +132,7 @@ def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correc
     return (made, ops.mean(input, dims, keepdim)) if name.endswith("mean") else made
 
 
+@quick_moments(False)
 @public(out=True)
 def var(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -144,6 +146,7 @@ def var(
     return _variance("var", input, dim, unbiased, keepdim, correction)
 
 
+@quick_moments(True)
 @public(out=True)
 def std(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None

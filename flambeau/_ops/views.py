@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -481,7 +482,12 @@ def expand_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
 
 def expanded(x: Any, shape: Sequence[int]) -> Any:
     """An array repeated without copying to a full shape; strides of repeated dimensions are zero."""
-    old, steps = x.shape, x.strides
+    return strided(x, *_expansion(x.shape, x.strides, x.itemsize, tuple(shape)))
+
+
+@functools.lru_cache(1024)
+def _expansion(old: Any, steps: Any, itemsize: int, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of an expanded array."""
     new = len(shape) - len(old)
     full, strides = list(shape), [0] * len(shape)
     if new < 0:
@@ -489,7 +495,7 @@ def expanded(x: Any, shape: Sequence[int]) -> Any:
             f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
             f"dimensions ({len(old)})"
         )
-    step = x.itemsize
+    step = itemsize
     for i in range(len(full) - 1, -1, -1):
         n = full[i]
         if i >= new:
@@ -509,9 +515,9 @@ def expanded(x: Any, shape: Sequence[int]) -> Any:
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
             )
         else:
-            step = 0 if n != 1 else full[i + 1] * strides[i + 1] if i + 1 < len(full) else x.itemsize
+            step = 0 if n != 1 else full[i + 1] * strides[i + 1] if i + 1 < len(full) else itemsize
         strides[i] = step
-    return strided(x, tuple(full), tuple(strides))
+    return tuple(full), tuple(strides)
 
 
 def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:

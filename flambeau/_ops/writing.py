@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, dtype, scalar_dtype
-from .._core.state import CUDA, GRAD, META, OVERRIDE, local, modes
+from .._core.state import CUDA, GRAD, META, OVERRIDE, QUANTIZED, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, wrap
 from . import basic, registry
@@ -63,6 +63,11 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 def _write(t: Tensor, src: Tensor, k: int) -> None:
     """The elements of `src` into the memory of `t`, between any dtypes and devices."""
     target, source = t._array, src._array
+    if k & QUANTIZED:
+        source = ops.quantized_source(t, src)
+        _check_fits(target.shape, source.shape, (t, src))
+        target[...] = source
+        return
     if k & (CUDA | META):
         _check_fits(target.shape, source.shape, (t, src))
         if t._k & META:
@@ -140,6 +145,8 @@ def fill_value(value: Any, d: dtype) -> Any:
 
 def _filled(t: Tensor, value: Any) -> Any:
     """What `fill` writes: an element of the tensor's dtype, as an array."""
+    if t._k & QUANTIZED:
+        return ops.quantized_source(t, ops.full(t._array.shape, float(value)))
     if not isinstance(value, Tensor):
         if not isinstance(value, (int, float, complex, np.generic)):
             raise TypeError(f"fill_(): argument 'value' must be Tensor or Number, not {type(value).__name__}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import layout
+from .._core.quantizers import qscheme
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._ops.generator import Generator
@@ -64,7 +65,7 @@ def _bytes_of(memory: Storage) -> Any:
 def _reduced(obj: Any) -> Any:
     """How some objects are pickled for checkpoints; NotImplemented for those that know it themselves."""
     kind = type(obj)
-    if kind is dtype:
+    if kind is dtype or kind is qscheme:
         return obj.name
     if kind is layout:
         return names._get_layout, (repr(obj),)

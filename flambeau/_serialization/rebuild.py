@@ -21,9 +21,5 @@ def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requir
     return _rebuild_device_tensor_from_cpu_tensor(ops.tensor(data, dtype=dtype), dtype, device, requires_grad)
 
 
-def _rebuild_qtensor(*args: Any) -> Tensor:
-    raise NotImplementedError("the file holds quantized tensors, which are not supported; save dequantized ones")
-
-
 def _rebuild_nested_tensor(*args: Any) -> Tensor:
     raise NotImplementedError("the file holds nested tensors, which are not supported; save their parts")

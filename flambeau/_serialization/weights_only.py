@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _copying
 from .._constructors import typed_classes
+from .._core.quantizers import SCHEMES
 from .._core.sizes import Size
 from .._tensor import Tensor
 from . import names
@@ -121,7 +122,7 @@ def _check_state(state: Any) -> None:
 
 _REBUILD = frozenset((
     _copying._rebuild_tensor, _copying._rebuild_tensor_v2, _copying._rebuild_tensor_v3, _copying._rebuild_sparse_tensor,
-    _copying._rebuild_meta_tensor_no_storage,
+    _copying._rebuild_meta_tensor_no_storage, _copying._rebuild_qtensor,
 ))  # fmt: skip
 # What may be called, by its full name: through a function that checks the arguments, or (None) as it is.
 _CALLS: dict[str, Callable[..., Any] | None] = {
@@ -157,7 +158,8 @@ def _named() -> frozenset[str]:
     """What may be named but not called: dtypes and classes."""
     classes = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.storage.UntypedStorage", "torch.UntypedStorage",
                "torch.storage.TypedStorage", *(f"torch.{name}" for name in typed_classes()))  # fmt: skip
-    return frozenset((*classes, *names.dtypes(), *names.storage_classes()))
+    schemes = (f"torch.{scheme.name}" for scheme in SCHEMES)
+    return frozenset((*classes, *names.dtypes(), *names.storage_classes(), *schemes))
 
 
 _known: dict[str, Any] = {}  # what was found, by full names

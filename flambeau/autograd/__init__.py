@@ -13,6 +13,7 @@ from .._autograd import functions as _functions
 from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._autograd.node import edge_of
+from .._core import dtypes as _dtypes
 from .._core.state import GRAD
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
@@ -57,6 +58,9 @@ def _start(t: Tensor, g: Any, create_graph: bool) -> Tensor:
             f"Mismatch in dtype: grad_output has {g.dtype}, output has {t.dtype}; for complex outputs both must agree"
         )
     return g if g.dtype is t.dtype else _ops.to_dtype(g, t.dtype)
+
+
+_ONES = {d: np.ones((), d.numpy) for d in (_dtypes.float32, _dtypes.float64, _dtypes.float16, _dtypes.bfloat16)}
 
 
 def _size(t: Tensor) -> str:
@@ -185,6 +189,11 @@ def _tensor_backward(
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
     """Computes the gradient of this tensor by all leaves it depends on."""
+    if gradient is None and inputs is None and not create_graph and self._k == GRAD and not self._array.ndim:
+        start = _ONES.get(self.dtype)  # the common case: a loss
+        if start is not None:
+            engine.run((self,), (wrap(start.copy(), self.dtype),), bool(retain_graph), False)
+            return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

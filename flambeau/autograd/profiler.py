@@ -188,7 +188,9 @@ class emit_nvtx:
 
     def __enter__(self) -> Any:
         if self.enabled:
-            raise RuntimeError("emit_nvtx: there is no NVTX here; use torch.profiler.profile with ProfilerActivity.CUDA")
+            raise RuntimeError(
+                "emit_nvtx: there is no NVTX here; use torch.profiler.profile with ProfilerActivity.CUDA"
+            )
         return self
 
     def __exit__(self, *error: Any) -> None:

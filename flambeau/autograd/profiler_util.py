@@ -204,7 +204,12 @@ class FunctionEventAvg(_Times):
     def add(self, other: Any) -> FunctionEventAvg:
         """Adds an event or a sum of events."""
         if self.key is None:
-            self.key, self.input_shapes, self.stack, self.scope = other.key, other.input_shapes, other.stack, other.scope
+            self.key, self.input_shapes, self.stack, self.scope = (
+                other.key,
+                other.input_shapes,
+                other.stack,
+                other.scope,
+            )
             self.use_device, self.device_type = other.use_device, other.device_type
             self.is_user_annotation, self.cpu_parent = other.is_user_annotation, other.cpu_parent
         for name in _SUMS:
@@ -237,7 +242,9 @@ class MemRecordsAcc:
 class EventList(list[Any]):
     """Events, or sums of events, that print as a table."""
 
-    def __init__(self, *args: Any, use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False):
+    def __init__(
+        self, *args: Any, use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False
+    ):
         super().__init__(*args)
         self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
 
@@ -336,7 +343,13 @@ def trace_of(events: Iterable[FunctionEvent], process: int = 0, more: Iterable[d
             arguments["Call stack"] = ";".join(event.stack)
         if event.self_cpu_memory_usage or event.self_device_memory_usage:
             arguments["Bytes"] = event.self_cpu_memory_usage + event.self_device_memory_usage
-        entry = {"ph": "X", "name": event.trace_name, "pid": process, "ts": event.time_range.start, "dur": event.cpu_time_total}
+        entry = {
+            "ph": "X",
+            "name": event.trace_name,
+            "pid": process,
+            "ts": event.time_range.start,
+            "dur": event.cpu_time_total,
+        }
         category = "user_annotation" if event.is_user_annotation else "cpu_op"
         entries.append({**entry, "cat": category, "tid": event.thread, "args": arguments})
         for kernel in event.kernels:

@@ -122,7 +122,12 @@ def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
     """Chooses the allowed kinds of attention inside a `with` block; newer programs use `nn.attention.sdpa_kernel`."""
-    wanted = {"flash": enable_flash, "math": enable_math, "memory_efficient": enable_mem_efficient, "cudnn": enable_cudnn}
+    wanted = {
+        "flash": enable_flash,
+        "math": enable_math,
+        "memory_efficient": enable_mem_efficient,
+        "cudnn": enable_cudnn,
+    }
     before = {name: getattr(kinds, name) for name in wanted}
     try:
         for name, value in wanted.items():

@@ -54,7 +54,12 @@ def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
 ) -> AbstractContextManager[None]:
     """Sets the switches inside a `with` block."""
-    wanted = {"enabled": enabled, "deterministic": deterministic, "allow_tf32": allow_tf32, "fp32_precision": fp32_precision}
+    wanted = {
+        "enabled": enabled,
+        "deterministic": deterministic,
+        "allow_tf32": allow_tf32,
+        "fp32_precision": fp32_precision,
+    }
     return for_a_while(__name__, wanted)
 
 

@@ -11,7 +11,9 @@ supported_engines = ["qnnpack", "onednn", "x86", "fbgemm"]
 
 def _an_engine(name: str, value: Any) -> Any:
     if value not in (*supported_engines, "none"):
-        raise RuntimeError(f"{value} is not a valid value for quantized engine; known are {', '.join(supported_engines)}")
+        raise RuntimeError(
+            f"{value} is not a valid value for quantized engine; known are {', '.join(supported_engines)}"
+        )
     return value
 
 

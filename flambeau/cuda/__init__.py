@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import OrderedDict
 from typing import Any
@@ -14,6 +15,11 @@ from .._core.devices import device as _device_class
 from .._core.state import CUDA
 from .._ops.generator import default_of
 from . import amp as amp
+from .graphs import CUDAGraph as CUDAGraph
+from .graphs import graph as graph
+from .graphs import graph_pool_handle as graph_pool_handle
+from .graphs import is_current_stream_capturing as is_current_stream_capturing
+from .graphs import make_graphed_callables as make_graphed_callables
 
 CudaError = AcceleratorError
 has_half = True
@@ -206,7 +212,9 @@ class Stream:
 class Event:
     """A mark in a stream: to wait for, or to measure the time between two."""
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ):
         if not is_available():
             raise RuntimeError("torch.cuda.Event requires CUDA support")
         self._event = _cupy().cuda.Event(block=blocking, disable_timing=not enable_timing)
@@ -252,11 +260,6 @@ def set_stream(stream: Stream | None) -> None:
     """Gives all further work to a stream."""
     if stream is not None:
         stream._stream.use()
-
-
-def is_current_stream_capturing() -> bool:
-    """Whether work is being recorded instead of done."""
-    return False
 
 
 def current_stream(device: Any = None) -> Stream:
@@ -409,3 +412,9 @@ def _random() -> Any:
 
 default_generators: tuple[Any, ...] = ()
 globals().update(typed_classes("cuda"))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("memory", "nvtx", "profiler", "random", "streams"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")  # they take their names from here

@@ -36,8 +36,30 @@ _ATEN = {
 }  # fmt: skip
 # Questions about tensors and ways out of them, which PyTorch does not count as operations.
 _SILENT = frozenset(
-    "tolist numpy is_floating_point is_complex is_tensor is_storage is_conj is_neg is_inference is_signed is_set_to "
-    "is_same_size result_type can_cast typename numel storage untyped_storage data_ptr type get_device storage_offset".split()
+    [
+        "tolist",
+        "numpy",
+        "is_floating_point",
+        "is_complex",
+        "is_tensor",
+        "is_storage",
+        "is_conj",
+        "is_neg",
+        "is_inference",
+        "is_signed",
+        "is_set_to",
+        "is_same_size",
+        "result_type",
+        "can_cast",
+        "typename",
+        "numel",
+        "storage",
+        "untyped_storage",
+        "data_ptr",
+        "type",
+        "get_device",
+        "storage_offset",
+    ]
 )
 _BACKWARD_PART = re.compile(r"(.+_backward)_\w+$")  # the derivative of one operand
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -357,7 +379,8 @@ def _is_fresh(out: Tensor, args: Any) -> bool:
     if out._view is not None:
         return False
     return not any(
-        isinstance(a, Tensor) and (a is out or a._array is out._array or (a._storage is not None and a._storage is out._storage))
+        isinstance(a, Tensor)
+        and (a is out or a._array is out._array or (a._storage is not None and a._storage is out._storage))
         for a in args
     )
 
@@ -392,7 +415,7 @@ def aten_name(name: str) -> str:
 
 _names: dict[Any, str] = {}
 _SPOKEN = {"cross_entropy": "cross_entropy_loss"} | dict.fromkeys(
-    "float double half bfloat16 int long short char byte bool cfloat cdouble".split(), "to"
+    ["float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte", "bool", "cfloat", "cdouble"], "to"
 )
 
 

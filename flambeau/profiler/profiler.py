@@ -154,7 +154,9 @@ class _KinetoProfile:
         self.experimental_config, self.execution_trace_observer = experimental_config, execution_trace_observer
         self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
         self.profiler: _Profile | None = None
-        self.use_device = "cuda" if ProfilerActivity.CUDA in given and ProfilerActivity.CUDA in supported_activities() else None
+        self.use_device = (
+            "cuda" if ProfilerActivity.CUDA in given and ProfilerActivity.CUDA in supported_activities() else None
+        )
         self._metadata: dict[str, Any] = {}
         self._earlier: list[Any] = []
 

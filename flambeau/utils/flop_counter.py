@@ -153,10 +153,9 @@ class FlopCounterMode:
 
 
 def _shares(count: int, total: int) -> tuple[str, str]:
+    """A count in the unit that suits the total, and its share of it."""
+    share = f"{count / total:.2%}" if total else "0%"
     for size, suffix in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
         if total >= size:
-            break
-    else:
-        size, suffix = 1, ""
-    number = f"{count / size:.3f}{suffix}" if suffix else str(count)
-    return number, f"{count / total:.2%}" if total else "0%"
+            return f"{count / size:.3f}{suffix}", share
+    return str(count), share

@@ -75,7 +75,7 @@ def test_node_names_and_edges():
     assert y.grad_fn.name() == "ExpBackward0"
     assert y.grad_fn.next_functions[0][0].name() == "MulBackward0"
     end = y.grad_fn.next_functions[0][0].next_functions[0][0]
-    assert end.name() == "AccumulateGrad" and end.variable is x
+    assert end.name() == "torch::autograd::AccumulateGrad" and end.variable is x
     assert y.grad_fn.next_functions[0][0].next_functions[0][0] is end
 
 

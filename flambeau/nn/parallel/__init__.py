@@ -5,4 +5,13 @@ from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
+
+
+def __getattr__(name: str) -> object:
+    """`DistributedDataParallel` brings the whole of `torch.distributed`: it is loaded by those who use it."""
+    if name == "DistributedDataParallel":
+        from .distributed import DistributedDataParallel
+
+        return DistributedDataParallel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

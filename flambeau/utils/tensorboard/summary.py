@@ -50,7 +50,9 @@ def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool
 def tensor(tag: str, value: Any) -> Any:
     """All values of a tensor."""
     array = make_np(value)
-    return _summary(tag, tensor=_tensor(array.reshape(-1).astype(float).tolist(), shape=array.shape), metadata=_metadata("tensor"))
+    return _summary(
+        tag, tensor=_tensor(array.reshape(-1).astype(float).tolist(), shape=array.shape), metadata=_metadata("tensor")
+    )
 
 
 def text(tag: str, content: str) -> Any:
@@ -77,7 +79,9 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
     values = make_np(values).astype(float).reshape(-1)
     if not values.size:
         raise ValueError("add_histogram: the input has no element")
-    counts, edges = np.histogram(values, bins=tensorflow_edges() if isinstance(bins, str) and bins == "tensorflow" else bins)
+    counts, edges = np.histogram(
+        values, bins=tensorflow_edges() if isinstance(bins, str) and bins == "tensorflow" else bins
+    )
     if max_bins is not None and len(counts) > max_bins:
         step = len(counts) // max_bins
         counts = np.pad(counts, (0, -len(counts) % step)).reshape(-1, step).sum(1)
@@ -243,7 +247,9 @@ def custom_scalars(layout: dict[str, dict[str, Any]]) -> Any:
 _STRING, _BOOL, _NUMBER = "DATA_TYPE_STRING", "DATA_TYPE_BOOL", "DATA_TYPE_FLOAT64"
 
 
-def hparams(settings: dict[str, Any], metrics: dict[str, Any], domains: dict[str, list[Any]] | None = None) -> tuple[Any, ...]:
+def hparams(
+    settings: dict[str, Any], metrics: dict[str, Any], domains: dict[str, list[Any]] | None = None
+) -> tuple[Any, ...]:
     """The three messages of a run with settings: the experiment, its beginning and its end."""
     for name, value in (("hparam_dict", settings), ("metric_dict", metrics)):
         if not isinstance(value, dict):
@@ -313,4 +319,3 @@ def projector_entry(folder: str, tag: str, step: str, metadata: bool, pictures: 
         info.sprite.single_image_dim.extend([pictures.shape[3], pictures.shape[2]])
     lines = "".join(f"  {line}\n" for line in str(info).splitlines())
     return f"embeddings {{\n{lines}}}\n"
-

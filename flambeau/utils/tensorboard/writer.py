@@ -164,13 +164,23 @@ class SummaryWriter:
     # -- pictures and sound ----------------------------------------------------------------------------------------
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "CHW"
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
     ) -> None:
         """Logs a picture: floats between 0 and 1, or bytes."""
         self._add(summary.image(tag, img_tensor, dataformats), global_step, walltime)
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "NCHW"
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
     ) -> None:
         """Logs several pictures, as a grid."""
         if isinstance(img_tensor, list):
@@ -206,7 +216,12 @@ class SummaryWriter:
         self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Any, global_step: Any = None, sample_rate: int = 44100, walltime: float | None = None
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: Any = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
     ) -> None:
         """Logs sound: samples between -1 and 1."""
         self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)

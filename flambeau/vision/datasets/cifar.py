@@ -132,9 +132,7 @@ class CIFAR10(VisionDataset):
     def _load_meta(self) -> None:
         path = os.path.join(self.root, self.base_folder, self.meta["filename"])
         if not check_integrity(path, self.meta["md5"]):
-            raise RuntimeError(
-                "Dataset metadata file not found or corrupted. You can use download=True to download it"
-            )
+            raise RuntimeError("Dataset metadata file not found or corrupted. You can use download=True to download it")
         with open(path, "rb") as file:
             self.classes = read_batch(file)[self.meta["key"]]
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}

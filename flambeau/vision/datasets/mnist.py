@@ -40,7 +40,9 @@ def read_sn3_pascalvincent_tensor(path: str | Path, strict: bool = True) -> Tens
         wanted = math.prod(shape) * dtype.itemsize
         data = file.read(wanted + 1)  # no more, whatever the file unpacks to
     if len(data) < wanted or (strict and len(data) != wanted):
-        raise ValueError(f"{path}: {shape} elements of {dtype.itemsize} bytes are announced, but the data has another size")
+        raise ValueError(
+            f"{path}: {shape} elements of {dtype.itemsize} bytes are announced, but the data has another size"
+        )
     array = np.frombuffer(data, dtype, count=math.prod(shape)).reshape(shape)
     return ops.from_numpy(array.astype(dtype.newbyteorder("=")))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import os
 import shutil
@@ -12,9 +13,9 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
-from .._download import download, file_hash
+from ...hub import download_url_to_file
 
 _COMPRESSIONS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _ALIASES = {".tgz": (".tar", ".gz"), ".tbz": (".tar", ".bz2"), ".tbz2": (".tar", ".bz2")}
@@ -22,7 +23,11 @@ _ALIASES = {".tgz": (".tar", ".gz"), ".tbz": (".tar", ".bz2"), ".tbz2": (".tar",
 
 def calculate_md5(fpath: str | Path, chunk_size: int = 1024 * 1024) -> str:
     """The md5 of a file, in hexadecimal digits."""
-    return file_hash(fpath, "md5")
+    digest = hashlib.md5(usedforsecurity=False)
+    with open(fpath, "rb") as file:
+        while chunk := file.read(chunk_size):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def check_md5(fpath: str | Path, md5: str, **kwargs: Any) -> bool:
@@ -39,15 +44,20 @@ def download_url(
     url: str, root: str | Path, filename: str | Path | None = None, md5: str | None = None, max_redirect_hops: int = 3
 ) -> None:
     """Downloads a file into a folder, unless it is there already."""
-    path = os.path.join(os.path.expanduser(root), filename or os.path.basename(url))
+    root = os.path.expanduser(root)
+    path = os.path.join(root, filename or os.path.basename(url))
     if check_integrity(path, md5):
         return
+    os.makedirs(root, exist_ok=True)
     try:
-        download(url, path, md5=md5)
+        download_url_to_file(url, path)
+    except HTTPError:
+        raise
     except URLError as error:
-        if not url.startswith("https:"):
-            raise
         raise URLError(f"{url} cannot be downloaded ({error.reason}); put the file at {path} by hand") from error
+    if not check_integrity(path, md5):
+        os.remove(path)
+        raise RuntimeError(f"File not found or corrupted: what came from {url} does not have the md5 {md5}")
 
 
 def extract_archive(

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any
+from urllib.error import URLError
 
 from ... import nn
+from ...hub import get_dir, load_state_dict_from_url
 from ..transforms._presets import ImageClassification
 from ..transforms.functional import InterpolationMode
 from ._categories import IMAGENET
-from ._checkpoints import load_state_dict_from_url
 
 __all__ = [
     "Weights", "WeightsEnum", "get_model", "get_model_builder", "get_model_weights", "get_weight", "list_models",
@@ -68,8 +69,16 @@ class WeightsEnum(Enum):
         return obj
 
     def get_state_dict(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
-        """The weights themselves, from the cache or the network."""
-        return load_state_dict_from_url(self.url, *args, **kwargs)
+        """The weights themselves, from the folder of downloads or from the network; arguments as of `torch.hub`'s loader."""
+        kwargs.setdefault("weights_only", True)  # a file from elsewhere may hold anything
+        try:
+            return load_state_dict_from_url(self.url, *args, **kwargs)
+        except URLError as error:
+            name = self.url.rpartition("/")[2]
+            raise RuntimeError(
+                f"{self!r}: the weights are not in {get_dir()}/checkpoints and cannot be downloaded ({error.reason}); "
+                f"get {name} from {self.url} and put it there"
+            ) from error
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"

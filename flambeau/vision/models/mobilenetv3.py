@@ -18,6 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 Layer = Callable[..., nn.Module]
+_SQUEEZE = partial(SqueezeExcitation, scale_activation=nn.Hardsigmoid)
 # input, kernel, expanded, output, squeeze-and-excitation, activation, stride; a fourth of the last three blocks may be dilated
 _LARGE = (
     (16, 3, 16, 16, False, "RE", 1), (16, 3, 64, 24, False, "RE", 2), (24, 3, 72, 24, False, "RE", 1),
@@ -70,7 +71,7 @@ class InvertedResidual(nn.Module):
         self,
         cnf: InvertedResidualConfig,
         norm_layer: Layer,
-        se_layer: Layer = partial(SqueezeExcitation, scale_activation=nn.Hardsigmoid),
+        se_layer: Layer = _SQUEEZE,
     ) -> None:
         super().__init__()
         if not 1 <= cnf.stride <= 2:

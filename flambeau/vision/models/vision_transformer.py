@@ -21,6 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 Norm = Callable[..., nn.Module]
+_NORM = partial(nn.LayerNorm, eps=1e-6)
 
 
 class ConvStemConfig(NamedTuple):
@@ -65,7 +66,7 @@ class EncoderBlock(nn.Module):
         mlp_dim: int,
         dropout: float,
         attention_dropout: float,
-        norm_layer: Norm = partial(nn.LayerNorm, eps=1e-6),
+        norm_layer: Norm = _NORM,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -95,7 +96,7 @@ class Encoder(nn.Module):
         mlp_dim: int,
         dropout: float,
         attention_dropout: float,
-        norm_layer: Norm = partial(nn.LayerNorm, eps=1e-6),
+        norm_layer: Norm = _NORM,
     ) -> None:
         super().__init__()
         self.pos_embedding = nn.Parameter(ops.empty(1, seq_length, hidden_dim).normal_(std=0.02))
@@ -129,7 +130,7 @@ class VisionTransformer(nn.Module):
         attention_dropout: float = 0.0,
         num_classes: int = 1000,
         representation_size: int | None = None,
-        norm_layer: Norm = partial(nn.LayerNorm, eps=1e-6),
+        norm_layer: Norm = _NORM,
         conv_stem_configs: list[ConvStemConfig] | None = None,
     ) -> None:
         super().__init__()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..._core.dtypes import BOOL, FLOATING, dtype as DType, float32, float64, int32, int64, uint8
+from ..._core.dtypes import BOOL, FLOATING, float32, float64, int32, int64, uint8
+from ..._core.dtypes import dtype as DType
 from ..._core.info import iinfo
 from ..._ops.registry import ops
 from ..._tensor import Tensor

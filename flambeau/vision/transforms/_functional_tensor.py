@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..._core.dtypes import FLOATING, dtype as DType, float32, float64, uint8
+from ..._core.dtypes import FLOATING, float32, float64, uint8
+from ..._core.dtypes import dtype as DType
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn import functional as F
@@ -176,7 +177,7 @@ def sample(img: Tensor, grid: Tensor, mode: str, fill: float | Sequence[float] |
     """The image at the points of a grid (1, H, W, 2); `fill` outside of it."""
     _check_fill(img, fill)
     images, back = to_batch(img, [grid.dtype])
-    n, channels, height, width = images.shape
+    n, _, height, width = images.shape
     grid = grid.expand(n, *grid.shape[1:])
     if fill is None:
         return back(F.grid_sample(images, grid, mode=mode, padding_mode="zeros", align_corners=False))

@@ -216,8 +216,8 @@ class RandomPerspective(nn.Module):
     ) -> None:
         super().__init__()
         self.p = p
-        self.interpolation = F.interpolation_mode(interpolation)
         self.distortion_scale = distortion_scale
+        self.interpolation = F.interpolation_mode(interpolation)
         fill = 0 if fill is None else fill
         if not isinstance(fill, (Sequence, numbers.Number)):
             raise TypeError("Fill should be either a sequence or a number.")
@@ -262,10 +262,10 @@ class RandomResizedCrop(nn.Module):
             raise TypeError("Scale should be a sequence")
         if not isinstance(ratio, Sequence):
             raise TypeError("Ratio should be a sequence")
-        self.interpolation = F.interpolation_mode(interpolation)
-        self.antialias = antialias
         self.scale = scale
         self.ratio = ratio
+        self.interpolation = F.interpolation_mode(interpolation)
+        self.antialias = antialias
 
     @staticmethod
     def get_params(img: Any, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
@@ -342,9 +342,9 @@ class RandomRotation(nn.Module):
         self.degrees = setup_angle(degrees, "degrees")
         if center is not None:
             check_sequence(center, "center")
-        self.center = center
         self.interpolation = F.interpolation_mode(interpolation)
         self.expand = expand
+        self.center = center
         fill = 0 if fill is None else fill
         if not isinstance(fill, (Sequence, numbers.Number)):
             raise TypeError("Fill should be either a sequence or a number.")
@@ -381,7 +381,6 @@ class RandomAffine(nn.Module):
         center: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self.interpolation = F.interpolation_mode(interpolation)
         self.degrees = setup_angle(degrees, "degrees")
         if translate is not None:
             check_sequence(translate, "translate")
@@ -394,6 +393,7 @@ class RandomAffine(nn.Module):
                 raise ValueError("scale values should be positive")
         self.scale = scale
         self.shear = None if shear is None else setup_angle(shear, "shear", (2, 4))
+        self.interpolation = F.interpolation_mode(interpolation)
         fill = 0 if fill is None else fill
         if not isinstance(fill, (Sequence, numbers.Number)):
             raise TypeError("Fill should be either a sequence or a number.")

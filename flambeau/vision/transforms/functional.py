@@ -275,8 +275,12 @@ def perspective(
     fill: _Fill = None,
 ) -> Any:
     """The image under the projective map that takes four points to four others."""
-    mode = _resampling(img, interpolation)
-    return _kind(img).perspective(img, perspective_coefficients(startpoints, endpoints), mode, fill=fill)
+    return project(img, perspective_coefficients(startpoints, endpoints), interpolation, fill)
+
+
+def project(img: Any, coefficients: Sequence[float], interpolation: InterpolationMode | int, fill: _Fill) -> Any:
+    """The image under a projective map of eight numbers."""
+    return _kind(img).perspective(img, coefficients, _resampling(img, interpolation), fill=fill)
 
 
 def five_crop(img: Any, size: int | Sequence[int]) -> tuple[Any, Any, Any, Any, Any]:

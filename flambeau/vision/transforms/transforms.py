@@ -22,9 +22,11 @@ from ._compose import (
     RandomApply,
     RandomChoice,
     RandomOrder,
-    RandomTransforms as RandomTransforms,
     ToPILImage,
     ToTensor,
+)
+from ._compose import (
+    RandomTransforms as RandomTransforms,
 )
 from ._geometry import (
     CenterCrop,

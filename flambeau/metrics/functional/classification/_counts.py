@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
@@ -118,7 +118,7 @@ def multiclass_counts(
         return Counts(tp, wrong, num_classes * total - (total + wrong), wrong)
     if samplewise:
         offset = ops.arange(0, len(target) * num_classes, num_classes, device=target.device).unsqueeze(1)
-        kept = ops.ones_like(target, dtype=bool_dtype(target)) if kept is None else kept
+        kept = target == target if kept is None else kept  # all
         shape: tuple[int, ...] = (len(target), num_classes)
         total = kept.sum(1, keepdim=True)
         rows = offset.expand_as(target)[kept]
@@ -132,10 +132,6 @@ def multiclass_counts(
         bincount(x.reshape(-1).long(), length).reshape(shape) for x in (target[preds == target], preds, target)
     )
     return Counts(tp, predicted - tp, total - predicted - there + tp, there - tp)
-
-
-def bool_dtype(x: Tensor) -> Any:
-    return (x == x).dtype
 
 
 def stacked_counts(counts: Counts, average: str | None, multilabel_or_classes: bool = True) -> Tensor:

@@ -149,7 +149,10 @@ class Measurement:
     def __repr__(self) -> str:
         unit, scale = select_unit(self.median)
         times, low_high = self.raw_times, self._quartiles()
-        lines = [f"<torch.utils.benchmark.utils.common.Measurement object at {id(self):#x}>", self.task_spec.summarize()]
+        lines = [
+            f"<torch.utils.benchmark.utils.common.Measurement object at {id(self):#x}>",
+            self.task_spec.summarize(),
+        ]
         lines.append(f"  {'Median: ' if len(times) > 1 else ''}{self.median / scale:.2f} {unit}")
         if len(times) >= 4:
             low, high = low_high

@@ -38,7 +38,9 @@ class FuzzedParameter:
         if distribution is None:
             raise ValueError("FuzzedParameter: `distribution` must be given")
         if not isinstance(distribution, dict) and distribution not in ("uniform", "loguniform"):
-            raise ValueError(f"FuzzedParameter: unknown distribution {distribution!r}; known: uniform, loguniform, a dict")
+            raise ValueError(
+                f"FuzzedParameter: unknown distribution {distribution!r}; known: uniform, loguniform, a dict"
+            )
         self._name, self._minval, self._maxval = name, minval, maxval
         self._distribution, self.strict = distribution, strict
 
@@ -171,7 +173,9 @@ class Fuzzer:
             self._total += 1
             drawn = {p.name: p.sample(state) for p in self._parameters}
             drawn = {k: drawn[v.alias_to] if isinstance(v, ParameterAlias) else v for k, v in drawn.items()}
-            fits = all(f(**drawn) for f in self._constraints) and all(t.satisfies_constraints(drawn) for t in self._tensors)
+            fits = all(f(**drawn) for f in self._constraints) and all(
+                t.satisfies_constraints(drawn) for t in self._tensors
+            )
             if fits:
                 return drawn
             self._rejections += 1

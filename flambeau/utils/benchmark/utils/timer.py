@@ -68,7 +68,13 @@ class Timer:
         stmt, setup = textwrap.dedent(stmt).strip(), textwrap.dedent(setup).strip()
         self._timer = self._timer_cls(stmt=stmt, setup=setup, timer=timer, globals=self._globals)
         self._task_spec = TaskSpec(
-            stmt=stmt, setup=setup, label=label, sub_label=sub_label, description=description, env=env, num_threads=num_threads
+            stmt=stmt,
+            setup=setup,
+            label=label,
+            sub_label=sub_label,
+            description=description,
+            env=env,
+            num_threads=num_threads,
         )
 
     def _timeit(self, number: int) -> float:

@@ -1,0 +1,160 @@
+"""Names that programs import from PyTorch's compiled core, as far as they mean something here."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from .. import _storage
+from .._autograd.node import Node
+from .._core.devices import device, get_default_device
+from .._core.dtypes import dtype, get_default_dtype
+from .._core.layouts import layout, memory_format
+from .._core.sizes import Size
+from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
+from .._library.schema import Argument, FunctionSchema, parse_schema
+from .._ops.generator import Generator, default_generator
+from .._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from .._overrides import disabled_torch_function as _disabled_torch_function_impl
+from .._tensor import Tensor
+from ..futures import Future
+from ..jit._modules import _tracing
+from ..jit._runtime import JITException
+from . import _nn
+
+__all__ = [
+    "AggregationType", "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
+    "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "Size", "TensorBase", "Value",
+    "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
+]  # fmt: skip
+
+TensorBase = _TensorBase = Tensor
+_TensorMeta = type(Tensor)
+StorageBase = _storage.UntypedStorage
+has_lapack = has_openmp = has_spectral = True
+has_mkl = has_cuda = has_mps = has_xpu = _has_mkldnn = False
+_GLIBCXX_USE_CXX11_ABI = True
+_NodeBase = Node
+_PRIVATE = (_AutoDispatchBelowAutograd, _disabled_torch_function_impl, _nn)
+
+
+class AggregationType(enum.Enum):
+    """How values of several processes become one."""
+
+    SUM = 0
+    AVG = 1
+
+
+class Graph:
+    """A graph of TorchScript. Nothing is compiled to one here; see `torch.fx`."""
+
+
+class Value:
+    """A value in a graph of TorchScript."""
+
+
+# -- groups of implementations ---------------------------------------------------------------------------------------
+
+
+class DispatchKey(enum.Enum):
+    """Names for the groups of tensors and moments that an operator may be implemented for."""
+
+    Undefined, CPU, CUDA, Meta, SparseCPU, SparseCUDA, AutogradCPU, AutogradCUDA = range(8)
+    CompositeImplicitAutograd, CompositeExplicitAutograd, Autograd, ADInplaceOrView = range(8, 12)
+    AutocastCPU, AutocastCUDA, AutocastXPU, Functionalize, FuncTorchBatched, Python, BackendSelect = range(12, 19)
+
+
+class DispatchKeySet:
+    """A set of dispatch keys."""
+
+    def __init__(self, *keys: Any):
+        self.keys = {k for key in keys for k in (key.keys if isinstance(key, DispatchKeySet) else (key,))}
+
+    def has(self, key: DispatchKey) -> bool:
+        """Whether a key is in the set."""
+        return key in self.keys
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(self, other)
+
+
+class _ExcludeDispatchKeyGuard:
+    """A `with` block without some implementations. Autocast is the one that programs leave out; it is switched off."""
+
+    def __init__(self, keys: DispatchKeySet):
+        self.keys = keys
+
+    def __enter__(self) -> None:
+        from ..amp.autocast_mode import autocast
+
+        names = {key.name for key in self.keys.keys}
+        self._inner = [autocast(kind, enabled=False) for kind in ("cpu", "cuda") if f"Autocast{kind.upper()}" in names]
+        for block in self._inner:
+            block.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for block in reversed(self._inner):
+            block.__exit__(*error)
+
+
+# -- questions and switches ------------------------------------------------------------------------------------------
+
+
+def _get_privateuse1_backend_name() -> str:
+    return "privateuseone"
+
+
+def _get_accelerator(check_available: bool = False) -> device:
+    from .. import cuda
+
+    return device("cuda" if cuda.is_available() else "cpu")
+
+
+def _get_default_device() -> str:
+    return str(get_default_device())
+
+
+def _get_tracing_state() -> Any:
+    """Something while `torch.jit.trace` runs, otherwise None."""
+    return _tracing if _tracing[0] else None
+
+
+def _is_tracing() -> bool:
+    return bool(_tracing[0])
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is counted."""
+
+
+def _cuda_isInBadFork() -> bool:
+    return False
+
+
+def _cuda_clearCublasWorkspaces() -> None:
+    """There are none to clear."""
+
+
+def _cuda_getDeviceCount() -> int:
+    from .. import cuda
+
+    return cuda.device_count()
+
+
+def _get_cudnn_enabled() -> bool:
+    from .. import backends
+
+    return bool(backends.cudnn.enabled)
+
+
+def _jit_switch(enabled: Any = True) -> bool:
+    """A switch of TorchScript's compiler, which is not here; gives its last value."""
+    return False
+
+
+_jit_set_profiling_mode = _jit_set_profiling_executor = _jit_set_texpr_fuser_enabled = _jit_switch
+_jit_set_nvfuser_enabled = _jit_set_nvfuser_guard_mode = _jit_override_can_fuse_on_cpu = _jit_switch
+_jit_override_can_fuse_on_gpu = _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _jit_switch
+_get_default_dtype = get_default_dtype
+
+SUM, AVG = AggregationType.SUM, AggregationType.AVG

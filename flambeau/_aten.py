@@ -1,0 +1,87 @@
+"""Operators that exist only in `torch.ops.aten`: what PyTorch's functions are made of, with their argument lists."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from ._core import dtypes as d
+from ._ops.registry import ops
+from ._tensor import Tensor
+
+__all__ = ["FUNCTIONS"]
+
+_everything = builtins.slice(None)
+
+
+def _to_copy(
+    self: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    options = {} if memory_format is None else {"memory_format": memory_format}
+    where = {} if device is None else {"device": device}
+    return ops.to(
+        self, dtype=self.dtype if dtype is None else dtype, copy=True, non_blocking=non_blocking, **where, **options
+    )
+
+
+def alias(self: Tensor) -> Tensor:
+    return ops.view(self, self.shape)
+
+
+def slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    index: list[Any] = [_everything] * self.ndim
+    index[dim] = builtins.slice(start, end, step)
+    return self[tuple(index)]
+
+
+def index(self: Tensor, indices: list[Tensor | None]) -> Tensor:
+    return self[tuple(_everything if i is None else i for i in indices)]
+
+
+def index_put(self: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    return index_put_(self.clone(), indices, values, accumulate)
+
+
+def index_put_(self: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    if None not in indices:
+        return ops.index_put_(self, tuple(indices), values, accumulate)
+    key = tuple(_everything if i is None else i for i in indices)
+    if accumulate:
+        values = self[key] + values
+    self[key] = values
+    return self
+
+
+def _softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    return ops.softmax(self, dim, dtype=d.float32 if half_to_float else None)
+
+
+def _log_softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    return ops.log_softmax(self, dim, dtype=d.float32 if half_to_float else None)
+
+
+def _unsafe_view(self: Tensor, size: Any) -> Tensor:
+    return ops.reshape(self, size)
+
+
+def lift_fresh(self: Tensor) -> Tensor:
+    return self
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    return self.pin_memory()
+
+
+FUNCTIONS = {
+    f.__name__: f
+    for f in (
+        _to_copy, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _unsafe_view, lift_fresh, _pin_memory,
+    )
+}  # fmt: skip

@@ -1,0 +1,230 @@
+"""The short ways through a primitive: its call on plain tensors, with history, and its derivative at a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._autograd import engine
+from .._autograd.node import Node, SavedOutput, sequence
+from .._backend.cpu import cpu
+from .._core.dtypes import BY_NUMPY, from_numpy_dtype
+from .._core.state import local, modes
+from .._dispatch import special
+from .._tensor import Tensor, wrap
+from .registry import memory_problem, ops
+from .saved import fetch, versions_of
+
+_new = object.__new__
+_ndarray = np.ndarray
+
+
+def wrapped(made: Any, k: int) -> Any:
+    """What a primitive returned, with its arrays as tensors."""
+    if made.__class__ is not _ndarray:
+        if isinstance(made, tuple):
+            return tuple([wrapped(m, k) for m in made])
+        if isinstance(made, list):
+            return [wrapped(m, k) for m in made]
+        if made is None or (isinstance(made, (int, float, bool)) and not isinstance(made, np.generic)):
+            return made
+        if not hasattr(made, "strides") or isinstance(made, np.generic):
+            made = np.asarray(made)
+    d = BY_NUMPY.get(made.dtype)
+    return wrap(made, d if d is not None else from_numpy_dtype(made.dtype), k)
+
+
+# -- calls -------------------------------------------------------------------------------------------------------
+
+
+def plain_call(op: Any) -> Callable[..., Any]:
+    n, many = op.tensors, op.many
+
+    def call(*args: Any) -> Any:
+        k = modes.on
+        for a in args[:n]:
+            if isinstance(a, Tensor):
+                k |= a._k
+        if many:
+            for a in args[0]:
+                if isinstance(a, Tensor):
+                    k |= a._k
+        if k > 1:
+            return special(op, args, k)
+        out = op.compute(args, 0)
+        if k and local.grad:
+            op.record(args, out)
+        return out
+
+    return call
+
+
+def single_call(op: Any) -> Callable[..., Any]:
+    """The call of a primitive with one tensor; a node for one result is filled in place."""
+    forward, general = op.forward, plain_call(op)
+    recorded = op.differentiable or op.missing
+    keep, keeps_output, _ = op.plan(1)
+    keeps_input = keep[0]
+    arguments = len(op.names) - 1
+
+    def call(x: Any, *static: Any) -> Any:
+        try:
+            k = x._k | modes.on
+        except AttributeError:
+            return general(x, *static)
+        if k > 1:
+            return special(op, (x, *static), k)
+        array = x._array
+        try:
+            made = forward(cpu, array, *static)
+        except (MemoryError, ValueError) as error:
+            raise (memory_problem(error) or error) from None
+        if made.__class__ is not _ndarray or len(static) != arguments:
+            out = wrapped(made, 0)
+            if k and local.grad:
+                op.record((x, *static), out)
+            return out
+        d = x.dtype
+        if made.dtype is not d.numpy:
+            d = BY_NUMPY.get(made.dtype) or from_numpy_dtype(made.dtype)
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = made, d, 0
+        t._edge = t._meta = t._storage = t._view = None
+        if k and recorded and local.grad and d.category >= 2:
+            node = _new(Node)
+            node.op, node.edges, node.seq = op, (x._edge or (x, 0),), sequence()
+            node.info = ((array.shape, x.dtype, 1),)
+            node.hooks = node.pre_hooks = node.outputs = node.versions = kept = None
+            if keeps_output:
+                kept = t._storage = _new(SavedOutput)
+                kept.array, kept.dtype, kept.k, kept.number, kept.version = made, d, 1, 0, 0
+                kept.shared = kept.views = None
+            if keeps_input:
+                node.saved = [x, *static, kept]
+                if x._storage is not None and x._storage.version:
+                    node.versions = versions_of(node.saved)
+            else:
+                node.saved = [None, *static, kept]
+            t._k, t._edge = 1, (node, 0)
+        return t
+
+    return call
+
+
+def pair_call(op: Any) -> Callable[..., Any]:
+    """The call of a primitive with two tensors."""
+    forward, general = op.forward, plain_call(op)
+
+    def call(x: Any, y: Any = None, *static: Any) -> Any:
+        try:
+            k = x._k | y._k | modes.on
+        except AttributeError:
+            return general(x, y, *static)
+        if k > 1:
+            return special(op, (x, y, *static), k)
+        try:
+            made = forward(cpu, x._array, y._array, *static)
+        except (MemoryError, ValueError) as error:
+            raise (memory_problem(error) or error) from None
+        out = wrapped(made, 0)
+        if k and local.grad:
+            op.record((x, y, *static), out)
+        return out
+
+    return call
+
+
+def view_call(op: Any) -> Callable[..., Any]:
+    forward = op.forward
+
+    def call(x: Tensor, *static: Any) -> Any:
+        k = x._k | modes.on
+        if k > 1:
+            return special(op, (x, *static), k)
+        try:
+            made = forward(cpu, x._array, *static)
+        except ValueError as error:
+            raise (memory_problem(error) or error) from None
+        if made.__class__ is tuple or made.__class__ is list:
+            out: Any = tuple(op.wrap_view(x, m, static, i) for i, m in enumerate(made))
+        else:
+            out = op.wrap_view(x, made, static)
+        if k and local.grad:
+            op.record((x, *static), out)
+        return out
+
+    return call
+
+
+# -- derivatives -------------------------------------------------------------------------------------------------
+
+
+def single_backward(op: Any) -> Callable[..., Any]:
+    """The derivative of a primitive with one tensor."""
+    gradient = op.derivatives[0]
+    if gradient is None:
+        return lambda node, g, create_graph: type(op).backward(op, node, g, create_graph)
+
+    def backward(node: Node, g: Any, create_graph: bool) -> Any:
+        made = gradient(node, g)
+        return (made if made is None else fitted(made, node.info[0]),)
+
+    return backward
+
+
+def fitted(g: Tensor, info: Any) -> Tensor:
+    """A gradient in the dtype of its input."""
+    return g if g.dtype is info[1] else ops.fit_gradient(g, info[0], info[1])  # type: ignore[no-any-return]
+
+
+def derivative(op: Any, formula: Any, uses: list[tuple[str, Any]]) -> Callable[[Node, Any], Any]:
+    """A formula as a function of a node and the incoming gradient."""
+    values = [_value(op, *use) for use in uses]
+    if len(values) == 1:
+        (first,) = values
+        return lambda node, g: formula(first(node, g))
+    if len(values) == 2:
+        first, second = values
+        return lambda node, g: formula(first(node, g), second(node, g))
+    if len(values) == 3:
+        first, second, third = values
+        return lambda node, g: formula(first(node, g), second(node, g), third(node, g))
+    if len(values) == 4:
+        first, second, third, fourth = values
+        return lambda node, g: formula(first(node, g), second(node, g), third(node, g), fourth(node, g))
+    return lambda node, g: formula(*[value(node, g) for value in values])
+
+
+def _value(op: Any, kind: str, position: Any) -> Callable[[Node, Any], Any]:
+    """How one argument of a derivative is had from a node and the incoming gradient."""
+    count, tensors = len(op.names), op.tensors
+    if kind == "g":
+        return lambda node, g: g if node.outputs is None else _defined(g[0], node.outputs[0])
+    if kind == "value":
+        return (lambda node, g: fetch(node, position)) if position < tensors else (lambda node, g: node.saved[position])
+    if kind == "out":
+        return lambda node, g: fetch(node, count)
+    if kind == "outs":
+        return lambda node, g: [fetch(node, i) for i in range(count, len(node.saved))]
+    if kind == "others":  # results after the first
+        return lambda node, g: [fetch(node, i) for i in range(count + 1, len(node.saved))]
+    if kind == "gs":
+        return lambda node, g: [g] if not node.outputs else [_defined(part, o) for part, o in zip(g, node.outputs)]
+    if kind == "given":  # gradients of several results, None where none came
+        return lambda node, g: list(g)
+    if kind == "needs":
+        return lambda node, g: [e is not None for e in node.edges]
+    field = 0 if kind == "shape" else 1
+    if position == 0 and op.many:
+        return lambda node, g: [i[field] for i in node.info[: len(node.info) - tensors + 1]]
+    back = position - tensors  # the first argument may stand for many
+    return lambda node, g: node.info[back][field]
+
+
+def _defined(g: Any, output: Any) -> Any:
+    """A gradient, zeros where none came."""
+    if g is not None or output is None:
+        return g
+    return engine.zeros(*output) if output[1].category >= 2 else None

@@ -1,0 +1,30 @@
+"""How tensors read as text, where PyTorch keeps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._core.printing import PRINT_OPTIONS as PRINT_OPTS
+from ._core.printing import _array_text, _with_suffixes, set_printoptions
+from ._tensor import Tensor
+
+__all__ = ["PRINT_OPTS", "set_printoptions"]
+
+
+def _tensor_str(self: Tensor, indent: int) -> str:
+    """The numbers of a tensor in brackets."""
+    plain = self.detach().cpu()
+    return _array_text(plain.resolve_conj().numpy(), indent)
+
+
+def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:
+    """Text with dtype, device and so on behind it."""
+    return _with_suffixes(tensor_str, suffixes, indent)
+
+
+def _str(self: Tensor, *, tensor_contents: Any = None) -> str:
+    """The text of a tensor."""
+    return repr(self)
+
+
+_str_intern = _str

@@ -1,0 +1,86 @@
+"""Layers that train with a weight rounded as it will be when quantized."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...._ops.registry import ops
+from ...._tensor import Tensor
+from ....nn.modules import conv as _conv
+from ....nn.modules import linear as _linear
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Linear"]
+
+
+class _Trained:
+    """What such layers share: the fake quantizer of the weight, and the ways from and to a plain layer."""
+
+    _FLOAT_MODULE: ClassVar[type]
+    _SETTINGS: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """From a float layer with a qconfig; the parameters are shared."""
+        if not getattr(mod, "qconfig", None):
+            raise AssertionError("the layer has no qconfig; set one and call propagate_qconfig_ first")
+        given = {name: getattr(mod, name) for name in cls._SETTINGS}
+        made = cls(**given, bias=mod.bias is not None, qconfig=mod.qconfig)  # type: ignore[call-arg]
+        made.weight, made.bias = mod.weight, mod.bias  # type: ignore[attr-defined]
+        return made
+
+    def to_float(self: Any) -> Any:
+        """The plain layer with the same parameters."""
+        made = self._FLOAT_MODULE(**{name: getattr(self, name) for name in self._SETTINGS}, bias=self.bias is not None)
+        made.weight, made.bias = self.weight, self.bias
+        return made
+
+
+class Linear(_Trained, _linear.Linear):
+    """A linear layer whose weight is rounded in `forward`."""
+
+    _FLOAT_MODULE, _SETTINGS = _linear.Linear, ("in_features", "out_features")
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        qconfig: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, device, dtype)
+        if not qconfig:
+            raise AssertionError("qconfig must be provided for QAT module")
+        self.qconfig = qconfig
+        self.weight_fake_quant = qconfig.weight()
+
+    def forward(self, input: Tensor) -> Tensor:
+        return ops.linear(input, self.weight_fake_quant(self.weight), self.bias)  # type: ignore[no-any-return]
+
+
+def _convolution(base: type) -> type:
+    class Trained(_Trained, base):  # type: ignore[misc, valid-type]
+        _FLOAT_MODULE = base
+        _SETTINGS = (
+            "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode",
+        )  # fmt: skip
+
+        def __init__(self, *args: Any, qconfig: Any = None, **named: Any) -> None:
+            super().__init__(*args, **named)
+            if not qconfig:
+                raise AssertionError("qconfig must be provided for QAT module")
+            self.qconfig = qconfig
+            self.weight_fake_quant = qconfig.weight()
+
+        def forward(self, input: Tensor) -> Any:
+            return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
+
+    Trained.__name__ = Trained.__qualname__ = base.__name__
+    Trained.__doc__ = f"A {base.__name__} whose weight is rounded in `forward`."
+    return Trained
+
+
+Conv1d = _convolution(_conv.Conv1d)
+Conv2d = _convolution(_conv.Conv2d)
+Conv3d = _convolution(_conv.Conv3d)

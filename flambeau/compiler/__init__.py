@@ -1,0 +1,305 @@
+"""`compile` and the switches around it. Compiled programs run eagerly for now: the same results, no speed-up yet."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..nn.modules.module import Module
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
+    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache_artifacts",
+    "load_compiled_function", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend",
+    "set_enable_guard_collectives", "set_stance", "substitute_in_graph", "wrap_numpy",
+]  # fmt: skip
+
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_BACKENDS = ("cudagraphs", "inductor", "openxla", "tvm")
+_DEBUG_BACKENDS = ("aot_eager", "aot_eager_decomp_partition", "eager", "eager_noexcept")
+_STANCES = (
+    "default",
+    "force_eager",
+    "eager_on_recompile",
+    "fail_on_recompile",
+    "eager_then_compile",
+    "aot_eager_then_compile",
+)
+_state: dict[str, Any] = {"stance": "default", "backend": "inductor", "registered": {}}
+
+
+class InvalidBackend(RuntimeError):
+    """A backend of that name does not exist."""
+
+
+class OptimizedModule(Module):
+    """A compiled module around the original, `_orig_mod`; parameters have that prefix in its `state_dict`.
+
+    >>> import flambeau as torch
+    >>> compiled = torch.compiler.compile(torch.nn.Linear(2, 3))
+    >>> list(compiled.state_dict()), compiled(torch.ones(1, 2)).shape
+    (['_orig_mod.weight', '_orig_mod.bias'], torch.Size([1, 3]))
+    """
+
+    def __init__(self, mod: Module, dynamo_ctx: Any = None) -> None:
+        super().__init__()
+        self._orig_mod = mod
+        self.dynamo_ctx = dynamo_ctx
+        self.__dict__["training"] = mod.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._orig_mod(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> OptimizedModule:
+        """Training or evaluation, for the original too."""
+        self._orig_mod.train(mode)
+        self.__dict__["training"] = mode
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self.__dict__["_modules"]["_orig_mod"]
+        return getattr(self.__dict__["_modules"]["_orig_mod"], name)
+
+    def __setattr__(self, name: str, val: Any) -> None:
+        if name in ("_orig_mod", "dynamo_ctx", "training", "forward") or "_modules" not in self.__dict__:
+            super().__setattr__(name, val)
+        elif name in self.__dict__:
+            self.__dict__[name] = val
+        else:
+            setattr(self.__dict__["_modules"]["_orig_mod"], name, val)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __reduce__(self) -> Any:
+        return OptimizedModule, (self._orig_mod, self.dynamo_ctx)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A module or function with the same results. For now it runs eagerly, whatever the backend; a function given as
+    backend is not called. Also a decorator, with or without arguments.
+
+    >>> import flambeau as torch
+    >>> @torch.compiler.compile(dynamic=True)
+    ... def twice(x):
+    ...     return x * 2
+    >>> twice(torch.ones(2))
+    tensor([2., 2.])
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if isinstance(backend, str) and backend not in (*_BACKENDS, *_DEBUG_BACKENDS, *_state["registered"]):
+        raise InvalidBackend(
+            f"Invalid backend: {backend!r}, see `torch.compiler.list_backends()` for available backends."
+        )
+    if model is None:
+        return lambda given: compile(
+            given, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if disable:
+        return model
+    if isinstance(model, Module):
+        return OptimizedModule(model)
+    if isinstance(model, type):
+        return model
+
+    @functools.wraps(model)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    compiled._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
+    return compiled
+
+
+# -- marks and questions ---------------------------------------------------------------------------------------------
+
+
+def is_compiling() -> bool:
+    """Whether code is being captured by `torch.compile` or `torch.export`: no, it runs eagerly."""
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """Whether code is being captured by `torch.compile`."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Whether code is being captured by `torch.export`."""
+    return False
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Keeps a function out of compiled programs; the function itself. Also a decorator, with or without arguments."""
+    return (lambda given: given) if fn is None else fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Marks a function (or a list of them) as one step of compiled programs; the function itself."""
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Marks a function whose result never changes; the function itself."""
+    return fn
+
+
+def substitute_in_graph(
+    original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, **options: Any
+) -> Callable[[Any], Any]:
+    """Names a Python function that stands for another one in compiled programs; the decorator changes nothing."""
+    return lambda fn: fn
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """Marks a function that is compiled once and called often; the function itself."""
+    return (lambda given: given) if fn is None else fn
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function over NumPy arrays as one over tensors."""
+    from .._ops.registry import ops
+    from .._tensor import Tensor
+    from ..utils._pytree import tree_map
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def plain(a: Any) -> Any:
+            return a.detach().cpu().numpy() if isinstance(a, Tensor) else a
+
+        out = fn(*tree_map(plain, args), **tree_map(plain, kwargs))
+        return tree_map(lambda a: ops.as_tensor(a) if hasattr(a, "__array__") else a, out)
+
+    return wrapped
+
+
+def reset() -> None:
+    """Forgets compiled programs; there are none to forget."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Says that a new step begins."""
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The backends that `compile` knows by name."""
+    shown = [*_BACKENDS, *_state["registered"]]
+    return sorted(shown if exclude_tags and "debug" in exclude_tags else [*shown, *_DEBUG_BACKENDS])
+
+
+def set_default_backend(backend: str | Callable[..., Any] | None) -> None:
+    """The backend that `compile` takes if none is named."""
+    _state["backend"] = "inductor" if backend is None else backend
+
+
+def get_default_backend() -> str | Callable[..., Any]:
+    """The backend that `compile` takes if none is named."""
+    return _state["backend"]
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """A switch without effect; gives its last value."""
+    before = _state.get("guard_collectives", False)
+    _state["guard_collectives"] = bool(enabled)
+    return before
+
+
+class set_stance:
+    """How compiled programs behave ("default", "force_eager", …), for good, in a `with` block or as a decorator."""
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {', '.join(_STANCES)}")
+        self._before, _state["stance"] = _state["stance"], stance
+        self.stance = stance
+
+    def __enter__(self) -> None:
+        _state["stance"] = self.stance
+
+    def __exit__(self, *error: Any) -> None:
+        _state["stance"] = self._before
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        _state["stance"] = self._before
+
+        @functools.wraps(fn)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return inside
+
+
+def save_cache_artifacts() -> None:
+    """What was compiled, as bytes; None, because there is nothing."""
+    return None
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> None:
+    """Takes what `save_cache_artifacts` gave; there is nothing to take."""
+    return None
+
+
+def load_compiled_function(file: Any, **options: Any) -> Any:
+    """Not available: compiled functions are not written to files."""
+    raise NotImplementedError("compiled functions are not written to files here: call torch.compile in each process")
+
+
+class _Config:
+    """Switches by name. They are kept for programs that set and read them, and have no effect."""
+
+    def __init__(self, **values: Any):
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+    def patch(self, changes: Any = None, value: Any = None, **named: Any) -> _Patch:
+        """Sets switches for a `with` block."""
+        wanted = {changes: value} if isinstance(changes, str) else dict(changes or {})
+        return _Patch(self, {**wanted, **named})
+
+
+class _Patch:
+    def __init__(self, config: _Config, wanted: dict[str, Any]):
+        self.config, self.wanted = config, wanted
+
+    def __enter__(self) -> None:
+        self.before = {name: self.config.__dict__.get(name) for name in self.wanted}
+        self.config.__dict__.update(self.wanted)
+
+    def __exit__(self, *error: Any) -> None:
+        self.config.__dict__.update(self.before)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return inside
+
+
+config = _Config(job_id=None, cache_key_tag="", dynamic_sources="", force_disable_caches=False)

@@ -1,0 +1,1 @@
+"""Algorithms over several processes. Only the parts that programs import are here."""

@@ -1,0 +1,1 @@
+"""Launching and watching processes. Only the parts that programs import are here."""

@@ -1,0 +1,5 @@
+"""Processes that a launcher starts."""
+
+from . import errors
+
+__all__ = ["errors"]

@@ -1,0 +1,47 @@
+"""How a tensor lies on a mesh of processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
+
+
+class Placement:
+    """How a tensor lies along one dimension of a mesh."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it is divided (along a dimension of the tensor)."""
+        return isinstance(self, Shard) and (dim is None or self.dim == dim)
+
+    def is_replicate(self) -> bool:
+        """Whether every process has all of it."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether the processes have summands of it."""
+        return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """Divided along a dimension of the tensor."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class _StridedShard(Shard):
+    split_factor: int = 1
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """The whole tensor on every process."""
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """Summands of the tensor on the processes."""
+
+    reduce_op: str = "sum"

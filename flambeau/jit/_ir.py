@@ -1,0 +1,26 @@
+"""Functions of TorchScript's own representation of programs, which is not here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "import_ir_module", "import_ir_module_from_buffer", "merge_type_from_type_comment", "parse_ir", "parse_type_comment",
+    "unify_type_list",
+]  # fmt: skip
+
+
+def _refuse(name: str) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{name}: TorchScript programs are not read here; use the Python module, or torch.fx for graphs"
+        )
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Not available: TorchScript programs are not read here."
+    return function
+
+
+import_ir_module, import_ir_module_from_buffer = _refuse("import_ir_module"), _refuse("import_ir_module_from_buffer")
+parse_ir, parse_type_comment = _refuse("parse_ir"), _refuse("parse_type_comment")
+merge_type_from_type_comment, unify_type_list = _refuse("merge_type_from_type_comment"), _refuse("unify_type_list")

@@ -1,0 +1,76 @@
+"""The short ways of reductions give what the long ones give, which layouts that are not dense take."""
+
+import pytest
+
+import flambeau as torch
+
+CALLS = {
+    "sum": lambda x: x.sum(),
+    "sum_dim": lambda x: x.sum(-1),
+    "sum_first": lambda x: torch.sum(x, 0, True),
+    "mean": lambda x: x.mean(dim=1, keepdim=True),
+    "max": lambda x: x.max(),
+    "max_dim": lambda x: x.max(dim=-1, keepdim=True),
+    "min_dim": lambda x: torch.min(x, 1),
+    "argmax": lambda x: x.argmax(),
+    "argmin_dim": lambda x: x.argmin(dim=-1, keepdim=True),
+    "std": lambda x: x.std(),
+    "var_dim": lambda x: x.var(dim=-1, keepdim=True),
+    "cumsum": lambda x: x.cumsum(-1),
+    "cumprod": lambda x: torch.cumprod(x, dim=1),
+    "topk": lambda x: x.topk(3),
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: torch.log_softmax(x, dim=1),
+}
+
+
+def parts(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_equals_the_long_way(name, dtype):
+    torch.manual_seed(0)
+    dense = torch.rand(5, 7).to(dtype)
+    wide = torch.zeros(5, 14, dtype=dtype)
+    wide[:, ::2] = dense
+    for _ in range(2):  # the second call finds its plan
+        short, long = CALLS[name](dense), CALLS[name](wide[:, ::2])
+        assert type(short) is type(long)
+        for a, b in zip(parts(short), parts(long)):
+            assert a.dtype is b.dtype and a.shape == b.shape
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("name", ["sum", "sum_dim", "mean", "softmax", "log_softmax"])
+def test_gradients(name):
+    x = torch.rand(4, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(CALLS[name], (x,))
+    assert torch.autograd.gradgradcheck(CALLS[name], (x,))
+
+
+def test_wrong_arguments_are_still_errors():
+    x = torch.rand(3, 4)
+    x.sum(1, True), x.sum(0, False)
+    for call in (lambda: x.sum(1, 1), lambda: x.sum(0, 0), lambda: x.softmax(), lambda: x.cumsum()):
+        with pytest.raises(TypeError):
+            call()
+    for call in (lambda: x.sum(2), lambda: x.max(-3), lambda: x.softmax(2), lambda: x.cumsum(5), lambda: x.argmax(2)):
+        with pytest.raises(IndexError):
+            call()
+    with pytest.raises(RuntimeError):
+        x.topk(5)
+    with pytest.raises(RuntimeError):
+        torch.ones(3, dtype=torch.int64).mean()
+    with pytest.warns(UserWarning):
+        assert torch.ones(1).std().isnan()
+
+
+def test_saved_input_is_checked_for_writes():
+    x = torch.rand(3, 4, requires_grad=True)
+    y = x * 1
+    loss = y.cumprod(-1).sum()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

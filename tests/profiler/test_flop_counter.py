@@ -1,0 +1,54 @@
+"""Counts of floating-point operations."""
+
+import flambeau as torch
+from flambeau.utils.flop_counter import FlopCounterMode
+
+
+def test_forward_and_backward_by_module():
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 5)
+    )
+    with FlopCounterMode(display=False) as counter:
+        model(torch.randn(2, 3, 8, 8)).sum().backward()
+    convolution, linear = 2 * 2 * 36 * 4 * 27, 2 * 2 * 144 * 5
+    assert counter.get_flop_counts() == {
+        "Global": {
+            "aten.convolution": convolution, "aten.addmm": linear, "aten.mm": 2 * linear,
+            "aten.convolution_backward": convolution,
+        },
+        "Sequential": {
+            "aten.convolution": convolution, "aten.addmm": linear, "aten.mm": 2 * linear,
+            "aten.convolution_backward": convolution,
+        },
+        "Sequential.0": {"aten.convolution": convolution, "aten.convolution_backward": convolution},
+        "Sequential.3": {"aten.addmm": linear, "aten.mm": 2 * linear},
+    }  # fmt: skip
+    assert counter.get_total_flops() == 2 * convolution + 3 * linear
+    assert "Sequential.0" in counter.get_table() and "Sequential.0" not in counter.get_table(depth=1)
+
+
+def test_products():
+    q = torch.randn(1, 2, 8, 4)
+    with FlopCounterMode(display=False) as counter:
+        torch.bmm(torch.randn(2, 3, 4), torch.randn(2, 4, 5))
+        torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        torch.nn.functional.conv_transpose2d(torch.randn(1, 2, 4, 4), torch.randn(2, 3, 3, 3))
+    counts = counter.get_flop_counts()["Global"]
+    assert counts["aten.bmm"] == 240 and counts["aten.convolution"] == 1728
+    assert sum(counts.values()) == 240 + 1728 + 2 * 2 * (2 * 8 * 8 * 4)
+
+
+def test_own_formulas_and_nothing():
+    with FlopCounterMode(display=False, custom_mapping={"exp": lambda x, out_shape: 7 * x[0]}) as counter:
+        torch.ones(3).exp()
+    assert counter.get_flop_counts() == {"Global": {"aten.exp": 21}}
+    with FlopCounterMode(display=False) as counter:
+        torch.ones(3).sin()
+    assert counter.get_flop_counts() == {} and counter.get_total_flops() == 0
+
+
+def test_inside_a_profile():
+    a = torch.ones(2, 2)
+    with torch.profiler.profile() as prof, FlopCounterMode(display=False) as counter:
+        a @ a
+    assert counter.get_total_flops() == 16 and "aten::mm" in [e.name for e in prof.events()]

@@ -1,0 +1,155 @@
+"""Observers, and models from floats to integers."""
+
+import copy
+
+import pytest
+
+import flambeau as torch
+from flambeau.ao import quantization as Q
+from flambeau.ao.nn import quantized as nnq
+
+nn = torch.nn
+X = torch.tensor([[-1.0, 2.0, 3.0], [0.5, -0.25, 7.0]])
+
+
+def observed(observer):
+    observer(X)
+    observer(X * 0.5)
+    scale, zero = observer.calculate_qparams()
+    return [round(s, 4) for s in scale.tolist()], zero.tolist()
+
+
+@pytest.mark.parametrize(
+    "make, scale, zero",
+    [
+        (lambda: Q.MinMaxObserver(), [0.0314], [32]),
+        (lambda: Q.MinMaxObserver(quant_min=0, quant_max=15), [0.5333], [2]),
+        (lambda: Q.default_weight_observer(), [0.0549], [0]),
+        (lambda: Q.MovingAverageMinMaxObserver(), [0.0312], [32]),
+        (lambda: Q.PerChannelMinMaxObserver(ch_axis=0), [0.0157, 0.0284], [64, 9]),
+        (lambda: Q.default_per_channel_weight_observer(ch_axis=1), [0.0078, 0.0157, 0.0549], [0, 0, 0]),
+        (lambda: Q.MovingAveragePerChannelMinMaxObserver(), [0.0156, 0.0283], [64, 9]),
+        (lambda: Q.HistogramObserver(), [0.0314], [32]),
+    ],
+)
+def test_observers_choose_pytorchs_scales(make, scale, zero):
+    assert observed(make()) == (scale, zero)
+
+
+def test_an_observer_that_saw_nothing_warns():
+    with pytest.warns(UserWarning, match="must run observer"):
+        scale, zero = Q.MinMaxObserver().calculate_qparams()
+    assert (scale.item(), zero.item()) == (1, 0)
+
+
+def test_a_histogram_leaves_out_what_is_rare():
+    observer = Q.HistogramObserver()
+    observer(torch.cat([torch.randn(100_000), torch.tensor([1000.0])]))
+    full = Q.MinMaxObserver()
+    full(torch.tensor([-4.0, 1000.0]))
+    assert observer.calculate_qparams()[0].item() <= full.calculate_qparams()[0].item()
+
+
+def test_fake_quantize_modules():
+    fake = Q.default_fake_quant()
+    assert torch.allclose(fake(X), torch.tensor([[-1.0079, 2.0157, 3.0236], [0.5039, -0.2520, 6.9921]]), atol=1e-4)
+    assert fake.quant_max == 127 and "activation_post_process.min_val" in fake.state_dict()
+    fake.apply(Q.disable_observer)
+    scale = fake.scale.clone()
+    fake(X * 9)
+    assert torch.equal(fake.scale, scale)
+    fake.apply(Q.disable_fake_quant)
+    assert fake(X) is X
+    fused = Q.default_fused_act_fake_quant()
+    assert torch.allclose(fused(X), torch.tensor([[-1.0039, 2.0078, 3.0118], [0.5020, -0.2510, 6.9961]]), atol=1e-4)
+    other = Q.default_per_channel_weight_fake_quant()
+    other(X)
+    again = Q.default_per_channel_weight_fake_quant()
+    again.load_state_dict(other.state_dict())
+    assert torch.equal(again.scale, other.scale)
+
+
+def test_dynamic_quantization():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 10), nn.ReLU(), nn.Linear(10, 5))
+    made = Q.quantize_dynamic(model)
+    x = torch.randn(4, 20)
+    assert isinstance(made[0], nnq.dynamic.Linear) and isinstance(model[0], nn.Linear)
+    assert made[0].weight().dtype is torch.qint8 and 0 < (made(x) - model(x)).abs().max() < 0.05
+    again = Q.quantize_dynamic(nn.Sequential(nn.Linear(20, 10), nn.ReLU(), nn.Linear(10, 5)))
+    again.load_state_dict(made.state_dict())
+    assert torch.equal(again(x), made(x)) and torch.equal(copy.deepcopy(made)(x), made(x))
+    assert type(Q.quantize_dynamic(model, {"0"})[2]) is nn.Linear
+    half = Q.quantize_dynamic(model, dtype=torch.float16)
+    assert half[0].weight().dtype is torch.float16 and (half(x) - model(x)).abs().max() < 0.01
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant = Q.QuantStub(), Q.DeQuantStub()
+        self.conv, self.bn, self.relu = nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU()
+        self.conv2, self.pool, self.fc = nn.Conv2d(6, 6, 3, padding=1), nn.MaxPool2d(2), nn.Linear(6, 4)
+        self.sums = nnq.FloatFunctional()
+
+    def forward(self, x):
+        x = self.relu(self.bn(self.conv(self.quant(x))))
+        x = self.pool(self.sums.add(x, self.conv2(x)))
+        x = torch.flatten(nn.functional.adaptive_avg_pool2d(x, 1), 1)
+        return self.dequant(self.fc(x))
+
+
+@pytest.fixture
+def images():
+    torch.manual_seed(0)
+    return torch.randn(8, 3, 12, 12)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_static_quantization(images, fused):
+    model = Net().eval()
+    expected = model(images)
+    if fused:
+        model = Q.fuse_modules(model, ["conv", "bn", "relu"])
+        assert torch.allclose(model(images), expected, atol=1e-5)
+    model.qconfig = Q.default_per_channel_qconfig
+    prepared = Q.prepare(model)
+    prepared(images)
+    made = Q.convert(prepared)
+    assert not any(isinstance(m, (Q.ObserverBase, nn.Linear, nn.Conv2d)) for m in made.modules())
+    assert (made(images) - expected).abs().max() < 0.05
+    assert made.conv.weight().qscheme().name == "per_channel_affine"
+    copied = copy.deepcopy(made)
+    copied.fc.scale = 9.0
+    copied.load_state_dict(made.state_dict())
+    assert torch.equal(copied(images), made(images))
+
+
+def test_quantization_aware_training(images):
+    model = Net().train()
+    model.qconfig = Q.get_default_qat_qconfig("x86")
+    model = Q.prepare_qat(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(4):
+        loss = model(images).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2
+    made = Q.convert(model.eval())
+    assert (made(images) - model(images)).abs().max() < 0.1
+
+
+def test_modules_without_a_qconfig_stay():
+    model = nn.Sequential(nn.Linear(2, 2)).eval()
+    assert type(Q.convert(Q.prepare(model))[0]) is nn.Linear
+    with pytest.raises(AssertionError):
+        Q.prepare_qat(model)
+    with pytest.raises(NotImplementedError):
+        Q.fuse_modules(nn.Sequential(nn.ReLU(), nn.ReLU()).eval(), ["0", "1"])
+
+
+def test_older_place():
+    assert torch.quantization.quantize_dynamic is Q.quantize_dynamic and torch.ao.quantization is Q
