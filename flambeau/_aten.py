@@ -79,9 +79,22 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self.pin_memory()
 
 
+def _sparse_addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    return beta * self + alpha * ops.mm(mat1, mat2)
+
+
+def _sparse_mm_reduce_impl(self: Tensor, other: Tensor, reduce: str) -> tuple[Tensor, Tensor | None]:
+    if reduce != "sum":
+        raise NotImplementedError(
+            f"a product of a sparse matrix with the reduction {reduce!r}: use torch.scatter_reduce"
+        )
+    return ops.mm(self, other), None
+
+
 FUNCTIONS = {
     f.__name__: f
     for f in (
         _to_copy, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _unsafe_view, lift_fresh, _pin_memory,
+        _sparse_addmm, _sparse_mm_reduce_impl,
     )
 }  # fmt: skip

@@ -9,7 +9,8 @@ from ._ops.registry import public
 from ._tensor import Tensor
 
 __all__ = [
-    "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_type",
+    "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
+    "_check_type",
     "_check_value", "_check_with",
 ]  # fmt: skip
 
@@ -69,8 +70,13 @@ def _check_is_size(i: int, message: Callable[[], str] | None = None, *, max: int
 
 def _check_tensor_all(cond: Any, message: Callable[[], str] | None = None) -> None:
     """RuntimeError unless all elements of a tensor of bools are True."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _check_tensor_all_with(kind: type[Exception], cond: Any, message: Callable[[], str] | None = None) -> None:
+    """An error of the given kind unless all elements of a tensor of bools are True."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if str(cond.dtype) != "torch.bool":
         raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
-    _check(bool(cond.all().item()), message)
+    _check_with(kind, bool(cond.all().item()), message)

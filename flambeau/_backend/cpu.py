@@ -68,7 +68,14 @@ class Cpu:
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
         """A generalized ufunc whose iterations are independent, split over the cores if `work` elements pay for it."""
-        (call if work < PARALLEL else _on_all_cores(call))(*arrays, *outs)
+        if work < PARALLEL:
+            call(*arrays, *outs)
+        elif getattr(call, "ufunc", call) in addresses:
+            _on_all_cores(call)(*arrays, *outs)
+        else:  # a Python function around kernels
+            threads.over(
+                threads.ranges(len(outs[0])), lambda a, b: call(*[x[a:b] for x in arrays], *[o[a:b] for o in outs])
+            )
 
     def side_by_side(self, call: Callable[..., Any], operands: list[list[Any]]) -> None:
         """Calls of one generalized ufunc with different operands (outputs last), on the cores."""

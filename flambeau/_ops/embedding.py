@@ -41,7 +41,7 @@ def _looked_up(table: Any, index: Any) -> Any:
     source, made = kernels.bits(table), kernels.bits(out).reshape(names.size, table.shape[1])
     call, small = _look_up_kernel(index.dtype, source.dtype)
     if out.size < PARALLEL:
-        wrong = np.empty((), np.bool_)
+        wrong: Any = np.empty((), np.bool_)
         small(names, source, made, wrong)
         if wrong:
             raise IndexError(_OUT_OF_RANGE)

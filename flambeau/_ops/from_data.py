@@ -27,8 +27,8 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    dtype = from_numpy_dtype(ndarray.dtype)
     array = _checked(ndarray)
+    dtype = from_numpy_dtype(ndarray.dtype)
     if array.dtype is not dtype.numpy:  # unpickled arrays have a copy of it, which kernels do not know
         array = array.view(dtype.numpy)
     made = wrap(array, dtype)

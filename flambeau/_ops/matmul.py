@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -319,7 +320,7 @@ expose("matmul", matmul)
 functions["linalg.matmul"] = matmul
 
 
-def _quick_product(op: Any, ndim: int) -> Any:
+def _quick_product(op: Any, ndim: int) -> Callable[[Any], Any]:
     """A product of plain tensors of `ndim` dimensions each."""
 
     def fast(input: Any = None, mat2: Any = None, *more: Any) -> Any:

@@ -271,7 +271,9 @@ def slow(op: Any, args: tuple[Any, ...]) -> Any:
         for a in args[: 1 if op.numbers == "right" else op.arity]:
             if not isinstance(a, Tensor):
                 raise TypeError(f"{op.name}(): argument 'other' must be Tensor, not {type(a).__name__}")
-    if not tensors:
+    if not tensors and op.number_pairs:
+        args = (registry.ops.full((), args[0]), *args[1:])
+    elif not tensors:
         raise TypeError(f"{op.name}(): argument 'input' must be Tensor, not {type(args[0]).__name__}")
     op = for_number(op, args)
     if k > 1:

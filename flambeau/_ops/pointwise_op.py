@@ -111,6 +111,7 @@ class Pointwise:
         self.short = short
         # the op that takes a number beside a 16-bit float at full precision
         self.wide_number: Pointwise | None = None
+        self.number_pairs = False  # whether all operands may be Python numbers
         self.numbers = numbers  # which operands may be Python numbers: both, right (all but the first), none
         self.variants: dict[Any, Any] = {}  # (backend, common dtype) -> (callable, result dtype, compute dtype)
         self.fast: dict[dtype, Any] = {}  # CPU: operand dtype -> (callable, result dtype), when no operand is cast

@@ -59,7 +59,7 @@ class Primitive:
                 for n in self.names[:tensors]
             ]
         # what the engine calls: (node, g) -> gradient, one for each formula
-        self.derivatives = [None if f is None else derivative(self, *f) for f in self.formulas]
+        self.derivatives: list[Any] = [None if f is None else derivative(self, *f) for f in self.formulas]
         self.plans: dict[int, Any] = {}  # by which arguments need a gradient: what to keep
         alone, plain = tensors == 1 and not many, type(self)
         short = not many and not view and plain.compute is Primitive.compute

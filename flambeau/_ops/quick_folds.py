@@ -84,7 +84,7 @@ def _fold_plan(
     return _planned(prepare, most)
 
 
-def quick_fold(op: Any, fold: str, how: str | None, result: Callable[[dtype], dtype | None]) -> Any:
+def quick_fold(op: Any, fold: str, how: str | None, result: Callable[[dtype], dtype | None]) -> Callable[[Any], Any]:
     """sum(x), x.mean(1) and the like; `result` gives the dtype of the result, None where there is no short way."""
     planned = _fold_plan(fold, how, result, GRAD)
 
@@ -128,7 +128,7 @@ def _both(input: Tensor, plan: Any) -> tuple[Any, Any]:
     return (value, place) if made == shape else (value.reshape(shape), place.reshape(shape))
 
 
-def quick_extremum(name: str, sign: int) -> Any:
+def quick_extremum(name: str, sign: int) -> Callable[[Any], Any]:
     """max(x), and max(x, dim) along the last dimension."""
     whole = _fold_plan(name, None, lambda d: d if d.category < COMPLEX else None)
     along = _extremum_plan(sign, 0)
@@ -151,7 +151,7 @@ def quick_extremum(name: str, sign: int) -> Any:
     return quick(fast, named=True)
 
 
-def quick_argument(sign: int) -> Any:
+def quick_argument(sign: int) -> Callable[[Any], Any]:
     """argmax(x) and argmax(x, dim) along the last dimension."""
     planned = _extremum_plan(sign, INTEGER)
 
@@ -162,7 +162,7 @@ def quick_argument(sign: int) -> Any:
     return quick(fast, named=True)
 
 
-def quick_moments(root: bool) -> Any:
+def quick_moments(root: bool) -> Callable[[Any], Any]:
     """std(x) and var(x, dim) along the last dimension, with the usual correction."""
 
     def prepare(x: Any, d: dtype, place: int | None, keepdim: bool) -> Any:
@@ -188,7 +188,7 @@ def quick_moments(root: bool) -> Any:
     return quick(fast, named=True)
 
 
-def quick_scan(fold: str) -> Any:
+def quick_scan(fold: str) -> Callable[[Any], Any]:
     """cumsum(x, dim) along the last dimension."""
 
     def prepare(x: Any, own: dtype, place: int | None, keepdim: bool) -> Any:
@@ -212,7 +212,7 @@ def quick_scan(fold: str) -> Any:
     return quick(fast, named=True)
 
 
-def quick_top() -> Any:
+def quick_top() -> Callable[[Any], Any]:
     """topk(x, k) along the last dimension."""
 
     def prepare(x: Any, d: dtype, place: int | None, largest: bool) -> Any:

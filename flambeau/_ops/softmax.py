@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tens
     return input, wrap_dim(dim, input._array.ndim)
 
 
-def _quick(op: Any, log: bool) -> Any:
+def _quick(op: Any, log: bool) -> Callable[[Any], Any]:
     """The rows of a small plain tensor."""
     calls = {
         d: functools.partial(cpu.small, softmax_rows, (d.code, d.code), log=log)

@@ -32,7 +32,9 @@ class BaseAggregator(Metric):
     ) -> None:
         super().__init__(**kwargs)
         if nan_strategy not in _STRATEGIES and not isinstance(nan_strategy, float):
-            raise ValueError(f"Arg `nan_strategy` should either be a float or one of {_STRATEGIES} but got {nan_strategy}.")
+            raise ValueError(
+                f"Arg `nan_strategy` should either be a float or one of {_STRATEGIES} but got {nan_strategy}."
+            )
         self.nan_strategy = nan_strategy
         self.add_state(state_name, default=default_value, dist_reduce_fx=fn)
         self.state_name = state_name
@@ -75,7 +77,9 @@ class MaxMetric(BaseAggregator):
     full_state_update = True
 
     def __init__(self, nan_strategy: str | float = "warn", **kwargs: Any) -> None:
-        super().__init__("max", ops.tensor(-float("inf"), dtype=dtypes.default.float), nan_strategy, "max_value", **kwargs)
+        super().__init__(
+            "max", ops.tensor(-float("inf"), dtype=dtypes.default.float), nan_strategy, "max_value", **kwargs
+        )
 
     def update(self, value: float | Tensor) -> None:
         """Takes values in."""
@@ -90,7 +94,9 @@ class MinMetric(BaseAggregator):
     full_state_update = True
 
     def __init__(self, nan_strategy: str | float = "warn", **kwargs: Any) -> None:
-        super().__init__("min", ops.tensor(float("inf"), dtype=dtypes.default.float), nan_strategy, "min_value", **kwargs)
+        super().__init__(
+            "min", ops.tensor(float("inf"), dtype=dtypes.default.float), nan_strategy, "min_value", **kwargs
+        )
 
     def update(self, value: float | Tensor) -> None:
         """Takes values in."""

@@ -66,7 +66,9 @@ class MetricCollection(ModuleDict):
                     raise ValueError(f"Encountered two metrics both named {name}")
                 self._add(name, metric, "")
         else:
-            raise ValueError(f"Unknown input to MetricCollection: expected a metric, a list or a dict, but got {type(metrics)}")
+            raise ValueError(
+                f"Unknown input to MetricCollection: expected a metric, a list or a dict, but got {type(metrics)}"
+            )
         self._make_groups()
 
     def _add(self, name: str, metric: Any, prefix: str) -> None:
@@ -88,7 +90,9 @@ class MetricCollection(ModuleDict):
         if isinstance(wished, list):
             for name in (name for group in wished for name in group):
                 if name not in self._modules:
-                    raise ValueError(f"Input {name} in `compute_groups` does not match a metric of the collection: {list(self._modules)}")
+                    raise ValueError(
+                        f"Input {name} in `compute_groups` does not match a metric of the collection: {list(self._modules)}"
+                    )
             rest = [[name] for name in self._modules if not any(name in group for group in wished)]
             self._groups = dict(enumerate([list(group) for group in wished] + rest))
             return
@@ -246,4 +250,3 @@ class MetricCollection(ModuleDict):
             if value:
                 shown = f"{shown[:-2]},\n  {name}={value}\n)"
         return shown
-

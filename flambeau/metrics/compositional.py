@@ -64,7 +64,8 @@ class CompositionalMetric(Metric):
         self._update_count += 1
         self._computed = None
         a, b = (
-            p(*args, **p._filter_kwargs(**kwargs)) if isinstance(p, Metric) else p for p in (self.metric_a, self.metric_b)
+            p(*args, **p._filter_kwargs(**kwargs)) if isinstance(p, Metric) else p
+            for p in (self.metric_a, self.metric_b)
         )
         self._forward_cache = self._combined(a, b)
         return self._forward_cache

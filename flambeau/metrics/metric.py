@@ -147,7 +147,9 @@ class Metric(Module, ABC):
         self.process_group = kwargs.pop("process_group", None)
         self.dist_sync_fn = kwargs.pop("dist_sync_fn", None)
         if self.dist_sync_fn is not None and not callable(self.dist_sync_fn):
-            raise ValueError(f"Expected keyword argument `dist_sync_fn` to be an callable function but got {self.dist_sync_fn}")
+            raise ValueError(
+                f"Expected keyword argument `dist_sync_fn` to be an callable function but got {self.dist_sync_fn}"
+            )
         self.distributed_available_fn = kwargs.pop("distributed_available_fn", None) or distributed_available
         if kwargs:
             raise ValueError(f"Unexpected keyword arguments: {', '.join(f'`{name}`' for name in kwargs)}")
@@ -324,12 +326,16 @@ class Metric(Module, ABC):
         """
         if isinstance(incoming_state, Metric):
             if not isinstance(incoming_state, type(self)):
-                raise ValueError(f"Expected incoming state to be an instance of {type(self).__name__} but got {type(incoming_state)}")
+                raise ValueError(
+                    f"Expected incoming state to be an instance of {type(self).__name__} but got {type(incoming_state)}"
+                )
             states, count = incoming_state.metric_state, incoming_state._update_count
         elif isinstance(incoming_state, dict):
             states, count = incoming_state, 1
         else:
-            raise ValueError(f"Expected incoming state to be a dict or an instance of Metric but got {type(incoming_state)}")
+            raise ValueError(
+                f"Expected incoming state to be a dict or an instance of Metric but got {type(incoming_state)}"
+            )
         self._reduce_states(states, count)
         self._update_count += count
         self._computed = None

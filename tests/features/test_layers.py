@@ -138,7 +138,10 @@ def test_multihead_attention():
     torch.manual_seed(0)
     attention, x = nn.MultiheadAttention(embed_dim=8, num_heads=2, batch_first=True), torch.randn(3, 5, 8)
     out, weights = attention(x, x, x)
-    q, k, v = (p.reshape(3, 5, 2, 4).transpose(1, 2) for p in F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, -1))
+    q, k, v = (
+        p.reshape(3, 5, 2, 4).transpose(1, 2)
+        for p in F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, -1)
+    )
     each = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(4), -1)
     expected = attention.out_proj((each @ v).transpose(1, 2).reshape(3, 5, 8))
     assert torch.allclose(out, expected, atol=1e-6) and torch.allclose(weights, each.mean(1), atol=1e-6)

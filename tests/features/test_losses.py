@@ -60,7 +60,9 @@ def test_ignored_positions_count_for_nothing(batch):
     assert torch.allclose(F.cross_entropy(logits, padded), F.cross_entropy(logits[:4], labels[:4]))
     padded[4:] = 0
     kept = padded != 0
-    assert torch.allclose(nn.CrossEntropyLoss(ignore_index=0)(logits, padded), F.cross_entropy(logits[kept], padded[kept]))
+    assert torch.allclose(
+        nn.CrossEntropyLoss(ignore_index=0)(logits, padded), F.cross_entropy(logits[kept], padded[kept])
+    )
 
 
 def test_binary_losses():

@@ -74,10 +74,14 @@ def test_walking_a_model():
     model = nn.Sequential(OrderedDict(body=nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), head=nn.Linear(3, 1)))
     names = ["body.0.weight", "body.0.bias", "body.1.weight", "body.1.bias", "head.weight", "head.bias"]
     assert [n for n, _ in model.named_parameters()] == names and len(list(model.parameters())) == 6
-    assert [n for n, _ in model.named_buffers()] == [f"body.1.{n}" for n in ("running_mean", "running_var", "num_batches_tracked")]
+    assert [n for n, _ in model.named_buffers()] == [
+        f"body.1.{n}" for n in ("running_mean", "running_var", "num_batches_tracked")
+    ]
     assert len(list(model.buffers())) == 3
     assert [n for n, _ in model.named_children()] == ["body", "head"] and len(list(model.children())) == 2
-    assert [n for n, _ in model.named_modules()] == ["", "body", "body.0", "body.1", "head"] and len(list(model.modules())) == 5
+    assert [n for n, _ in model.named_modules()] == ["", "body", "body.0", "body.1", "head"] and len(
+        list(model.modules())
+    ) == 5
     assert sum(p.numel() for p in MLP().parameters()) == 203530
 
 
@@ -143,7 +147,12 @@ def test_apply_visits_children_first():
 
 def test_casts_leave_integers():
     model = nn.BatchNorm1d(2)
-    for cast, kind in (("half", torch.float16), ("double", torch.float64), ("float", torch.float32), ("bfloat16", torch.bfloat16)):
+    for cast, kind in (
+        ("half", torch.float16),
+        ("double", torch.float64),
+        ("float", torch.float32),
+        ("bfloat16", torch.bfloat16),
+    ):
         assert getattr(model, cast)() is model
         assert model.weight.dtype is model.running_mean.dtype is kind
         assert model.num_batches_tracked.dtype is torch.int64

@@ -9,7 +9,14 @@ import flambeau as torch
 
 def test_three_spellings_agree():
     a, b = torch.rand(2, 3) + 1, torch.rand(2, 3) + 1
-    for name, made in (("add", a + b), ("sub", a - b), ("mul", a * b), ("div", a / b), ("pow", a**b), ("matmul", a @ b.T)):
+    for name, made in (
+        ("add", a + b),
+        ("sub", a - b),
+        ("mul", a * b),
+        ("div", a / b),
+        ("pow", a**b),
+        ("matmul", a @ b.T),
+    ):
         other = b.T if name == "matmul" else b
         assert torch.equal(getattr(torch, name)(a, other), made)
         assert torch.equal(getattr(a, name)(other), made)
@@ -18,7 +25,14 @@ def test_three_spellings_agree():
 def test_in_place_forms_return_the_tensor_itself():
     x = torch.ones(3)
     place = x.data_ptr()
-    steps = [lambda: x.add_(1), lambda: x.mul_(2), lambda: x.fill_(3), lambda: x.copy_(torch.arange(3.0)), x.zero_, x.normal_]
+    steps = [
+        lambda: x.add_(1),
+        lambda: x.mul_(2),
+        lambda: x.fill_(3),
+        lambda: x.copy_(torch.arange(3.0)),
+        x.zero_,
+        x.normal_,
+    ]
     for step in steps:
         assert step() is x and x.data_ptr() == place
     x.zero_().add_(1).mul_(2)
@@ -151,11 +165,12 @@ def test_minimum_norm_fit():
 def test_one_operation_beats_a_loop():
     a, b = torch.rand(200_000), torch.rand(200_000)
     start = time.perf_counter()
-    [x + y for x, y in zip(a.tolist(), b.tolist())]
-    loop = time.perf_counter() - start
+    for i in range(1000):
+        a[i] + b[i]
+    loop = (time.perf_counter() - start) * 200
     times = []
     for _ in range(5):
         start = time.perf_counter()
         torch.add(a, b)
         times.append(time.perf_counter() - start)
-    assert min(times) * 5 < loop
+    assert min(times) * 20 < loop

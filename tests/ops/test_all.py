@@ -87,7 +87,7 @@ def dtypes_of(op):
 
 
 def operand(rng, op, index, shape, d):
-    if op.name in ("where", "masked_fill") and _wants_bool(op, index):
+    if (op.name in ("where", "masked_fill") or op.masks) and _wants_bool(op, index):
         return rng.integers(0, 2, shape).astype(bool)
     if d is torch.bool:
         return rng.integers(0, 2, shape).astype(bool)
@@ -104,7 +104,7 @@ def operand(rng, op, index, shape, d):
 
 
 def _wants_bool(op, index):
-    return op.names[index] in ("condition", "mask", "c")
+    return op.names[index] in ("condition", "mask", "c") or index in op.masks
 
 
 def call(op, arrays, wrap=torch.from_numpy):

@@ -69,7 +69,7 @@ class _Counting(Metric):
         if self._single and self.multidim_average == "global":
             counts = Counts(*(x.squeeze(0) for x in counts))
         if self._ratio is None:
-            return stacked_counts(counts, self.average)
+            return stacked_counts(counts, self.average, self._task)
         return averaged(self._ratio, counts, self.average, self._task, self.zero_division, self.top_k)
 
     @property
@@ -131,7 +131,12 @@ class MulticlassStatScores(_Counting):
             if num_classes is not None or average != "micro":
                 check_count("num_classes", num_classes)
             check_counting(0.5, average, multidim_average, ignore_index, top_k, num_classes)
-        self.num_classes, self.top_k, self.average, self.multidim_average = num_classes, top_k, average, multidim_average
+        self.num_classes, self.top_k, self.average, self.multidim_average = (
+            num_classes,
+            top_k,
+            average,
+            multidim_average,
+        )
         self.ignore_index, self.validate_args, self.zero_division = ignore_index, validate_args, zero_division
         self._declare(1 if average == "micro" else num_classes)  # type: ignore[arg-type]
 
@@ -173,7 +178,12 @@ class MultilabelStatScores(_Counting):
         if validate_args:
             check_count("num_labels", num_labels)
             check_counting(threshold, average, multidim_average, ignore_index)
-        self.num_labels, self.threshold, self.average, self.multidim_average = num_labels, threshold, average, multidim_average
+        self.num_labels, self.threshold, self.average, self.multidim_average = (
+            num_labels,
+            threshold,
+            average,
+            multidim_average,
+        )
         self.ignore_index, self.validate_args, self.zero_division = ignore_index, validate_args, zero_division
         self._declare(num_labels)
 

@@ -10,9 +10,9 @@ from ..functional.classification._areas import (
     auroc_of,
     average_precision_of,
     binary_auroc_of,
+    binary_average_precision_of,
     check_max_fpr,
     flattened,
-    step_area,
 )
 from ..functional.classification._curves import (
     binary_curve,
@@ -177,7 +177,9 @@ class MultilabelPrecisionRecallCurve(_Curve):
 
     def compute(self) -> Any:
         """The curves."""
-        return curves(self._base, self._data(), self.num_labels, self.thresholds, None, self.ignore_index, self._downward)
+        return curves(
+            self._base, self._data(), self.num_labels, self.thresholds, None, self.ignore_index, self._downward
+        )
 
 
 class _CurveTask(TaskMetric):
@@ -353,7 +355,7 @@ class BinaryAveragePrecision(_Area, BinaryPrecisionRecallCurve):
 
     def compute(self) -> Tensor:
         """The average precision."""
-        return step_area(*binary_curve(self._data(), self.thresholds)[:2])
+        return binary_average_precision_of(self._data(), self.thresholds)
 
 
 class MulticlassAveragePrecision(MulticlassAUROC):
@@ -371,7 +373,7 @@ class MultilabelAveragePrecision(MultilabelAUROC):
         """The average precisions, or their average."""
         data = self._data()
         if self.average == "micro":
-            return step_area(*binary_curve(flattened(data, self.ignore_index), self.thresholds)[:2])
+            return binary_average_precision_of(flattened(data, self.ignore_index), self.thresholds)
         return average_precision_of(data, self.num_labels, self.average, self.thresholds, self.ignore_index)
 
 

@@ -67,7 +67,12 @@ class BinaryConfusionMatrix(_Matrix):
         super().__init__(**kwargs)
         if validate_args:
             check_matrix(threshold, ignore_index, normalize)
-        self.threshold, self.ignore_index, self.normalize, self.validate_args = threshold, ignore_index, normalize, validate_args
+        self.threshold, self.ignore_index, self.normalize, self.validate_args = (
+            threshold,
+            ignore_index,
+            normalize,
+            validate_args,
+        )
         self._declare(2, 2)
 
     def update(self, preds: Tensor, target: Tensor) -> None:

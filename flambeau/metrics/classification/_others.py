@@ -15,7 +15,7 @@ from ..functional.classification._calibration import (
     multiclass_confidences,
     multiclass_margins,
 )
-from ..functional.classification._counts import check_counting
+from ..functional.classification._counts import check_counting, check_dimensions
 from ..functional.classification._exact import multiclass_matches, multilabel_matches
 from ..functional.classification._inputs import check_binary, check_count, check_multiclass, check_multilabel
 from ..functional.classification._ranking import (
@@ -77,6 +77,7 @@ class MulticlassExactMatch(_ExactMatch):
         """Adds labels (N, ...), or scores (N, C, ...), and targets (N, ...)."""
         if self.validate_args:
             check_multiclass(preds, target, self.num_classes, self.ignore_index)
+            check_dimensions(target, 2, self.multidim_average)
         self._add(*multiclass_matches(preds, target, self.multidim_average, self.ignore_index))
 
 
@@ -103,6 +104,7 @@ class MultilabelExactMatch(_ExactMatch):
         """Adds predictions and targets (N, L, ...)."""
         if self.validate_args:
             check_multilabel(preds, target, self.num_labels, self.ignore_index)
+            check_dimensions(preds, 3, self.multidim_average)
         self._add(*multilabel_matches(preds, target, self.threshold, self.multidim_average, self.ignore_index))
 
 

@@ -102,7 +102,9 @@ class _MultilabelPoint(_Point, MultilabelPrecisionRecallCurve):
     def compute(self) -> tuple[Tensor, Tensor]:
         """The values and their thresholds."""
         data = self._data()
-        return points(self._base, self._point, data, self.num_labels, self.thresholds, self._wanted(), self.ignore_index)
+        return points(
+            self._base, self._point, data, self.num_labels, self.thresholds, self._wanted(), self.ignore_index
+        )
 
 
 class _PointTask(_CurveTask):

@@ -83,9 +83,13 @@ def peak_signal_noise_ratio(
 def check_images(preds: Tensor, target: Tensor) -> None:
     check_same_shape(preds, target)
     if preds.dtype is not target.dtype:
-        raise TypeError(f"Expected `preds` and `target` to have the same data type. Got preds: {preds.dtype} and target: {target.dtype}.")
+        raise TypeError(
+            f"Expected `preds` and `target` to have the same data type. Got preds: {preds.dtype} and target: {target.dtype}."
+        )
     if preds.dim() not in (4, 5):
-        raise ValueError(f"Expected `preds` and `target` to have BxCxHxW or BxCxDxHxW shape. Got preds: {tuple(preds.shape)}.")
+        raise ValueError(
+            f"Expected `preds` and `target` to have BxCxHxW or BxCxDxHxW shape. Got preds: {tuple(preds.shape)}."
+        )
 
 
 def _window(size: int, sigma: float | None, like: Tensor) -> Tensor:
@@ -100,7 +104,9 @@ def _window(size: int, sigma: float | None, like: Tensor) -> Tensor:
 def _each(value: Any, count: int, name: str) -> list[Any]:
     found = list(value) if isinstance(value, Sequence) else [value] * count
     if len(found) != count:
-        raise ValueError(f"`{name}` has dimension {len(found)}, but expected to be two less that target dimensionality, {count}")
+        raise ValueError(
+            f"`{name}` has dimension {len(found)}, but expected to be two less that target dimensionality, {count}"
+        )
     return found
 
 
@@ -137,7 +143,7 @@ def similarity_maps(
     preds, target, width = in_range(preds, target, data_range)
     c1, c2 = (k1 * width) ** 2, (k2 * width) ** 2
     margins = [(size - 1) // 2 for size in sizes]
-    edges = [m for margin in reversed(margins) for m in (margin, margin)]
+    edges = [margin for margin in reversed(margins) for _ in range(2)]
     preds, target = F.pad(preds, edges, mode="reflect"), F.pad(target, edges, mode="reflect")
     windows = [_window(size, s if gaussian_kernel else None, preds) for size, s in zip(sizes, sigmas)]
     together = ops.cat([preds, target, preds * preds, target * target, preds * target])
@@ -148,16 +154,11 @@ def similarity_maps(
     return similarity, contrast, margins
 
 
-def _inside(x: Tensor, margins: Sequence[int]) -> Tensor:
-    """Mean of each image over the places whose windows do not reach beyond its edges."""
-    places = tuple(slice(margin, size - margin) for margin, size in zip(margins, x.shape[2:]))
-    return x[(..., *places)].reshape(x.shape[0], -1).mean(-1)
-
-
 def similarities(preds: Tensor, target: Tensor, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Similarity and contrast of each image, and the map of similarity."""
+    """Similarity and contrast of each image, and the map of similarity; contrast without the margins."""
     similarity, contrast, margins = similarity_maps(preds, target, *options)
-    return _inside(similarity, margins), _inside(contrast, margins), similarity
+    inside = contrast[(..., *(slice(m, size - m) for m, size in zip(margins, contrast.shape[2:])))]
+    return similarity.flatten(1).mean(1), inside.flatten(1).mean(1), similarity
 
 
 def structural_similarity_index_measure(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..._core.dtypes import int64
+from ..._core.dtypes import int32, int64
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .classification._inputs import check_choice
@@ -29,7 +29,9 @@ def perplexity_sums(preds: Tensor, target: Tensor, ignore_index: int | None = No
             f"but got {preds.dim()}."
         )
     if target.dim() != 2:
-        raise ValueError(f"Input tensor `target` is expected to have 2 dimensions, [batch_size, seq_len], but got {target.dim()}.")
+        raise ValueError(
+            f"Input tensor `target` is expected to have 2 dimensions, [batch_size, seq_len], but got {target.dim()}."
+        )
     if preds.shape[:2] != target.shape:
         raise ValueError(
             "Input tensors `preds` and `target` are expected to have equaling first two dimensions, [batch_size, seq_len], "
@@ -67,7 +69,10 @@ def _ngrams(words: Sequence[str], n_gram: int) -> Counter[tuple[str, ...]]:
 
 
 def bleu_sums(
-    preds: Sequence[str], target: Sequence[Sequence[str]], n_gram: int, split: Callable[[str], Sequence[str]] = str.split
+    preds: Sequence[str],
+    target: Sequence[Sequence[str]],
+    n_gram: int,
+    split: Callable[[str], Sequence[str]] = str.split,
 ) -> tuple[float, float, list[float], list[float]]:
     """Length of predictions and of the nearest references; matching and all n-grams for each n."""
     if len(preds) != len(target):
@@ -151,7 +156,9 @@ def edits(first: Sequence[str], second: Sequence[str], substitution_cost: int = 
 def _pairs(preds: str | Sequence[str], target: str | Sequence[str]) -> list[tuple[str, str]]:
     preds, target = ([x] if isinstance(x, str) else list(x) for x in (preds, target))
     if len(preds) != len(target):
-        raise ValueError(f"Expected argument `preds` and `target` to have same length, but got {len(preds)} and {len(target)}")
+        raise ValueError(
+            f"Expected argument `preds` and `target` to have same length, but got {len(preds)} and {len(target)}"
+        )
     return list(zip(preds, target))
 
 
@@ -214,7 +221,7 @@ def edit_distance(
 ) -> Tensor:
     """Fewest insertions, deletions and substitutions of letters, averaged, summed or for each pair."""
     check_choice("reduction", reduction, ("mean", "sum", "none", None))
-    found = ops.tensor(edit_distances(preds, target, substitution_cost))
+    found = ops.tensor(edit_distances(preds, target, substitution_cost), dtype=int32)
     if reduction == "mean":
         return found.float().mean()
     return found.sum() if reduction == "sum" else found

@@ -25,6 +25,7 @@ from ..functional.regression._errors import (
     weighted_sums,
 )
 from ..metric import Metric
+from ..utilities.exceptions import TorchMetricsUserError
 
 
 class Sums(Metric):
@@ -171,7 +172,7 @@ class MinkowskiDistance(Sums):
     def __init__(self, p: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not (isinstance(p, (float, int)) and p >= 1):
-            raise ValueError(f"Argument ``p`` must be a float or int greater than 1, but got {p}")
+            raise TorchMetricsUserError(f"Argument ``p`` must be a float or int greater than 1, but got {p}")
         self.p = p
         self._declare(("minkowski_dist_sum",), None)
 

@@ -55,9 +55,7 @@ class R2Score(Sums):
 
     def compute(self) -> Tensor:
         """The score so far."""
-        return r2_of(
-            self.sum_squared_error, self.sum_error, self.residual, self.total, self.adjusted, self.multioutput
-        )
+        return r2_of(self.sum_squared_error, self.sum_error, self.residual, self.total, self.adjusted, self.multioutput)
 
 
 class RelativeSquaredError(Sums):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..._core.dtypes import int32
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ..functional.classification._inputs import check_choice
@@ -166,7 +167,9 @@ class EditDistance(Metric):
     def __init__(self, substitution_cost: int = 1, reduction: str | None = "mean", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not (isinstance(substitution_cost, int) and substitution_cost >= 0):
-            raise ValueError(f"Expected argument `substitution_cost` to be a positive integer, but got {substitution_cost}")
+            raise ValueError(
+                f"Expected argument `substitution_cost` to be a positive integer, but got {substitution_cost}"
+            )
         check_choice("reduction", reduction, ("mean", "sum", "none", None))
         self.substitution_cost, self.reduction = substitution_cost, reduction
         if reduction in ("none", None):
@@ -179,7 +182,7 @@ class EditDistance(Metric):
         """Adds texts and what they should be."""
         found = edit_distances(preds, target, self.substitution_cost)
         if self.reduction in ("none", None):
-            self.edit_scores_list.append(ops.tensor(found))
+            self.edit_scores_list.append(ops.tensor(found, dtype=int32))
         else:
             self.edit_scores = self.edit_scores + sum(found)
             self.num_elements = self.num_elements + len(found)

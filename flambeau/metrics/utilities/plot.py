@@ -14,7 +14,9 @@ def _axes(ax: Any) -> tuple[Any, Any]:
     return (ax.get_figure(), ax) if ax is not None else plt.subplots()
 
 
-def plot_values(value: Any, ax: Any, name: str, lower: float | None = None, upper: float | None = None) -> tuple[Any, Any]:
+def plot_values(
+    value: Any, ax: Any, name: str, lower: float | None = None, upper: float | None = None
+) -> tuple[Any, Any]:
     """A point per scalar, a line per series, one series for each element of a vector or entry of a dictionary."""
     figure, ax = _axes(ax)
     steps = list(value) if isinstance(value, Sequence) else [value]

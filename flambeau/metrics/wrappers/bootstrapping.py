@@ -32,9 +32,13 @@ class BootStrapper(WrapperMetric):
     ) -> None:
         super().__init__(**kwargs)
         if not isinstance(base_metric, Metric):
-            raise ValueError(f"Expected base metric to be an instance of torchmetrics.Metric but received {base_metric}")
+            raise ValueError(
+                f"Expected base metric to be an instance of torchmetrics.Metric but received {base_metric}"
+            )
         if sampling_strategy not in ("poisson", "multinomial"):
-            raise ValueError(f"Expected `sampling_strategy` to be 'poisson' or 'multinomial' but received {sampling_strategy}")
+            raise ValueError(
+                f"Expected `sampling_strategy` to be 'poisson' or 'multinomial' but received {sampling_strategy}"
+            )
         self.metrics = ModuleList([base_metric.clone() for _ in range(num_bootstraps)])
         self.num_bootstraps, self.mean, self.std, self.raw = num_bootstraps, mean, std, raw
         self.quantile, self.sampling_strategy = quantile, sampling_strategy

@@ -22,7 +22,9 @@ class Running(WrapperMetric):
     def __init__(self, base_metric: Metric, window: int = 5) -> None:
         super().__init__()
         if not isinstance(base_metric, Metric):
-            raise ValueError(f"Expected argument `metric` to be an instance of `torchmetrics.Metric` but got {base_metric}")
+            raise ValueError(
+                f"Expected argument `metric` to be an instance of `torchmetrics.Metric` but got {base_metric}"
+            )
         if not (isinstance(window, int) and window > 0):
             raise ValueError(f"Argument `window` should be a positive integer but got {window}")
         if base_metric.full_state_update is not False:

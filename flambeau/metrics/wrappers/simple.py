@@ -19,7 +19,9 @@ class MinMaxMetric(WrapperMetric):
     def __init__(self, base_metric: Metric, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not isinstance(base_metric, Metric):
-            raise ValueError(f"Expected base metric to be an instance of `torchmetrics.Metric` but received {base_metric}")
+            raise ValueError(
+                f"Expected base metric to be an instance of `torchmetrics.Metric` but received {base_metric}"
+            )
         self._base_metric = base_metric
         self.min_val, self.max_val = ops.tensor(float("inf")), ops.tensor(float("-inf"))
 
@@ -147,7 +149,9 @@ class MultioutputWrapper(WrapperMetric):
         """Adds a batch and returns its figures."""
         self._update_count += 1
         self._computed = None
-        return ops.stack([metric(*positional, **keywords) for metric, positional, keywords in self._each(args, kwargs)], 0)
+        return ops.stack(
+            [metric(*positional, **keywords) for metric, positional, keywords in self._each(args, kwargs)], 0
+        )
 
     def reset(self) -> None:
         """Resets all metrics."""
@@ -209,7 +213,9 @@ class MetricInputTransformer(WrapperMetric):
     def __init__(self, wrapped_metric: Metric | MetricCollection, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not isinstance(wrapped_metric, (Metric, MetricCollection)):
-            raise TypeError(f"Expected wrapped metric to be a Metric or a MetricCollection but received {wrapped_metric}")
+            raise TypeError(
+                f"Expected wrapped metric to be a Metric or a MetricCollection but received {wrapped_metric}"
+            )
         self.wrapped_metric = wrapped_metric
 
     def transform_pred(self, pred: Tensor) -> Tensor:

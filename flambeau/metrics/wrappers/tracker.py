@@ -27,7 +27,9 @@ class MetricTracker(ModuleList):
     def __init__(self, metric: Metric | MetricCollection, maximize: bool | list[bool] | None = None) -> None:
         super().__init__()
         if not isinstance(metric, (Metric, MetricCollection)):
-            raise TypeError(f"Metric arg need to be an instance of a torchmetrics `Metric` or `MetricCollection` but got {metric}")
+            raise TypeError(
+                f"Metric arg need to be an instance of a torchmetrics `Metric` or `MetricCollection` but got {metric}"
+            )
         self._base_metric = metric
         if maximize is None:
             maximize = self._directions(metric)
@@ -113,7 +115,9 @@ class MetricTracker(ModuleList):
     @staticmethod
     def _best(values: Any, maximize: bool) -> tuple[Any, Any]:
         if not isinstance(values, Tensor) or values.dim() != 1:
-            rank_zero_warn("The best figure is that of single numbers; the metric gives others. Returning None.", UserWarning)
+            rank_zero_warn(
+                "The best figure is that of single numbers; the metric gives others. Returning None.", UserWarning
+            )
             return None, None
         value, step = values.max(0) if maximize else values.min(0)
         return value.item(), int(step)

@@ -128,8 +128,8 @@ class ResNet(nn.Module):
     """A residual network of four stages.
 
     >>> import flambeau as torch
-    >>> ResNet(BasicBlock, [1, 1, 1, 1], num_classes=5)(torch.zeros(1, 3, 32, 32)).shape
-    torch.Size([1, 5])
+    >>> ResNet(BasicBlock, [1, 1, 1, 1], num_classes=5)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 5])
     """
 
     def __init__(

@@ -84,11 +84,19 @@ def auroc_of(
     return averaged_area(scores, average, support_of(data, number))
 
 
+def binary_average_precision_of(data: Data, thresholds: Tensor | None) -> Tensor:
+    """Average precision; at given thresholds, zero without positive targets."""
+    precision, recall, _ = binary_curve(data, thresholds)
+    return step_area(precision, recall.nan_to_num() if isinstance(data, Tensor) else recall)
+
+
 def average_precision_of(
     data: Data, number: int, average: str | None, thresholds: Tensor | None, ignore_index: int | None = None
 ) -> Tensor:
     """Average precision of each class, averaged as asked."""
     precision, recall, _ = curves(binary_curve, data, number, thresholds, None, ignore_index)
+    if isinstance(data, Tensor):
+        recall = recall.nan_to_num()  # at given thresholds, a class without samples scores zero
     scores = ops.stack([step_area(p, r) for p, r in zip(precision, recall)])
     return averaged_area(scores, average, support_of(data, number))
 
@@ -188,7 +196,7 @@ def binary_average_precision(
     validate_args: bool = True,
 ) -> Tensor:
     """Precision summed over the steps of recall."""
-    return step_area(*binary_curve(*binary_data(preds, target, thresholds, ignore_index, validate_args))[:2])
+    return binary_average_precision_of(*binary_data(preds, target, thresholds, ignore_index, validate_args))
 
 
 def multiclass_average_precision(
@@ -219,7 +227,7 @@ def multilabel_average_precision(
     check_choice("average", average, _LABEL_AVERAGES)
     data, at = multilabel_data(preds, target, num_labels, thresholds, ignore_index, validate_args)
     if average == "micro":
-        return step_area(*binary_curve(flattened(data, ignore_index), at)[:2])
+        return binary_average_precision_of(flattened(data, ignore_index), at)
     return average_precision_of(data, num_labels, average, at, ignore_index)
 
 
@@ -252,15 +260,19 @@ def check_least(name: str, value: Any) -> None:
         raise ValueError(f"Expected argument `{name}` to be a float in the [0,1] range, but got {value}")
 
 
-def _best(wanted: Tensor, condition: Tensor, thresholds: Tensor, least: float) -> tuple[Tensor, Tensor]:
-    """The largest wanted value where the condition holds, of equals that with the best condition, and its threshold."""
-    size = min(len(wanted), len(condition), len(thresholds))
-    wanted, condition, thresholds = wanted[:size], condition[:size], thresholds[:size]
-    reached = condition >= least
-    none = wanted.new_zeros(()), thresholds.new_full((), float("nan"))
-    if not reached.any():
-        return none
-    wanted, condition, thresholds = wanted[reached], condition[reached], thresholds[reached]
+def _reached(wanted: Tensor, condition: Tensor, thresholds: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The points of a curve where the condition holds."""
+    size = min(len(wanted), len(thresholds))
+    wanted, condition = wanted[:size], condition[:size]
+    chosen = (condition >= least) & ~wanted.isnan()
+    return wanted[chosen], condition[chosen], thresholds[chosen]
+
+
+def _recall_or_precision(wanted: Tensor, condition: Tensor, thresholds: Tensor, least: float) -> tuple[Tensor, Tensor]:
+    """Of equal values that with the best condition is taken; zero is reached by no threshold."""
+    wanted, condition, thresholds = _reached(wanted, condition, thresholds, least)
+    if not len(wanted) or wanted.max() == 0:
+        return wanted.new_zeros(()), thresholds.new_full((), float("nan"))
     top = wanted == wanted.max()
     condition, thresholds = condition[top], thresholds[top]
     return wanted.max(), thresholds[condition == condition.max()].max()
@@ -269,27 +281,34 @@ def _best(wanted: Tensor, condition: Tensor, thresholds: Tensor, least: float) -
 def recall_point(curve: Curve, least: float) -> tuple[Tensor, Tensor]:
     """Largest recall with at least this precision, and its threshold."""
     precision, recall, thresholds = curve
-    value, at = _best(recall, precision, thresholds, least)
-    return value, ops.where(value == 0, float("nan"), at)
+    return _recall_or_precision(recall, precision, thresholds, least)
 
 
 def precision_point(curve: Curve, least: float) -> tuple[Tensor, Tensor]:
     """Largest precision with at least this recall, and its threshold."""
     precision, recall, thresholds = curve
-    value, at = _best(precision, recall, thresholds, least)
-    return value, ops.where(value == 0, float("nan"), at)
+    return _recall_or_precision(precision, recall, thresholds, least)
+
+
+def _rate(wanted: Tensor, condition: Tensor, thresholds: Tensor, least: float) -> tuple[Tensor, Tensor]:
+    """Of equal values that with the highest threshold is taken; a million stands for none."""
+    wanted, _, thresholds = _reached(wanted, condition, thresholds, least)
+    if not len(wanted):
+        return wanted.new_zeros(()), thresholds.new_full((), 1e6)
+    best = wanted.argmax()
+    return wanted[best], thresholds[best]
 
 
 def sensitivity_point(curve: Curve, least: float) -> tuple[Tensor, Tensor]:
     """Largest true positive rate with at least this specificity, and its threshold."""
     fpr, tpr, thresholds = curve
-    return _best(tpr, 1 - fpr, thresholds, least)
+    return _rate(tpr, 1 - fpr, thresholds, least)
 
 
 def specificity_point(curve: Curve, least: float) -> tuple[Tensor, Tensor]:
     """Largest specificity with at least this true positive rate, and its threshold."""
     fpr, tpr, thresholds = curve
-    return _best(1 - fpr, tpr, thresholds, least)
+    return _rate(1 - fpr, tpr, thresholds, least)
 
 
 Point = Callable[[Curve, float], tuple[Tensor, Tensor]]
@@ -311,7 +330,9 @@ def points(
     return ops.stack([value for value, _ in found]), ops.stack([t for _, t in found])
 
 
-def _point_functions(base: Callable[..., Curve], point: Point, name: str, least_name: str, what: str) -> tuple[Any, ...]:
+def _point_functions(
+    base: Callable[..., Curve], point: Point, name: str, least_name: str, what: str
+) -> tuple[Any, ...]:
     """The binary, multiclass, multilabel and general function of an operating point."""
 
     def binary(
@@ -372,7 +393,12 @@ def _point_functions(base: Callable[..., Curve], point: Point, name: str, least_
 
     return tuple(
         _renamed(function, prefix + name, least_name, what)
-        for prefix, function in (("binary_", binary), ("multiclass_", multiclass), ("multilabel_", multilabel), ("", of_task))
+        for prefix, function in (
+            ("binary_", binary),
+            ("multiclass_", multiclass),
+            ("multilabel_", multilabel),
+            ("", of_task),
+        )
     )
 
 
@@ -388,7 +414,7 @@ def _renamed(function: Callable[..., Any], name: str, least_name: str, what: str
     parameters = [p.replace(name=least_name) if p.name == "least" else p for p in signature.parameters.values()]
     named.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     named.__name__ = named.__qualname__ = name
-    named.__doc__ = f"{what} (`{least_name}`), and the threshold that gives it; nan if there is none."
+    named.__doc__ = f"{what} (`{least_name}`), and the threshold that gives it."
     return named
 
 

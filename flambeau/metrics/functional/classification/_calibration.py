@@ -34,7 +34,8 @@ def calibration_of(confidences: Tensor, accuracies: Tensor, n_bins: int, norm: s
     place = ops.bucketize(confidences, bins[1:-1], right=True)
     count = ops.bincount(place, minlength=n_bins).to(confidences.dtype)
     confidence, accuracy = (
-        safe_divide(ops.bincount(place, weights=x, minlength=n_bins).to(x.dtype), count) for x in (confidences, accuracies)
+        safe_divide(ops.bincount(place, weights=x, minlength=n_bins).to(x.dtype), count)
+        for x in (confidences, accuracies)
     )
     share = count / count.sum()
     gap = (accuracy - confidence).abs()

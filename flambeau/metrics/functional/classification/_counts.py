@@ -49,7 +49,9 @@ def check_counting(
     if not isinstance(top_k, int) or top_k < 1:
         raise ValueError(f"Expected argument `top_k` to be an integer larger than or equal to 1, but got {top_k}")
     if num_classes is not None and top_k > num_classes:
-        raise ValueError(f"Expected argument `top_k` to be smaller or equal to `num_classes` but got {top_k} and {num_classes}")
+        raise ValueError(
+            f"Expected argument `top_k` to be smaller or equal to `num_classes` but got {top_k} and {num_classes}"
+        )
 
 
 def check_dimensions(x: Tensor, least: int, multidim_average: str) -> None:
@@ -65,7 +67,11 @@ def _tally(preds: Tensor, target: Tensor, kept: Tensor | None, dims: tuple[int, 
 
 
 def binary_counts(
-    preds: Tensor, target: Tensor, threshold: float = 0.5, multidim_average: str = "global", ignore_index: int | None = None
+    preds: Tensor,
+    target: Tensor,
+    threshold: float = 0.5,
+    multidim_average: str = "global",
+    ignore_index: int | None = None,
 ) -> Counts:
     """Scalars, or one number per sample."""
     preds, target = decisions(preds, threshold).reshape(target.shape[0], -1), target.reshape(target.shape[0], -1)
@@ -74,7 +80,11 @@ def binary_counts(
 
 
 def multilabel_counts(
-    preds: Tensor, target: Tensor, threshold: float = 0.5, multidim_average: str = "global", ignore_index: int | None = None
+    preds: Tensor,
+    target: Tensor,
+    threshold: float = 0.5,
+    multidim_average: str = "global",
+    ignore_index: int | None = None,
 ) -> Counts:
     """One number per label, or per sample and label."""
     shape = (*target.shape[:2], -1)
@@ -106,7 +116,10 @@ def multiclass_counts(
     """One number per class (per sample and class); with `average="micro"` of all classes together."""
     if num_classes is None:
         num_classes = preds.shape[1] if preds.dim() > target.dim() else 2  # then only the true negatives depend on it
-    preds, target = multiclass_labels(preds, target, top_k).reshape(target.shape[0], -1), target.reshape(target.shape[0], -1)
+    preds, target = (
+        multiclass_labels(preds, target, top_k).reshape(target.shape[0], -1),
+        target.reshape(target.shape[0], -1),
+    )
     samplewise = multidim_average == "samplewise"
     kept = None if ignore_index is None else target != ignore_index
     if average == "micro":
@@ -134,19 +147,18 @@ def multiclass_counts(
     return Counts(tp, predicted - tp, total - predicted - there + tp, there - tp)
 
 
-def stacked_counts(counts: Counts, average: str | None, multilabel_or_classes: bool = True) -> Tensor:
+def stacked_counts(counts: Counts, average: str | None, task: str) -> Tensor:
     """(tp, fp, tn, fn, support) in the last dimension, averaged over the classes."""
     tp, fp, tn, fn = counts
-    found = ops.stack([tp, fp, tn, fn, tp + fn], -1).squeeze()
-    if not multilabel_or_classes or average in ("none", None):
-        return found
+    found = ops.stack([tp, fp, tn, fn, tp + fn], -1)
     if average == "micro":
-        return found.sum(-2) if found.dim() > 1 and tp.dim() else found
+        return found.sum(-2) if task == "multilabel" else found
+    if task == "binary" or average in ("none", None):
+        return found
     if average == "macro":
         return found.float().mean(-2)
     weight = (tp + fn).float()
-    share = (weight / weight.sum(-1, keepdim=True)).squeeze()
-    return (found * share.unsqueeze(-1)).sum(-2)
+    return (found * (weight / weight.sum(-1, keepdim=True)).unsqueeze(-1)).sum(-2)
 
 
 def binary_stat_scores(
@@ -164,11 +176,16 @@ def binary_stat_scores(
     tensor([2, 1, 1, 0, 2])
     """
     counts = checked_binary(preds, target, threshold, multidim_average, ignore_index, validate_args)
-    return stacked_counts(counts, None)
+    return stacked_counts(counts, None, "binary")
 
 
 def checked_binary(
-    preds: Tensor, target: Tensor, threshold: float, multidim_average: str, ignore_index: int | None, validate_args: bool
+    preds: Tensor,
+    target: Tensor,
+    threshold: float,
+    multidim_average: str,
+    ignore_index: int | None,
+    validate_args: bool,
 ) -> Counts:
     if validate_args:
         check_counting(threshold, None, multidim_average, ignore_index)
@@ -225,8 +242,10 @@ def multiclass_stat_scores(
     validate_args: bool = True,
 ) -> Tensor:
     """Counts per class in the last dimension: (tp, fp, tn, fn, support), averaged over the classes as asked."""
-    counts = checked_multiclass(preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args)
-    return stacked_counts(counts, average)
+    counts = checked_multiclass(
+        preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args
+    )
+    return stacked_counts(counts, average, "multiclass")
 
 
 def multilabel_stat_scores(
@@ -240,8 +259,10 @@ def multilabel_stat_scores(
     validate_args: bool = True,
 ) -> Tensor:
     """Counts per label in the last dimension: (tp, fp, tn, fn, support), averaged over the labels as asked."""
-    counts = checked_multilabel(preds, target, num_labels, threshold, average, multidim_average, ignore_index, validate_args)
-    return stacked_counts(counts, average)
+    counts = checked_multilabel(
+        preds, target, num_labels, threshold, average, multidim_average, ignore_index, validate_args
+    )
+    return stacked_counts(counts, average, "multilabel")
 
 
 def stat_scores(

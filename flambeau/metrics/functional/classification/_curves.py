@@ -39,7 +39,9 @@ def check_thresholds(thresholds: Any, ignore_index: Any = None) -> None:
             f"but got {thresholds}"
         )
     if isinstance(thresholds, int) and thresholds < 2:
-        raise ValueError(f"If argument `thresholds` is an integer, expected it to be larger than 1, but got {thresholds}")
+        raise ValueError(
+            f"If argument `thresholds` is an integer, expected it to be larger than 1, but got {thresholds}"
+        )
     if isinstance(thresholds, list) and not all(isinstance(t, float) and 0 <= t <= 1 for t in thresholds):
         raise ValueError(
             f"If argument `thresholds` is a list, expected all elements to be floats in the [0,1] range, but got {thresholds}"
@@ -131,17 +133,20 @@ def curve_counts(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]
     return 1 + last - tps, tps, preds[last]
 
 
-def binary_curve(data: Data, thresholds: Tensor | None) -> Curve:
-    """Precision, recall and thresholds, from the lowest threshold on."""
+def binary_curve(data: Data, thresholds: Tensor | None, alone: bool = True) -> Curve:
+    """Precision, recall and thresholds, from the lowest threshold on.
+
+    Without positive targets recall is one with a warning, or not a number if there are other classes (not `alone`).
+    """
     if isinstance(data, Tensor):
         tps, fps, fns = data[..., 1, 1], data[..., 0, 1], data[..., 1, 0]
-        precision, recall = tps / (tps + fps), safe_divide(tps, tps + fns)
+        precision, recall = tps / (tps + fps), tps / (tps + fns)
         ends = precision.new_ones((1, *precision.shape[1:]))
         precision, recall = ops.cat([precision, ends]), ops.cat([recall, ends * 0])
         return (precision, recall, thresholds) if precision.dim() == 1 else (precision.T, recall.T, thresholds)
     fps, tps, scores = curve_counts(*data)
     precision = tps / (tps + fps)
-    if len(tps) and tps[-1] == 0:
+    if alone and len(tps) and tps[-1] == 0:
         rank_zero_warn("There are no positive targets: recall is set to one for all thresholds.", UserWarning)
         recall = ops.ones_like(precision)
     else:
@@ -188,7 +193,7 @@ def _interpolated(x: Tensor, xs: Tensor, ys: Tensor) -> Tensor:
 
 
 def curves(
-    curve: Callable[[Data, Tensor | None], Curve],
+    curve: Callable[..., Curve],
     data: Data,
     number: int,
     thresholds: Tensor | None,
@@ -203,7 +208,8 @@ def curves(
         x, y, at = curve(data, thresholds)
         every = at.repeat(number)
     else:
-        x, y, at = map(list, zip(*(curve(part, None) for part in per_class(data, number, ignore_index))))
+        others = {"alone": False} if curve is binary_curve and data[1].dim() == 1 else {}
+        x, y, at = map(list, zip(*(curve(part, None, **others) for part in per_class(data, number, ignore_index))))
         every = ops.cat(at)
     if average != "macro":
         return x, y, at

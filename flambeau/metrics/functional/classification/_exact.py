@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...._tensor import Tensor
-from ._counts import check_counting, multiclass_labels
+from ._counts import check_counting, check_dimensions, multiclass_labels
 from ._inputs import check_count, check_multiclass, check_multilabel, decisions, labels_last, need_number, task_of
 
 
@@ -50,6 +50,7 @@ def multiclass_exact_match(
         check_count("num_classes", num_classes)
         check_counting(0.5, None, multidim_average, ignore_index)
         check_multiclass(preds, target, num_classes, ignore_index)
+        check_dimensions(target, 2, multidim_average)
     right, total = multiclass_matches(preds, target, multidim_average, ignore_index)
     return right / total
 
@@ -68,6 +69,7 @@ def multilabel_exact_match(
         check_count("num_labels", num_labels)
         check_counting(threshold, None, multidim_average, ignore_index)
         check_multilabel(preds, target, num_labels, ignore_index)
+        check_dimensions(preds, 3, multidim_average)
     right, total = multilabel_matches(preds, target, threshold, multidim_average, ignore_index)
     return right / total
 

@@ -74,7 +74,9 @@ def check_matrix(threshold: float = 0.5, ignore_index: int | None = None, normal
     check_choice("normalize", normalize, NORMALIZE)
 
 
-def _checked_binary(preds: Tensor, target: Tensor, threshold: float, ignore_index: int | None, validate: bool) -> Tensor:
+def _checked_binary(
+    preds: Tensor, target: Tensor, threshold: float, ignore_index: int | None, validate: bool
+) -> Tensor:
     if validate:
         check_matrix(threshold, ignore_index)
         check_binary(preds, target, ignore_index)

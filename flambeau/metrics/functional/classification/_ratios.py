@@ -22,6 +22,7 @@ class Ratio:
     name: str
     parts: Callable[[Counts, bool], tuple[Tensor, Tensor]]
     distance: bool = False  # the score is what the ratio lacks to one
+    true_only: bool = False  # with `top_k` above one, the mean is over classes that occur in the targets
 
     def __call__(self, counts: Counts, multiclass: bool, zero_division: float = 0.0) -> Tensor:
         score = safe_divide(*self.parts(counts, multiclass), zero_division)
@@ -42,12 +43,12 @@ def fbeta(beta: float) -> Ratio:
     return Ratio("fbeta_score", parts)
 
 
-ACCURACY = Ratio("accuracy", _accuracy)
+ACCURACY = Ratio("accuracy", _accuracy, true_only=True)
 HAMMING = Ratio("hamming_distance", _accuracy, distance=True)
-PRECISION = Ratio("precision", lambda c, _: (c.tp, c.tp + c.fp))
-RECALL = Ratio("recall", lambda c, _: (c.tp, c.tp + c.fn))
+PRECISION = Ratio("precision", lambda c, _: (c.tp, c.tp + c.fp), true_only=True)
+RECALL = Ratio("recall", lambda c, _: (c.tp, c.tp + c.fn), true_only=True)
 SPECIFICITY = Ratio("specificity", lambda c, _: (c.tn, c.tn + c.fp))
-NEGATIVE = Ratio("negative_predictive_value", lambda c, _: (c.tn, c.tn + c.fn))
+NEGATIVE = Ratio("negative_predictive_value", lambda c, _: (c.tn, c.tn + c.fn), true_only=True)
 F1 = Ratio("f1_score", fbeta(1.0).parts)
 
 
@@ -67,7 +68,8 @@ def averaged(
     if average == "weighted":
         weights = present.float()
     else:
-        weights = ((present + counts.fp) > 0).float() if multiclass else scores * 0 + 1
+        seen = present if ratio.true_only and top_k > 1 else present + counts.fp
+        weights = (seen > 0).float() if multiclass else scores * 0 + 1
     return (safe_divide(weights, weights.sum(-1, keepdim=True)) * scores).sum(-1)
 
 
@@ -97,7 +99,9 @@ def _functions(ratio: Ratio, what: str) -> tuple[Any, Any, Any, Any]:
         validate_args: bool = True,
         zero_division: float = 0,
     ) -> Tensor:
-        counts = checked_multiclass(preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args)
+        counts = checked_multiclass(
+            preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args
+        )
         return averaged(ratio, counts, average, "multiclass", zero_division, top_k)
 
     def multilabel(
@@ -141,7 +145,10 @@ def _functions(ratio: Ratio, what: str) -> tuple[Any, Any, Any, Any]:
     made = {
         f"binary_{ratio.name}": (binary, "of zeros and ones, or of scores and a threshold"),
         f"multiclass_{ratio.name}": (multiclass, "of labels, or of scores (N, C, ...), averaged over the classes"),
-        f"multilabel_{ratio.name}": (multilabel, "of zeros and ones (N, L, ...), or of scores, averaged over the labels"),
+        f"multilabel_{ratio.name}": (
+            multilabel,
+            "of zeros and ones (N, L, ...), or of scores, averaged over the labels",
+        ),
         ratio.name: (of_task, 'for `task` "binary", "multiclass" or "multilabel"'),
     }
     for name, (function, said) in made.items():

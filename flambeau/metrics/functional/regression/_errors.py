@@ -6,6 +6,7 @@ from typing import Any
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
+from ...utilities.exceptions import TorchMetricsUserError
 from ..classification._inputs import check_choice, check_same_shape
 
 _LEAST = 1.17e-06  # percentages are of at least this much
@@ -18,7 +19,9 @@ def outputs(preds: Tensor, target: Tensor, num_outputs: int = 1) -> tuple[Tensor
     if num_outputs == 1:
         return preds.reshape(-1), target.reshape(-1)
     if preds.dim() < 2 or preds.shape[-1] != num_outputs:
-        raise ValueError(f"Expected the last dimension to be the number of outputs {num_outputs}, but got {tuple(preds.shape)}")
+        raise ValueError(
+            f"Expected the last dimension to be the number of outputs {num_outputs}, but got {tuple(preds.shape)}"
+        )
     return preds.reshape(-1, num_outputs), target.reshape(-1, num_outputs)
 
 
@@ -66,7 +69,7 @@ def log_cosh_sums(preds: Tensor, target: Tensor, num_outputs: int = 1) -> tuple[
 def minkowski_sums(preds: Tensor, target: Tensor, p: float) -> tuple[Tensor]:
     check_same_shape(preds, target)
     if not (isinstance(p, (float, int)) and p >= 1):
-        raise ValueError(f"Argument ``p`` must be a float or int greater than 1, but got {p}")
+        raise TorchMetricsUserError(f"Argument ``p`` must be a float or int greater than 1, but got {p}")
     return (((preds - target).abs() ** p).sum(),)
 
 
@@ -75,8 +78,14 @@ def deviance_sums(preds: Tensor, target: Tensor, power: float) -> tuple[Tensor, 
     check_same_shape(preds, target)
     if 0 < power < 1:
         raise ValueError(f"Deviance Score is not defined for power={power}.")
-    if (power != 0 and (preds <= 0).any()) or (1 <= power < 2 and (target < 0).any()) or (power >= 2 and (target <= 0).any()):
-        raise ValueError(f"For power={power}, 'preds' has to be strictly positive and 'targets' must not be negative (or zero).")
+    if (
+        (power != 0 and (preds <= 0).any())
+        or (1 <= power < 2 and (target < 0).any())
+        or (power >= 2 and (target <= 0).any())
+    ):
+        raise ValueError(
+            f"For power={power}, 'preds' has to be strictly positive and 'targets' must not be negative (or zero)."
+        )
     if power == 0:
         found = (target - preds) ** 2
     elif power == 1:
@@ -89,7 +98,9 @@ def deviance_sums(preds: Tensor, target: Tensor, power: float) -> tuple[Tensor, 
     return found.sum(), ops.tensor(found.numel(), device=found.device)
 
 
-def success_sums(preds: Tensor, target: Tensor, threshold: float, keep_sequence_dim: int | None = None) -> tuple[Tensor, ...]:
+def success_sums(
+    preds: Tensor, target: Tensor, threshold: float, keep_sequence_dim: int | None = None
+) -> tuple[Tensor, ...]:
     """Hits, misses and false alarms of values above the threshold."""
     check_same_shape(preds, target)
     if keep_sequence_dim is not None and not 0 <= keep_sequence_dim < preds.dim():
@@ -97,7 +108,9 @@ def success_sums(preds: Tensor, target: Tensor, threshold: float, keep_sequence_
     if keep_sequence_dim is None:
         preds, target = preds.reshape(1, -1), target.reshape(1, -1)
     else:
-        preds, target = (x.movedim(keep_sequence_dim, 0).reshape(x.shape[keep_sequence_dim], -1) for x in (preds, target))
+        preds, target = (
+            x.movedim(keep_sequence_dim, 0).reshape(x.shape[keep_sequence_dim], -1) for x in (preds, target)
+        )
     above, there = preds >= threshold, target >= threshold
     found = tuple(case.sum(1) for case in (above & there, ~above & there, above & ~there))
     return found if keep_sequence_dim is not None else tuple(x.squeeze(0) for x in found)

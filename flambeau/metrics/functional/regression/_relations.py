@@ -36,7 +36,9 @@ def r2_sums(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, int]
     """Sums of squared targets, targets and squared errors, and the number of samples."""
     check_same_shape(preds, target)
     if preds.dim() > 2:
-        raise ValueError(f"Expected both prediction and target to be 1D or 2D tensors, but received tensors with dimension {tuple(preds.shape)}")
+        raise ValueError(
+            f"Expected both prediction and target to be 1D or 2D tensors, but received tensors with dimension {tuple(preds.shape)}"
+        )
     return (target * target).sum(0), target.sum(0), ((target - preds) ** 2).sum(0), target.shape[0]
 
 
@@ -47,7 +49,12 @@ def check_r2(adjusted: Any, multioutput: Any) -> None:
 
 
 def r2_of(
-    squares: Tensor, total: Tensor, residual: Tensor, count: Any, adjusted: int = 0, multioutput: str = "uniform_average"
+    squares: Tensor,
+    total: Tensor,
+    residual: Tensor,
+    count: Any,
+    adjusted: int = 0,
+    multioutput: str = "uniform_average",
 ) -> Tensor:
     if count < 2:
         raise ValueError("Needs at least two samples to calculate r2 score.")
@@ -56,7 +63,9 @@ def r2_of(
     if adjusted == 0:
         return score
     if adjusted >= count - 1:
-        rank_zero_warn("More independent regressions than data points: falls back to the standard r2 score.", UserWarning)
+        rank_zero_warn(
+            "More independent regressions than data points: falls back to the standard r2 score.", UserWarning
+        )
         return score
     return 1 - (1 - score) * (count - 1) / (count - adjusted - 1)
 
@@ -73,7 +82,7 @@ def r2_score(preds: Tensor, target: Tensor, adjusted: int = 0, multioutput: str 
 
 
 def relative_squared_of(squares: Tensor, total: Tensor, residual: Tensor, count: Any, squared: bool = True) -> Tensor:
-    ratio = residual / (squares - total * (total / count)).clamp(min=1.17e-06)
+    ratio = residual / (squares - total * (total / count)).clamp(min=1.1920929e-07)
     return (ratio if squared else ratio.sqrt()).mean()
 
 
@@ -93,7 +102,12 @@ def explained_sums(preds: Tensor, target: Tensor) -> tuple[int, Tensor, Tensor, 
 
 
 def explained_of(
-    count: Any, error: Tensor, squared_error: Tensor, total: Tensor, squares: Tensor, multioutput: str = "uniform_average"
+    count: Any,
+    error: Tensor,
+    squared_error: Tensor,
+    total: Tensor,
+    squares: Tensor,
+    multioutput: str = "uniform_average",
 ) -> Tensor:
     unexplained = squared_error / count - (error / count) ** 2
     variance = squares / count - (total / count) ** 2
@@ -158,7 +172,9 @@ def concordance_of(m: Moments) -> Tensor:
 def check_correlated(preds: Tensor, target: Tensor, num_outputs: int | None = None) -> None:
     check_same_shape(preds, target)
     if preds.dim() > 2 or target.dim() > 2:
-        raise ValueError(f"Expected both predictions and target to be either 1- or 2-dimensional tensors, but got {target.dim()} and {preds.dim()}.")
+        raise ValueError(
+            f"Expected both predictions and target to be either 1- or 2-dimensional tensors, but got {target.dim()} and {preds.dim()}."
+        )
     if num_outputs is not None and (num_outputs != 1 if preds.dim() == 1 else num_outputs != preds.shape[1]):
         raise ValueError(
             f"Expected argument `num_outputs` to match the second dimension of input, but got {num_outputs} and {tuple(preds.shape)}."
@@ -196,13 +212,17 @@ def spearman_of(preds: Tensor, target: Tensor) -> Tensor:
     x, y = (ranks(v.unsqueeze(1) if alone else v) for v in (preds, target))
     m = moments(x, y)
     spread = (m.var_x * m.var_y).sqrt()
-    found = ops.where(spread == 0, 0.0, m.corr_xy / ops.where(spread == 0, 1.0, spread)).clamp(-1.0, 1.0).to(preds.dtype)
+    found = (
+        ops.where(spread == 0, 0.0, m.corr_xy / ops.where(spread == 0, 1.0, spread)).clamp(-1.0, 1.0).to(preds.dtype)
+    )
     return found.squeeze(0) if alone else found
 
 
 def check_floating(preds: Tensor, target: Tensor) -> None:
     if not (preds.is_floating_point() and target.is_floating_point()):
-        raise TypeError(f"Expected `preds` and `target` both to be floating point tensors, but got {preds.dtype} and {target.dtype}")
+        raise TypeError(
+            f"Expected `preds` and `target` both to be floating point tensors, but got {preds.dtype} and {target.dtype}"
+        )
 
 
 def spearman_corrcoef(preds: Tensor, target: Tensor) -> Tensor:
@@ -227,7 +247,9 @@ def reduced(values: Tensor, reduction: str | None) -> Tensor:
 def check_vectors(preds: Tensor, target: Tensor) -> None:
     check_same_shape(preds, target)
     if preds.dim() != 2:
-        raise ValueError(f"Expected input to cosine similarity to be 2D tensors of shape `[N,D]`, but got tensor of shape {tuple(preds.shape)}")
+        raise ValueError(
+            f"Expected input to cosine similarity to be 2D tensors of shape `[N,D]`, but got tensor of shape {tuple(preds.shape)}"
+        )
 
 
 def cosine_of(preds: Tensor, target: Tensor, reduction: str | None) -> Tensor:

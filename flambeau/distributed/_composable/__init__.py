@@ -1,0 +1,1 @@
+"""An older place of functions of `torch.distributed.fsdp`."""

@@ -1,0 +1,254 @@
+"""The class of nested tensors: samples of different sizes, and how operations reach them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import layouts
+from .._ops.registry import methods, ops
+from .._overrides import DisableTorchFunctionSubclass
+from .._tensor import Tensor
+
+__all__ = ["NestedTensor", "make"]
+
+# Functions whose argument `dim`, if it is not negative, counts the batch too.
+_ALONG = frozenset(
+    (
+        "softmax",
+        "log_softmax",
+        "sum",
+        "mean",
+        "amax",
+        "amin",
+        "prod",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "norm",
+        "std",
+        "var",
+    )
+)
+_PLACES = frozenset(("transpose", "unsqueeze", "squeeze", "select", "narrow", "chunk", "split", "flatten", "unflatten"))
+
+
+def make(parts: list[Tensor], layout: Any) -> NestedTensor:
+    """A nested tensor of these samples."""
+    for i, t in enumerate(parts):
+        if t.ndim != parts[0].ndim:
+            raise RuntimeError(
+                "All Tensors given to nested_tensor must have the same dimension. "
+                f"Found dimension {t.ndim} for Tensor at index {i} and dimension {parts[0].ndim} for Tensor at index 0."
+            )
+    with DisableTorchFunctionSubclass():
+        plain = ops.empty(0, dtype=parts[0].dtype, device=parts[0].device) if parts else ops.empty(0)
+        made = ops.as_subclass(plain, NestedTensor)
+    made.__dict__.update(parts=list(parts), nested_layout=layout)
+    return made
+
+
+class NestedTensor(Tensor):
+    """A batch whose samples have different sizes."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in ("__get__", "__set__"):  # properties that say the same of all samples: dtype, device
+            with DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
+        own = _METHODS.get(name)
+        if own is not None and isinstance(args[0], NestedTensor):
+            return own(*args, **kwargs)
+        return _each(func, name, args, kwargs)
+
+    def __len__(self) -> int:
+        return len(self.__dict__["parts"])
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        parts = _parts(self)
+        if self.__dict__["nested_layout"] is layouts.jagged:
+            shown = ", ".join(map(str, _size(self)))
+            return f"NestedTensor(size=({shown}), offsets={_offsets(self)}, contiguous=True)"
+        lines = [repr(t).replace("\n", "\n  ") for t in parts]
+        return "nested_tensor([\n  " + ",\n  ".join(lines) + "\n])"
+
+
+def _parts(t: Tensor) -> list[Tensor]:
+    return t.__dict__["parts"]
+
+
+def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Runs a function on each sample; plain tensors are for all of them."""
+    nested = [a for a in _flat(args, kwargs) if isinstance(a, NestedTensor)]
+    count = len(_parts(nested[0]))
+    if any(len(_parts(a)) != count for a in nested):
+        raise RuntimeError(f"{name}: nested tensors of different batch sizes: {[len(_parts(a)) for a in nested]}")
+    args, kwargs = _without_batch(name, args, kwargs, _rank(nested[0]))
+
+    def sample(a: Any, i: int) -> Any:
+        if isinstance(a, NestedTensor):
+            return _parts(a)[i]
+        return type(a)(sample(b, i) for b in a) if type(a) in (list, tuple) else a
+
+    outs = [func(*[sample(a, i) for a in args], **{k: sample(v, i) for k, v in kwargs.items()}) for i in range(count)]
+    layout = nested[0].__dict__["nested_layout"]
+    if outs and all(isinstance(o, Tensor) for o in outs):
+        return make(outs, layout)
+    if outs and isinstance(outs[0], (tuple, list)):
+        return type(outs[0])(make([o[j] for o in outs], layout) for j in range(len(outs[0])))
+    return outs
+
+
+def _flat(args: Any, kwargs: Any) -> list[Any]:
+    found: list[Any] = []
+    for a in (*args, *kwargs.values()):
+        found += a if isinstance(a, (list, tuple)) else [a]
+    return found
+
+
+def _without_batch(name: str, args: Any, kwargs: Any, rank: int) -> tuple[Any, Any]:
+    """Arguments with dimensions that count from the first of a sample."""
+    if name not in _ALONG and name not in _PLACES:
+        return args, kwargs
+
+    def shifted(dim: Any) -> Any:
+        if isinstance(dim, (list, tuple)):
+            return [shifted(n) for n in dim]
+        if not isinstance(dim, int) or isinstance(dim, bool):
+            return dim
+        if dim == 0 or dim == -rank:
+            raise RuntimeError(f"{name}: the batch of a nested tensor cannot be named as dimension 0; unbind it first")
+        return dim - 1 if dim > 0 else dim
+
+    many = 3 if name == "transpose" else 2
+    args = [shifted(a) if 0 < i < many else a for i, a in enumerate(args)]
+    return args, {k: shifted(v) if k in ("dim", "dim0", "dim1", "axis") else v for k, v in kwargs.items()}
+
+
+# -- what a nested tensor knows of itself -----------------------------------------------------------------------------
+
+
+def _size(t: NestedTensor) -> tuple[Any, ...]:
+    parts = _parts(t)
+    rank = parts[0].ndim if parts else 0
+    sizes = []
+    for i in range(rank):
+        found = {int(p.shape[i]) for p in parts}
+        sizes.append(found.pop() if len(found) == 1 else "j1")
+    return (len(parts), *sizes)
+
+
+def _rank(t: NestedTensor) -> int:
+    return (_parts(t)[0].ndim if _parts(t) else 0) + 1
+
+
+def _one_size(t: NestedTensor, dim: int | None = None) -> Any:
+    sizes = _size(t)
+    if dim is None:
+        if "j1" in sizes and t.__dict__["nested_layout"] is layouts.strided:
+            raise RuntimeError("a nested tensor has no single shape; ask for size(dim), or unbind() it")
+        return sizes
+    if sizes[dim] == "j1":
+        raise RuntimeError(f"Given dimension {dim} is irregular and does not have a size.")
+    return sizes[dim]
+
+
+def _offsets(t: NestedTensor) -> Tensor:
+    total, found = 0, [0]
+    for p in _parts(t):
+        total += int(p.shape[0])
+        found.append(total)
+    return ops.tensor(found)
+
+
+def _values(t: NestedTensor) -> Tensor:
+    parts = _parts(t)
+    return ops.cat(parts) if t.__dict__["nested_layout"] is layouts.jagged else ops.cat([p.flatten() for p in parts])
+
+
+def _padded(t: NestedTensor, padding: float, output_size: Any = None) -> Tensor:
+    parts = _parts(t)
+    largest = [max(int(p.shape[i]) for p in parts) for i in range(parts[0].ndim)]
+    if output_size is not None:
+        largest = list(output_size)[1:]
+    rows = []
+    for p in parts:
+        widths = [w for i in reversed(range(p.ndim)) for w in (0, largest[i] - int(p.shape[i]))]
+        rows.append(ops.pad(p, widths, value=padding) if any(widths) else p)
+    return ops.stack(rows)
+
+
+def _grad(t: NestedTensor) -> Any:
+    grads = [p.grad for p in _parts(t)]
+    return None if not grads or all(g is None for g in grads) else make(grads, t.__dict__["nested_layout"])
+
+
+def _requires_grad_(t: NestedTensor, requires_grad: bool = True) -> NestedTensor:
+    for p in _parts(t):
+        p.requires_grad_(requires_grad)
+    return t
+
+
+def _item(t: NestedTensor, key: Any) -> Any:
+    if isinstance(key, int):
+        return _parts(t)[key]
+    if isinstance(key, slice):
+        return make(_parts(t)[key], t.__dict__["nested_layout"])
+    if isinstance(key, tuple) and isinstance(key[0], int):
+        return _parts(t)[key[0]][key[1:]]
+    raise NotImplementedError(
+        "a nested tensor is indexed by the number of a sample first; unbind() it for anything else"
+    )
+
+
+def _unbind(t: NestedTensor, dim: int = 0) -> tuple[Tensor, ...]:
+    if dim != 0:
+        raise RuntimeError(f"NestedTensor can only be unbound along dimension 0 got dimension {dim} instead.")
+    return tuple(_parts(t))
+
+
+_METHODS: dict[str, Any] = {
+    "size": _one_size,
+    "dim": _rank,
+    "unbind": _unbind,
+    "to_padded_tensor": _padded,
+    "values": _values,
+    "offsets": _offsets,
+    "lengths": lambda t: None,
+    "numel": lambda t: sum(p.numel() for p in _parts(t)),
+    "is_contiguous": lambda t, *args, **kwargs: True,
+    "requires_grad_": _requires_grad_,
+    "__getitem__": _item,
+    "__len__": lambda t: len(_parts(t)),
+    "is_floating_point": lambda t: t.dtype.is_floating_point,
+    "is_complex": lambda t: t.dtype.is_complex,
+    "__repr__": NestedTensor.__repr__,
+}
+_PROPERTIES: dict[str, Any] = {
+    "is_nested": lambda t: True,
+    "shape": _one_size,
+    "ndim": _rank,
+    "layout": lambda t: t.__dict__["nested_layout"],
+    "requires_grad": lambda t: any(p.requires_grad for p in _parts(t)),
+    "grad": _grad,
+    "is_leaf": lambda t: all(p.is_leaf for p in _parts(t)),
+}
+
+
+def _method_of_samples(name: str, function: Any) -> Any:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return _each(function, name, args, kwargs)
+
+    method.__name__ = name
+    return method
+
+
+# Methods that are called often do not ask the class of their argument.
+for _name, _function in methods.items():
+    if not _name.startswith("__"):
+        setattr(NestedTensor, _name, _method_of_samples(_name, _function))
+for _name, _method in _METHODS.items():
+    setattr(NestedTensor, _name, _method)
+for _name, _read in _PROPERTIES.items():
+    setattr(NestedTensor, _name, property(_read))

@@ -1,0 +1,41 @@
+"""Branches, loops and scans as functions."""
+
+import pytest
+
+import flambeau as torch
+from flambeau._higher_order_ops import associative_scan, cond, map, scan, while_loop
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_is_the_running_sum(count, dim, reverse):
+    x = torch.randn(count, 3, count, dtype=torch.float64)
+    want = x.flip(dim).cumsum(dim).flip(dim) if reverse else x.cumsum(dim)
+    assert torch.allclose(associative_scan(torch.add, x, dim, reverse), want)
+
+
+def test_associative_scan_of_a_linear_recurrence_has_gradients():
+    a = torch.rand(7, dtype=torch.float64, requires_grad=True)
+    b = torch.rand(7, dtype=torch.float64, requires_grad=True)
+    made = associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b), 0, combine_mode="generic")[1]
+    h, want = torch.zeros((), dtype=torch.float64), []
+    for i in range(7):
+        h = a[i] * h + b[i]
+        want.append(h)
+    want = torch.stack(want)
+    assert torch.allclose(made, want)
+    for one, other in zip(torch.autograd.grad(made.sum(), (a, b)), torch.autograd.grad(want.sum(), (a, b))):
+        assert torch.allclose(one, other)
+
+
+def test_branches_and_loops():
+    x = torch.tensor([1.0, 2.0])
+    assert cond(x.sum() > 2, torch.exp, torch.neg, (x,)).equal(x.exp())
+    assert cond(False, torch.exp, torch.neg, (x,)).equal(-x)
+    with pytest.raises(RuntimeError):
+        cond(x > 1, torch.exp, torch.neg, (x,))
+    assert while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, v * 2), (torch.tensor(0), x))[1].equal(x * 8)
+    carry, outs = scan(lambda c, v: (c + v, c * v), torch.zeros(2), torch.arange(6.0).view(3, 2), reverse=True)
+    assert carry.tolist() == [6.0, 9.0] and outs.tolist() == [[0.0, 8.0], [8.0, 15.0], [0.0, 0.0]]
+    assert map(lambda v, y: v + y, torch.eye(2), x).equal(torch.eye(2) + x)
