@@ -53,6 +53,7 @@ from ._core.printing import set_printoptions
 from ._core.quantizers import SCHEMES as _SCHEMES
 from ._core.quantizers import qscheme
 from ._core.sizes import Size, broadcast_shapes
+from ._lazy import HOME as _HOME
 from ._ops.generator import Generator, default_generator
 from ._ops.registry import is_tensor
 from ._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
@@ -76,27 +77,9 @@ from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_stat
 
 torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute
 
-# Loaded when a program first names them, so that importing the package stays quick.
-_MODULES = (
-    "accelerator amp ao backends compat compiler cpu cuda distributed distributions export fft func futures fx hub jit library linalg "
-    "masked metrics mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization quasirandom "
-    "serialization signal sparse special storage testing types utils version vision xpu"
-).split()
-_NAMES = {
-    "amp": "GradScaler",
-    "amp.autocast_mode": "autocast is_autocast_available is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled "
-    "set_autocast_cache_enabled get_autocast_dtype set_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
-    "set_autocast_cpu_dtype set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled "
-    "autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache",
-    "compat": "install_as_torch",
-    "compiler": "compile",
-    "func": "vmap",
-    "serialization": "save load",
-}
-_HOME = {name: name for name in _MODULES} | {name: home for home, names in _NAMES.items() for name in names.split()}
-
 
 def __getattr__(name: str) -> object:
+    """What `_lazy` lists is loaded now."""
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

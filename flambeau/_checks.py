@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._ops.registry import public
+from ._core.state import modes
+from ._ops import registry
 from ._tensor import Tensor
 
 __all__ = [
@@ -15,10 +16,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-@public(method=False)
-def _assert(condition: Any, message: Any) -> None:
+def _assert(condition: Any, message: Any) -> Any:
     """AssertionError unless the condition holds; a function, so that traces can hold it."""
+    if modes.overrides and (taken := registry.overridden(_assert, (condition, message), {})) is not NotImplemented:
+        return taken
     assert condition, message
+    return None
+
+
+_assert.__module__ = __package__  # it is known as `torch._assert`
 
 
 def _check_with(kind: type[Exception], cond: Any, message: Callable[[], str] | None = None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from ._ops.registry import functions, methods, ops, records
@@ -15,8 +17,16 @@ def install(namespace: dict[str, Any], path: str = "") -> None:
     for name, function in functions.items():
         if name.startswith(prefix):
             rest = name[len(prefix) :]
-            if "." not in rest:
-                namespace.setdefault(rest, function)
+            if "." not in rest and namespace.setdefault(rest, function) is function:
+                _give_home(function, namespace["__name__"], rest)
+
+
+def _give_home(function: Any, module: str, name: str) -> None:
+    """Lets pickle find a generated function, which is no global of the file that made it, where users find it."""
+    if isinstance(function, FunctionType):
+        home = sys.modules.get(function.__module__)
+        if getattr(home, function.__qualname__, None) is not function:
+            function.__module__, function.__qualname__ = module, name
 
 
 def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:

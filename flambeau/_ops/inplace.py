@@ -123,16 +123,18 @@ def _is_leaf_view(t: Tensor) -> bool:
 def rewrite_history(t: Tensor, edge: Any) -> None:
     """After a write: the tensor's value now comes from `edge`. A view passes this on to its base and other views."""
     old = t._edge
+    renewed = [t]
     if t._view is None:
         t._edge = edge
         t._k |= GRAD
     else:
+        renewed = []
         base = t
-        chain = []
         while base._view is not None:
-            chain.append(base._view[1:4])
+            renewed.append(base)
             base = base._view[0]
-        chain.reverse()
+        renewed.reverse()
+        chain = [view._view[1:4] for view in renewed]
         node = edge[0]
         first = (base._edge or (base, 0)) if base._k & GRAD else None
         whole = Node(CopySlices(), (first, *node.edges[1:]))
@@ -142,14 +144,15 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
         base._k |= GRAD
         if base._meta is not None and base._meta.retains:
             follow(base, base_old)
-        _renew(t)
+        for view in renewed:  # a view's history begins with that of what it is a view of
+            _renew(view)
     if t._meta is not None and t._meta.retains:
         follow(t, old)
     storage = t._storage
     if storage is not None and storage.views:
         for reference in list(storage.views):
             view = reference()
-            if view is not None and view is not t:
+            if view is not None and not any(view is done for done in renewed):
                 _renew(view)
 
 

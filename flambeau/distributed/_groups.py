@@ -223,11 +223,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is not None:
         return int(fallback_rank)
-    raise RuntimeError(
-        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work.".partition(
-            " Consider"
-        )[0]
-    )
+    raise RuntimeError("LOCAL_RANK is not in the environment; give fallback_rank")
 
 
 def _from_environment(name: str, given: int) -> int:
@@ -424,6 +420,7 @@ def split_group(
     timeout: Any = None,
     pg_options: Any = None,
     group_desc: Any = None,
+    backend: Any = None,
 ) -> Any:
     """The part of a group that this process is in."""
     current(parent_pg)

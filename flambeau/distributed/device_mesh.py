@@ -27,8 +27,8 @@ class DeviceMesh:
         mesh: Any = None,
         *,
         mesh_dim_names: tuple[str, ...] | None = None,
+        backend_override: Any = None,
         _init_backend: bool = True,
-        **options: Any,
     ):
         self.device_type = device_type
         self.mesh = ops.as_tensor(mesh if mesh is not None else [0])

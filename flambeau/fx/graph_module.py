@@ -171,7 +171,7 @@ class GraphModule(Module):
     def code(self) -> str:
         """The source of `forward`."""
         if not hasattr(self, "_code"):
-            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch".partition("!")[0])
+            raise RuntimeError("there is no code yet: assign a graph first")
         return self._code
 
     def recompile(self) -> PythonCode:

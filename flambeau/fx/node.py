@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._ops.registry import ops
+from .._checks import _assert
 from ._names import pretty_target, qualified_name, type_text
 from .immutable_collections import immutable_dict, immutable_list
 from .operator_schemas import normalize_function, normalize_module
@@ -21,7 +21,7 @@ Argument = Any  # numbers, strings, nodes, and tuples, lists, dictionaries and s
 Target = Callable[..., Any] | str
 
 _legal_ops = dict.fromkeys(("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"))
-_side_effectful_functions: set[Any] = {builtins.print, operator.setitem}
+_side_effectful_functions: set[Any] = {builtins.print, operator.setitem, _assert}
 _get_qualified_name = qualified_name
 _type_repr = type_text
 
@@ -260,7 +260,7 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            if self.target in _side_effectful_functions or self.target is ops.__dict__.get("_assert"):
+            if self.target in _side_effectful_functions:
                 return True
             return getattr(self.target, "__name__", "").endswith("_") and not self.target.__name__.endswith("__") and (
                 qualified_name(self.target).startswith("torch.")

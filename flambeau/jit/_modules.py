@@ -35,6 +35,9 @@ def is_tracing() -> bool:
 class ScriptModule(Module):
     """The base of modules that `script` and `trace` give. Subclasses of it are plain modules here."""
 
+    def __init__(self) -> None:
+        super().__init__()
+
     @property
     def original_name(self) -> str:
         return type(self).__name__

@@ -66,14 +66,10 @@ def freeze(mod: ScriptModule, preserved_attrs: list[str] | None = None, optimize
     """A scripted module in evaluation, as it is."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
-            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.".partition(
-                " Please"
-            )[0]
+            "Freezing expects a ScriptModule as input; make one with torch.jit.script or torch.jit.trace"
         )
     if mod.training:
-        raise RuntimeError(
-            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
-        )
+        raise RuntimeError("Freezing works on modules in eval mode; call .eval() first")
     return mod
 
 

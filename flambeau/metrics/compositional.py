@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._ops.registry import ops
+from .._ops.registry import functions, ops
 from .._tensor import Tensor
 from .metric import Metric
 
@@ -37,6 +37,7 @@ class CompositionalMetric(Metric):
     """
 
     full_state_update = True
+    _delegates = True
 
     def __init__(self, operator: Callable[..., Any], metric_a: Any, metric_b: Any) -> None:
         super().__init__()
@@ -61,8 +62,6 @@ class CompositionalMetric(Metric):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The operator's result on the figures of this batch."""
-        self._update_count += 1
-        self._computed = None
         a, b = (
             p(*args, **p._filter_kwargs(**kwargs)) if isinstance(p, Metric) else p
             for p in (self.metric_a, self.metric_b)
@@ -98,21 +97,20 @@ def _binary(operator: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[
 
 
 def _attach() -> None:
-    """Gives metrics their operators."""
+    """Gives metrics their operators; the functions are the public ones, which pickle finds."""
     both_ways = {
-        "add": ops.add, "sub": ops.sub, "mul": ops.mul, "truediv": ops.true_divide, "floordiv": ops.floor_divide,
-        "mod": ops.fmod, "pow": ops.pow, "matmul": ops.matmul, "and": ops.bitwise_and, "or": ops.bitwise_or,
-        "xor": ops.bitwise_xor,
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "true_divide", "floordiv": "floor_divide", "mod": "fmod",
+        "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     }  # fmt: skip
-    for name, operator in both_ways.items():
-        forward, reflected = _binary(operator)
+    for name, operation in both_ways.items():
+        forward, reflected = _binary(functions[operation])
         setattr(Metric, f"__{name}__", forward)
         setattr(Metric, f"__r{name}__", reflected)
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Metric, f"__{name}__", _binary(getattr(ops, name))[0])
+        setattr(Metric, f"__{name}__", _binary(functions[name])[0])
     # As in the interface that this follows, the signs are those of the absolute value.
-    alone = {"abs": ops.abs, "pos": ops.abs, "neg": _neg, "invert": ops.bitwise_not, "inv": ops.bitwise_not}
-    for name, operator in alone.items():
+    absolute, inverted = functions["abs"], functions["bitwise_not"]
+    for name, operator in {"abs": absolute, "pos": absolute, "neg": _neg, "invert": inverted, "inv": inverted}.items():
         setattr(Metric, f"__{name}__", lambda self, operator=operator: CompositionalMetric(operator, self, None))
     Metric.__getitem__ = lambda self, index: CompositionalMetric(_Item(index), self, None)  # type: ignore[attr-defined]
 

@@ -25,6 +25,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": dim_zero_sum, "mean": dim_zero_mean, "cat": dim_zero_cat, "min": dim_zero_min, "max": dim_zero_max,
 }  # fmt: skip
 _CONSTANTS = ("higher_is_better", "is_differentiable", "full_state_update", "plot_lower_bound", "plot_upper_bound")
+_PLAIN = frozenset((Tensor, bool, int, list))
 _FLAGS = {"compute_on_cpu": False, "dist_sync_on_step": False, "sync_on_compute": True, "compute_with_cache": True}
 
 
@@ -130,11 +131,12 @@ class Metric(Module, ABC):
     # What the states depend on, besides the data. Metrics with one `update` and equal options share their states in a
     # collection; None says that the states are the metric's own.
     _update_options: tuple[str, ...] | None = None
+    _delegates = False  # whether counting, remembering and synchronising are left to metrics inside
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name, wrap in (("update", _counting), ("compute", _caching)):
-            if name in cls.__dict__:
+            if name in cls.__dict__ and not cls._delegates:
                 setattr(cls, name, wrap(cls.__dict__[name]))
 
     def __init__(self, **kwargs: Any) -> None:
@@ -207,8 +209,7 @@ class Metric(Module, ABC):
         return {name: getattr(self, name) for name in self._defaults}
 
     def _set_states(self, states: Mapping[str, Any]) -> None:
-        for name, value in states.items():
-            setattr(self, name, value)
+        self.__dict__.update(states)
 
     def _copied_states(self) -> dict[str, Any]:
         return {
@@ -501,6 +502,10 @@ class Metric(Module, ABC):
         return copy.deepcopy(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        known = self.__dict__
+        if name in known and (value is None or type(value) in _PLAIN):  # what states and flags are: no module's business
+            known[name] = value
+            return
         if name in _CONSTANTS:
             raise RuntimeError(f"Can't change const `{name}`.")
         super().__setattr__(name, value)

@@ -1,6 +1,13 @@
 """Behaviour that published client libraries rely on, without needing those libraries."""
 
+import io
+
+import pytest
+
 import flambeau as torch
+from flambeau import _utils
+from flambeau._serialization.records import PyTorchFileReader, PyTorchFileWriter
+from flambeau.utils import _pytree as pytree
 
 
 def test_masked_write_of_values_with_history_into_a_plain_tensor():
@@ -11,3 +18,91 @@ def test_masked_write_of_values_with_history_into_a_plain_tensor():
     assert target.tolist() == [[2.0, 0.0], [6.0, 8.0]]
     target.sum().backward()
     assert source.grad.tolist() == [[2.0, 0.0], [2.0, 2.0]]
+
+
+def test_write_into_a_view_of_a_view_is_in_its_own_history():
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    base = x * 1
+    part = base.view(3, 2)[:, :1]
+    part *= 2
+    part.sum().backward()
+    assert x.grad.tolist() == [[2.0, 0.0, 2.0], [0.0, 2.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: x.max(1)[0],
+        lambda x: x.sort(1)[0],
+        lambda x: x.topk(2)[0],
+        lambda x: x.median(1)[0],
+        lambda x: x.cummax(1)[0],
+        lambda x: torch.nn.functional.max_pool2d(x, 2),
+    ],
+)
+def test_chosen_elements_may_be_changed_in_place(choose):
+    x = torch.randn(3, 4, 4, requires_grad=True)
+    out = choose(x)
+    want = torch.autograd.grad((choose(x) * 2).sum(), x)[0]
+    out *= 2
+    assert torch.autograd.grad(out.sum(), x)[0].equal(want)
+
+
+def test_arithmetic_of_two_numbers_gives_a_tensor():
+    assert torch.div(7, 2, rounding_mode="trunc").equal(torch.tensor(3))
+    assert torch.add(1, 2, alpha=3).equal(torch.tensor(7))
+    assert torch.mul(2, 1.5).equal(torch.tensor(3.0))
+    with pytest.raises(TypeError):
+        torch.maximum(1, 2)
+
+
+def test_trees_with_paths():
+    tree = {"a": [1, (2, 3)], "b": {}}
+    pairs, spec = pytree.tree_flatten_with_path(tree)
+    assert [(pytree.keystr(path), leaf) for path, leaf in pairs] == [
+        ("['a'][0]", 1),
+        ("['a'][1][0]", 2),
+        ("['a'][1][1]", 3),
+    ]
+    assert pytree.tree_unflatten([leaf for _, leaf in pairs], spec) == tree
+    assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
+    assert all(pytree.key_get(tree, path) == leaf for path, leaf in pairs)
+    with pytest.raises(ValueError):
+        pytree.tree_unflatten([1], spec)
+    with pytest.raises(ValueError):
+        pytree.tree_map(lambda x, y: x, [1, 2], [1])
+    assert isinstance(pytree.tree_structure(3), pytree.LeafSpec)
+    assert not isinstance(spec, pytree.LeafSpec)
+
+
+def test_records_of_a_checkpoint():
+    file = io.BytesIO()
+    torch.save({"x": torch.arange(4.0)}, file)
+    reader = PyTorchFileReader(file)
+    assert reader.has_record("data.pkl") and reader.get_record("version") == b"3\n"
+    storage = reader.get_storage_from_record("data/0", 4, torch.float32)._typed_storage()
+    assert storage.tolist() == [0.0, 1.0, 2.0, 3.0]
+    file = io.BytesIO()
+    writer = PyTorchFileWriter(file)
+    writer.write_record("note", b"text", 4)
+    writer.write_end_of_file()
+    assert PyTorchFileReader(file).get_record("note") == b"text"
+    with pytest.raises(RuntimeError):
+        PyTorchFileReader(file).get_record("other")
+
+
+def test_buckets_of_tensors():
+    tensors = [torch.ones(2), torch.zeros(2, 2)]
+    flat = _utils._flatten_dense_tensors(tensors)
+    assert flat.tolist() == [1, 1, 0, 0, 0, 0]
+    assert [t.shape for t in _utils._unflatten_dense_tensors(flat, tensors)] == [(2,), (2, 2)]
+    assert [len(group) for group in _utils._take_tensors([torch.ones(2)] * 5, 16)] == [2, 2, 1]
+    assert _utils._get_device_index("cuda:1") == 1 and _utils._get_device_index("cpu", allow_cpu=True) == -1
+    with pytest.raises(ValueError):
+        _utils._get_device_index("cpu")
+
+
+def test_graphs_of_gpu_work_are_refused():
+    with pytest.raises(RuntimeError, match="not supported"):
+        torch.cuda.CUDAGraph()
+    assert torch.cuda.random.get_rng_state_all is torch.cuda.get_rng_state_all

@@ -1,7 +1,11 @@
 """TorchScript: traced and scripted programs."""
 
+import pytest
+
 import flambeau as torch
 from flambeau import nn
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch calls TorchScript old
 
 
 class Dynamic(nn.Module):
@@ -24,7 +28,7 @@ def test_traces_work_for_other_batch_sizes():
     assert torch.allclose(traced(x), model(x))
 
 
-def test_branches_are_frozen_in_traces_and_kept_in_scripts():
+def test_scripts_keep_branches_and_loops():
     positive, negative = torch.ones(3), -torch.ones(3)
     scripted = torch.jit.script(Dynamic())
     assert torch.equal(scripted(negative), torch.tanh(negative)) and torch.equal(scripted(positive), positive)

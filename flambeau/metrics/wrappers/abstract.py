@@ -10,6 +10,8 @@ from ..metric import Metric
 class WrapperMetric(Metric):
     """A metric that holds other metrics and leaves counting and synchronising to them."""
 
+    _delegates = True
+
     def _filter_kwargs(self, **kwargs: Any) -> dict[str, Any]:
         return kwargs
 

@@ -91,7 +91,6 @@ class BootStrapper(WrapperMetric):
             metric._reduce_states(batch, seen)
             metric._update_count = count + seen
             metric._computed = None
-        self._computed = None
         return value
 
     def reset(self) -> None:

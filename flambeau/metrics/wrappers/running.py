@@ -48,8 +48,6 @@ class Running(WrapperMetric):
         """Takes a batch in and returns its figure."""
         value = self.base_metric(*args, **kwargs)
         self._keep()
-        self._update_count += 1
-        self._computed = None
         return value
 
     def compute(self) -> Any:

@@ -43,8 +43,6 @@ class MinMaxMetric(WrapperMetric):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Adds a batch and returns its figure with the extremes."""
-        self._update_count += 1
-        self._computed = None
         return self._with_extremes(self._base_metric(*args, **kwargs))
 
     def reset(self) -> None:
@@ -91,8 +89,6 @@ class ClasswiseWrapper(WrapperMetric):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Adds a batch and returns its figures by name."""
-        self._update_count += 1
-        self._computed = None
         return self._named(self.metric(*args, **kwargs))
 
     def reset(self) -> None:
@@ -147,8 +143,6 @@ class MultioutputWrapper(WrapperMetric):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Adds a batch and returns its figures."""
-        self._update_count += 1
-        self._computed = None
         return ops.stack(
             [metric(*positional, **keywords) for metric, positional, keywords in self._each(args, kwargs)], 0
         )
@@ -196,8 +190,6 @@ class MultitaskWrapper(WrapperMetric):
 
     def forward(self, task_preds: dict[str, Any], task_targets: dict[str, Any]) -> dict[str, Any]:
         """Adds a batch of each task and returns its figures."""
-        self._update_count += 1
-        self._computed = None
         return self._call("forward", task_preds, task_targets)
 
     def reset(self) -> None:
@@ -236,8 +228,6 @@ class MetricInputTransformer(WrapperMetric):
 
     def forward(self, pred: Tensor, target: Tensor, **kwargs: Any) -> Any:
         """Adds a batch and returns its figure."""
-        self._update_count += 1
-        self._computed = None
         return self.wrapped_metric(self.transform_pred(pred), self.transform_target(target), **kwargs)
 
     def reset(self) -> None:

@@ -1,0 +1,92 @@
+"""Names that are loaded when a program first uses them, so that importing the package stays quick."""
+
+# Submodules.
+MODULES = [
+    "_C",
+    "__config__",
+    "_custom_ops",
+    "_dynamo",
+    "_inductor",
+    "_library",
+    "_tensor_str",
+    "_utils",
+    "accelerator",
+    "amp",
+    "ao",
+    "backends",
+    "compat",
+    "compiler",
+    "cpu",
+    "cuda",
+    "distributed",
+    "distributions",
+    "export",
+    "fft",
+    "func",
+    "functional",
+    "futures",
+    "fx",
+    "hub",
+    "jit",
+    "library",
+    "linalg",
+    "masked",
+    "metrics",
+    "mps",
+    "mtia",
+    "multiprocessing",
+    "nested",
+    "nn",
+    "onnx",
+    "optim",
+    "overrides",
+    "package",
+    "profiler",
+    "quantization",
+    "quasirandom",
+    "serialization",
+    "signal",
+    "sparse",
+    "special",
+    "storage",
+    "testing",
+    "types",
+    "utils",
+    "version",
+    "vision",
+    "xpu",
+]
+
+# Functions and classes, by the submodule that holds them.
+NAMES = {
+    "_C": "AVG AggregationType SUM has_lapack has_mkl has_openmp has_spectral",
+    "_checks": "_assert _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
+    "_check_value _check_with",
+    "_library.schema": "parse_schema",
+    "_ops_namespace": "ops",
+    "_rare": "FatalError batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats "
+    "batch_norm_update_stats ccol_indices_copy col_indices_copy cond crow_indices_copy dsmm embedding_renorm_ from_file "
+    "get_autocast_ipu_dtype get_autocast_xla_dtype get_device_module hsmm hspmm indices_copy init_num_threads "
+    "is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed "
+    "is_vulkan_available kl_div native_norm norm_except_dim row_indices_copy saddmm set_anomaly_enabled "
+    "set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse spmm "
+    "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator values_copy",
+    "_serialization.records": "PyTorchFileReader PyTorchFileWriter",
+    "_streams": "Event Stream",
+    "_symbolic": "SymBool SymFloat SymInt",
+    "amp": "GradScaler",
+    "amp.autocast_mode": "autocast is_autocast_available is_autocast_enabled set_autocast_enabled "
+    "is_autocast_cache_enabled set_autocast_cache_enabled get_autocast_dtype set_autocast_dtype get_autocast_cpu_dtype "
+    "get_autocast_gpu_dtype set_autocast_cpu_dtype set_autocast_gpu_dtype is_autocast_cpu_enabled "
+    "set_autocast_cpu_enabled autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache",
+    "compat": "install_as_torch",
+    "compiler": "compile",
+    "func": "vmap",
+    "jit": "CompilationUnit ScriptFunction ScriptModule fork wait",
+    "jit._ir": "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_type_comment "
+    "unify_type_list",
+    "jit._runtime": "JITException",
+    "serialization": "load save",
+}
+
+HOME = {name: name for name in MODULES} | {name: home for home, names in NAMES.items() for name in names.split()}

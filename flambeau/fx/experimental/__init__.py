@@ -1,0 +1,1 @@
+"""Parts of `torch.fx` that other libraries touch. Shapes are always known here."""

@@ -1,0 +1,1 @@
+"""What passes over graphs have in common."""

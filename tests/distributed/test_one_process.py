@@ -1,0 +1,151 @@
+"""A world of one process."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.distributed as dist
+from flambeau import nn
+from flambeau.nn.parallel import DistributedDataParallel
+
+
+@pytest.fixture
+def world():
+    dist.init_process_group("gloo", rank=0, world_size=1)
+    yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def test_before_it_is_ready():
+    assert dist.is_available() and not dist.is_initialized()
+    for call in (dist.get_rank, dist.get_world_size, dist.barrier, lambda: dist.all_reduce(torch.ones(1))):
+        with pytest.raises(ValueError, match="Default process group has not been initialized"):
+            call()
+    with pytest.raises(NotImplementedError, match="one process"):
+        dist.init_process_group("gloo", rank=0, world_size=2)
+    with pytest.raises(ValueError, match="Default process group"):
+        DistributedDataParallel(nn.Linear(1, 1))
+
+
+def test_environment(monkeypatch):
+    with pytest.raises(ValueError, match="environment variable RANK expected"):
+        dist.init_process_group("gloo")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    dist.init_process_group()
+    dist.destroy_process_group()
+
+
+def test_collectives(world):
+    x = torch.arange(3.0)
+    with pytest.raises(ValueError, match="twice"):
+        dist.init_process_group("gloo", rank=0, world_size=1)
+    for call in (lambda: dist.all_reduce(x), lambda: dist.broadcast(x, 0), lambda: dist.reduce(x, 0), dist.barrier):
+        assert call() is None and x.tolist() == [0, 1, 2]
+    work = dist.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True)
+    assert work.wait() and work.is_completed() and work.get_future().wait() == [x]
+    for fill in (
+        lambda out: dist.all_gather([out], x),
+        lambda out: dist.all_gather_into_tensor(out, x),
+        lambda out: dist.gather(x, [out]),
+        lambda out: dist.scatter(out, [x]),
+        lambda out: dist.reduce_scatter(out, [x]),
+        lambda out: dist.reduce_scatter_tensor(out, x),
+        lambda out: dist.all_to_all([out], [x]),
+        lambda out: dist.all_to_all_single(out, x),
+    ):
+        out = torch.zeros(3)
+        fill(out)
+        assert out.tolist() == [0, 1, 2]
+
+
+def test_objects(world):
+    found = [None]
+    dist.all_gather_object(found, {"a": 1})
+    assert found == [{"a": 1}]
+    dist.gather_object(5, found)
+    assert found == [5]
+    dist.scatter_object_list(found, [7])
+    assert found == [7]
+    dist.broadcast_object_list(found, 0)
+    assert found == [7]
+
+
+def test_wrong_calls(world):
+    x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="invalid root rank"):
+        dist.broadcast(x, 1)
+    with pytest.raises(RuntimeError, match="invalid tensor size"):
+        dist.all_gather([torch.zeros(2)], x)
+    with pytest.raises(TypeError, match="Expected parameter `tensor`"):
+        dist.all_reduce([1])
+    with pytest.raises(ValueError, match="complex"):
+        dist.all_reduce(torch.ones(1, dtype=torch.complex64), op=dist.ReduceOp.MAX)
+    with pytest.raises(ValueError, match="gather_list"):
+        dist.gather(x)
+    with pytest.raises(ValueError, match="same as the rank"):
+        dist.send(x, 0)
+    with pytest.raises(NotImplementedError):
+        dist.recv(x, 1)
+
+
+def test_groups(world):
+    group = dist.new_group([0])
+    assert dist.get_rank(group) == 0 and dist.get_world_size(group) == 1 and dist.get_process_group_ranks(group) == [0]
+    assert dist.group.WORLD is dist.GroupMember.WORLD and dist.get_backend() == "gloo" == dist.Backend.GLOO
+    assert dist.new_group([]) == dist.GroupMember.NON_GROUP_MEMBER and dist.get_rank(dist.new_group([])) == -1
+    with pytest.raises(ValueError, match="out of range"):
+        dist.new_group([3])
+    mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("a", "b"))
+    assert mesh["a"].size() == 1 and mesh.get_local_rank("b") == 0 and mesh.get_group("a").size() == 1
+
+
+def test_stores(tmp_path):
+    from datetime import timedelta
+
+    shared = dist.FileStore(str(tmp_path / "store"), 1)
+    for store in (dist.HashStore(), shared, dist.PrefixStore("p", dist.HashStore()), dist.TCPStore("localhost", 0, 1, True)):
+        store.set("a", "b")
+        assert store.get("a") == b"b" and store.add("n", 2) == 2 and store.add("n", 3) == 5
+        assert store.check(["a", "n"]) and store.num_keys() == 2 and store.delete_key("a") and not store.check(["a"])
+        assert store.compare_set("z", "", "q") == b"q" and store.compare_set("z", "x", "y") == b"q"
+        store.queue_push("line", "1")
+        assert store.queue_len("line") == 1 and store.queue_pop("line") == b"1"
+        with pytest.raises(dist.DistStoreError, match="timeout"):
+            store.wait(["missing"], timedelta(milliseconds=20))
+    assert dist.FileStore(str(tmp_path / "store")).get("n") == b"5"
+    with pytest.raises(NotImplementedError):
+        dist.TCPStore("localhost", 0, 2, True)
+
+
+def test_data_parallel(world):
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    parallel = DistributedDataParallel(model)
+    assert next(iter(parallel.state_dict())) == "module.0.weight" and parallel.module is model
+    x = torch.randn(4, 2)
+    parallel(x).sum().backward()
+    assert model[0].weight.grad is not None
+    with parallel.no_sync():
+        assert not parallel.require_backward_grad_sync
+    with pytest.raises(RuntimeError, match="not needed"):
+        DistributedDataParallel(nn.ReLU())
+    from flambeau.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    optimizer = torch.optim.Adam(parallel.parameters())
+    optimizer.step()
+    weights, state = get_state_dict(parallel, optimizer)
+    assert "0.weight" in weights and "0.weight" in state["state"]
+    set_state_dict(parallel, optimizer, model_state_dict=weights, optim_state_dict=state)
+
+
+def test_absent_devices():
+    from flambeau import accelerator, mps, mtia, xpu
+
+    for module in (mps, xpu, mtia):
+        assert not module.is_available() and module.device_count() == 0
+        with pytest.raises((RuntimeError, AssertionError), match="not compiled"):
+            module.synchronize()
+    if not torch.cuda.is_available():
+        assert accelerator.current_accelerator() is None
+        with pytest.raises(RuntimeError, match="none is available"):
+            accelerator.synchronize()

@@ -1,0 +1,47 @@
+"""Samples of different sizes."""
+
+import pytest
+
+import flambeau as torch
+from flambeau import nested
+from flambeau.nn import functional as F
+
+a, b = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(4, 3)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_operations(layout):
+    batch = nested.nested_tensor([a, b], layout=layout)
+    assert batch.is_nested and batch.dim() == 3 and batch.size(0) == 2 and batch.size(2) == 3 and batch.layout is layout
+    assert [tuple(t.shape) for t in batch.unbind()] == [(2, 3), (4, 3)] and batch[1].shape == (4, 3)
+    assert torch.equal((batch + batch)[0], a + a) and torch.equal((batch * 2)[1], b * 2)
+    assert torch.equal(torch.relu(batch - 3)[0], torch.relu(a - 3))
+    assert torch.allclose(F.softmax(batch, -1)[0], F.softmax(a, -1)) and batch.transpose(1, 2)[0].shape == (3, 2)
+    assert torch.equal(F.linear(batch, torch.ones(2, 3))[0], F.linear(a, torch.ones(2, 3)))
+    padded = nested.to_padded_tensor(batch, -1.0)
+    assert padded.shape == (2, 4, 3) and (padded[0, 2:] == -1).all() and torch.equal(padded[1], b)
+    assert batch.to(torch.float64).dtype is torch.float64 and isinstance(batch, torch.Tensor)
+    with pytest.raises(RuntimeError, match="irregular"):
+        batch.size(1)
+
+
+def test_gradients():
+    leaf = a.clone().requires_grad_()
+    (nested.as_nested_tensor([leaf, b]) * 3).to_padded_tensor(0.0).sum().backward()
+    assert torch.equal(leaf.grad, torch.full((2, 3), 3.0))
+    batch = nested.nested_tensor([a, b], requires_grad=True)
+    (batch * 2).to_padded_tensor(0.0).sum().backward()
+    assert batch.requires_grad and torch.equal(batch.grad[1], torch.full((4, 3), 2.0))
+
+
+def test_other_ways_to_make_one():
+    jagged = nested.nested_tensor_from_jagged(torch.arange(10.0).view(5, 2), torch.tensor([0, 2, 5]))
+    assert jagged[1].shape == (3, 2) and jagged.offsets().tolist() == [0, 2, 5] and jagged.values().shape == (5, 2)
+    chosen = nested.masked_select(torch.arange(4.0).view(2, 2), torch.tensor([[True, False], [True, True]]))
+    assert [t.tolist() for t in chosen.unbind()] == [[0], [2, 3]]
+    parts = nested.narrow(torch.ones(2, 5), 1, torch.tensor([0, 1]), torch.tensor([2, 3]))
+    assert [len(t) for t in parts.unbind()] == [2, 3]
+    with pytest.raises(RuntimeError, match="same dimension"):
+        nested.nested_tensor([a, torch.ones(1)])
+    with pytest.raises(TypeError):
+        nested.nested_tensor(3)
