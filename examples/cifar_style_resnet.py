@@ -103,8 +103,8 @@ def main(steps=150, batch_size=64, seed=0, workers=0):
     )
     test = DataLoader(TensorDataset(*pictures(1000, generator)), 250)
     model = ResNet(len(CLASSES))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=steps, pct_start=0.3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.05, total_steps=steps, pct_start=0.3)
     bar = tqdm(total=steps) if tqdm else None
     step = 0
     while step < steps:

@@ -98,6 +98,8 @@ def _writing(f: Any) -> Iterator[Any]:
             yield write
     else:
         yield files.writer_of(f)
+        if hasattr(f, "flush"):
+            f.flush()  # files that send their contents on do so then
 
 
 def _archive_name(f: Any) -> str:

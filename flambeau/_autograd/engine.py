@@ -97,6 +97,7 @@ def run(
                     else:
                         _send(edge, g, pending, heap, leaves)
             results = g = None  # type: ignore[assignment]
+        leaves.reverse()  # those that a gradient reached first come first, as hooks expect
         while leaves:
             leaf = leaves.pop()
             g = pending.pop(leaf)

@@ -304,11 +304,11 @@ _family(
 )  # fmt: skip
 _family(
     "ifft", _complex, "The inverse of the discrete Fourier transform",
-    ">>> torch.fft.ifft(torch.tensor([2.0, 0.0]))\n    tensor([1.+0.j, 1.+0.j])",
+    ">>> torch.fft.ifft(torch.tensor([2.0, 0.0]))\n    tensor([1.-0.j, 1.-0.j])",
 )  # fmt: skip
 _family(
     "rfft", _from_real, "The half of the Fourier transform of real numbers that determines the whole",
-    ">>> torch.fft.rfft(torch.tensor([1.0, 0.0, 0.0]))\n    tensor([1.+0.j, 1.+0.j])",
+    ">>> torch.fft.rfft(torch.tensor([1.0, 0.0, 0.0]))\n    tensor([1.-0.j, 1.-0.j])",
 )  # fmt: skip
 _family(
     "irfft", _to_real, "The inverse of `rfft`",

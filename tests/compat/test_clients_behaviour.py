@@ -106,3 +106,25 @@ def test_graphs_of_gpu_work_are_refused():
     with pytest.raises(RuntimeError, match="not supported"):
         torch.cuda.CUDAGraph()
     assert torch.cuda.random.get_rng_state_all is torch.cuda.get_rng_state_all
+
+
+def test_saving_flushes_the_file():
+    class File(io.BytesIO):
+        flushed = b""
+
+        def flush(self):
+            self.flushed = self.getvalue()
+
+    for new in (True, False):
+        file = File()
+        torch.save(torch.ones(2), file, _use_new_zipfile_serialization=new)
+        assert torch.load(io.BytesIO(file.flushed)).equal(torch.ones(2))
+
+
+def test_hooks_of_leaves_run_in_the_order_of_the_backward_pass():
+    first, second = torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)
+    order = []
+    first.weight.register_hook(lambda g: order.append("first"))
+    second.weight.register_post_accumulate_grad_hook(lambda p: order.append("second"))
+    second(first(torch.ones(1, 2))).sum().backward()
+    assert order == ["second", "first"]
