@@ -308,7 +308,7 @@ _family(
 )  # fmt: skip
 _family(
     "rfft", _from_real, "The half of the Fourier transform of real numbers that determines the whole",
-    ">>> torch.fft.rfft(torch.tensor([1.0, 0.0, 0.0]))\n    tensor([1.-0.j, 1.-0.j])",
+    ">>> torch.fft.rfft(torch.tensor([1.0, 0.0, 0.0]))\n    tensor([1.+0.j, 1.+0.j])",
 )  # fmt: skip
 _family(
     "irfft", _to_real, "The inverse of `rfft`",
