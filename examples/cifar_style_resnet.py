@@ -42,7 +42,8 @@ def pictures(count, generator):
     colour, ground = uniform(count, 3), uniform(count, 3)
     colour = torch.where((colour - ground).abs().amax(1, keepdim=True) < 0.35, (ground + 0.5) % 1, colour)
     images = mask * colour + (1 - mask) * ground
-    return images + 0.1 * torch.randn(images.shape, generator=generator), labels
+    images = images + 0.1 * torch.randn(images.shape, generator=generator)
+    return 3 * (images - images.mean((2, 3), keepdim=True)), labels
 
 
 class Residual(nn.Module):
@@ -103,8 +104,8 @@ def main(steps=150, batch_size=64, seed=0, workers=0):
     )
     test = DataLoader(TensorDataset(*pictures(1000, generator)), 250)
     model = ResNet(len(CLASSES))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.05, total_steps=steps, pct_start=0.3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=steps, pct_start=0.3)
     bar = tqdm(total=steps) if tqdm else None
     step = 0
     while step < steps:

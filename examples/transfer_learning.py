@@ -35,14 +35,14 @@ def drawn(labels):
     """Pictures (N, 1, 16, 16) of the digits, each turned, stretched and moved at random, with noise."""
     count = len(labels)
     between = lambda low, high: torch.empty(count).uniform_(low, high)
-    angle, wide, high, lean = between(-0.35, 0.35), between(0.8, 1.2), between(0.8, 1.2), between(-0.3, 0.3)
+    angle, wide, high, lean = between(-0.25, 0.25), between(0.85, 1.15), between(0.85, 1.15), between(-0.2, 0.2)
     rows = [
-        torch.stack([angle.cos() * wide, -angle.sin() + lean, between(-0.2, 0.2)], 1),
-        torch.stack([angle.sin(), angle.cos() * high, between(-0.2, 0.2)], 1),
+        torch.stack([angle.cos() * wide, -angle.sin() + lean, between(-0.15, 0.15)], 1),
+        torch.stack([angle.sin(), angle.cos() * high, between(-0.15, 0.15)], 1),
     ]
     grid = F.affine_grid(torch.stack(rows, 1), [count, 1, 16, 16], align_corners=False)
     images = F.grid_sample(templates()[labels], grid, align_corners=False)
-    return F.avg_pool2d(images, 3, stride=1, padding=1) + 0.2 * torch.randn(images.shape)
+    return F.avg_pool2d(images, 3, stride=1, padding=1) + 0.1 * torch.randn(images.shape)
 
 
 class Network(nn.Module):

@@ -25,7 +25,7 @@ def ellipses(count):
     angle, long, short = between(0, torch.pi), between(0.35, 0.6), between(0.12, 0.25)
     along, across = x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
     distance = (along / long) ** 2 + (across / short) ** 2
-    return torch.sigmoid(6 * (1 - distance)).flatten(1)
+    return torch.sigmoid(6 * (1 - distance.clamp(max=3))).flatten(1)
 
 
 class VAE(nn.Module):
