@@ -87,7 +87,9 @@ def main(steps=400, batch_size=64, seed=0):
     averaged = torch.optim.swa_utils.AveragedModel(
         generator, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.98), use_buffers=True
     )
-    print(f"real to real {sliced_distance(discs(1000), test):.2f}, before {sliced_distance(drawn(generator, 1000), test):.2f}")
+    print(
+        f"real to real {sliced_distance(discs(1000), test):.2f}, before {sliced_distance(drawn(generator, 1000), test):.2f}"
+    )
     for _ in trange(steps):
         fake = generator(torch.randn(batch_size, LATENT, 1, 1))
         judged = discriminator(real[torch.randint(len(real), (batch_size,))])

@@ -20,7 +20,9 @@ try:
 except ImportError:
     trange = range
 
-MODULES = "argparse ast calendar cmd codecs configparser csv datetime difflib dis doctest fractions heapq inspect".split()
+MODULES = (
+    "argparse ast calendar cmd codecs configparser csv datetime difflib dis doctest fractions heapq inspect".split()
+)
 
 
 def lines_of(path):

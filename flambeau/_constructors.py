@@ -140,7 +140,7 @@ class _TypedMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, Tensor) and instance.dtype is cls.dtype
-            and instance.device.type == cls._placed.type  # type: ignore[attr-defined]
+            and instance.device.type == cls._placed.type and instance.layout is strided  # type: ignore[attr-defined]
         )  # fmt: skip
 
 

@@ -106,6 +106,8 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
 
 def dispatch(function: Any, found: list[Any], args: Any, named: Any) -> Any:
     """Offers a call to the innermost mode, then to the classes of the arguments `found`."""
+    while hasattr(function, "public"):  # behind a short path: programs know that one
+        function = function.public
     stack = local.function_modes
     if not found and not stack:
         return NotImplemented

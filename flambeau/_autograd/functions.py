@@ -91,7 +91,8 @@ class _FunctionRecord:
             gradients = [
                 engine.zeros(*info) if part is None and info is not None else part for part, info in zip(gradients, outputs)
             ]
-        results = self.function._backward(ctx, *gradients)
+        function = self.function  # `vjp` is another name of `backward`
+        results = (function.backward if function.vjp is Function.vjp else function.vjp)(ctx, *gradients)
         results = results if isinstance(results, (tuple, list)) else (results,)
         positions = node.__dict__["positions"]
         count = node.__dict__["argument_count"]
@@ -190,12 +191,6 @@ class Function(FunctionCtx):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         raise NotImplementedError("To use autograd.Function with vmap, define its vmap static method or generate_vmap_rule = True.")
-
-    @classmethod
-    def _backward(cls, ctx: Any, *gradients: Any) -> Any:
-        if cls.vjp is not Function.vjp:
-            return cls.vjp(ctx, *gradients)
-        return cls.backward(ctx, *gradients)
 
     @classmethod
     def apply(cls, *args: Any, **named: Any) -> Any:

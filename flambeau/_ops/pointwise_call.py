@@ -263,7 +263,8 @@ def slow(op: Any, args: tuple[Any, ...]) -> Any:
             k |= a._k
             tensors = True
         elif not isinstance(a, (int, float, complex, bool, np.generic)):
-            taken = registry.overridden(getattr(op, "public", op.call), args, {})  # a class like a tensor may know what to do
+            function = registry.public_form(op)  # a class like a tensor may know what to do
+            taken = NotImplemented if function is None else registry.overridden(function, args, {})
             if taken is not NotImplemented:
                 return taken
             raise TypeError(f"{op.name}(): argument must be Tensor, not {type(a).__name__}")

@@ -456,7 +456,7 @@ for _function in (
 ):  # fmt: skip
     public(_function.__name__, method=True)(_function)
 ops.coalesce = coalesce
-public("_values")(_values_method)
+public("Tensor._values", method="_values")(_values_method)
 
 
 # -- text --------------------------------------------------------------------------------------------------------

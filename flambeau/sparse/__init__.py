@@ -1,5 +1,39 @@
 """Operations on sparse tensors."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.dtypes import BY_NAME
+from .._core.layouts import sparse_coo
+from .._core.sizes import Size
 from .._methods import install
+from .._ops.registry import ops
+from .._ops.rules import SCALAR_NAMES
+from .._tensor import Tensor
 
 install(globals(), "sparse")
+
+
+class _TypedMeta(type):
+    """Classes such as sparse.FloatTensor: calling one makes a COO tensor, `isinstance` looks at dtype and layout."""
+
+    dtype: Any
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        if args and isinstance(args[0], Tensor):
+            values = args[1].to(cls.dtype)
+            return ops.sparse_coo_tensor(args[0], values, *args[2:], device=device)  # type: ignore[no-any-return]
+        size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args or (0,)
+        return ops.sparse_coo_tensor(Size(size), dtype=cls.dtype, device=device)  # type: ignore[no-any-return]
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.layout is sparse_coo  # type: ignore[attr-defined]
+
+
+globals().update({
+    word + "Tensor": _TypedMeta(word + "Tensor", (), {
+        "dtype": BY_NAME[d], "layout": sparse_coo, "is_sparse": True, "__module__": "torch.sparse",
+    })
+    for d, word in SCALAR_NAMES.items() if not word.startswith(("UInt", "Complex", "Bool", "Q"))
+})  # fmt: skip
