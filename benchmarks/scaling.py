@@ -105,7 +105,9 @@ def main() -> None:
     parser.add_argument("--picture", help="also draw the table")
     chosen = parser.parse_args()
     limits = {"memory": bandwidth(), "matrix": matrix_rate()}
-    print(f"{threads.get_num_threads()} threads, memory {limits['memory'] / 1e9:.1f} GB/s, matrix {limits['matrix'] / 1e9:.0f} GFLOP/s\n")
+    print(
+        f"{threads.get_num_threads()} threads, memory {limits['memory'] / 1e9:.1f} GB/s, matrix {limits['matrix'] / 1e9:.0f} GFLOP/s\n"
+    )
     print("| operation | size | time | rate | of the limit |\n| --- | ---: | ---: | ---: | ---: |")
     curves = {}
     for name, unit, kind, sizes, make in cases():
@@ -114,7 +116,10 @@ def main() -> None:
             seconds = best(call)
             rate = amount / seconds
             what = "GB/s" if kind == "memory" else "GFLOP/s"
-            print(f"| {name} | {size:,} {unit} | {1e6 * seconds:,.1f} µs | {rate / 1e9:.1f} {what} | {rate / limits[kind]:.0%} |", flush=True)
+            print(
+                f"| {name} | {size:,} {unit} | {1e6 * seconds:,.1f} µs | {rate / 1e9:.1f} {what} | {rate / limits[kind]:.0%} |",
+                flush=True,
+            )
             curves.setdefault(name, []).append((amount, rate / limits[kind]))
     if chosen.picture:
         draw(chosen.picture, curves)

@@ -1,7 +1,7 @@
 """A character-level GPT learns Python's own `heapq` module and writes on in its style.
 
-With the default 600 steps the loss on text that it has not seen falls from 4.3 to about 1.75 nats per character
-(about a minute on two cores). Runs on PyTorch, and unchanged on flambeau: `flambeau run examples/nano_gpt.py`.
+With the default 600 steps the loss on text that it has not seen falls from 4.3 to about 1.5 nats per character
+(a minute or two on two cores). Runs on PyTorch, and unchanged on flambeau: `flambeau run examples/nano_gpt.py`.
 """
 
 import argparse

@@ -62,7 +62,19 @@ from ._tensor import Tensor
 from ._version import __version__
 
 newaxis = None
-for _class in (Tensor, Size, dtype, device, layout, memory_format, finfo, iinfo, Generator, TypedStorage, UntypedStorage):
+for _class in (
+    Tensor,
+    Size,
+    dtype,
+    device,
+    layout,
+    memory_format,
+    finfo,
+    iinfo,
+    Generator,
+    TypedStorage,
+    UntypedStorage,
+):
     _class.__module__ = "flambeau"
 for _part in (_properties, _protocol, _copying, _constructors, _methods):
     _part.attach()

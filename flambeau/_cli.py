@@ -16,7 +16,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="flambeau", description="PyTorch's system in Python")
     parser.add_argument("--version", action="version", version=f"flambeau {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="train a small network on digits that are drawn here, and draw what it learnt")
+    demo = commands.add_parser(
+        "demo", help="train a small network on digits that are drawn here, and draw what it learnt"
+    )
     demo.add_argument("--epochs", type=int, default=6, help="passes over the data (6)")
     demo.add_argument("--seed", type=int, default=0, help="of data and weights (0)")
     demo.add_argument("--directory", default=".", help="where the checkpoint and the pictures are saved (here)")
@@ -43,7 +45,9 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False) ->
     from . import install_as_torch
 
     if not module and not os.path.exists(program):
-        print(f"flambeau run: there is no file {program!r} (for a module use: flambeau run -m {program})", file=sys.stderr)
+        print(
+            f"flambeau run: there is no file {program!r} (for a module use: flambeau run -m {program})", file=sys.stderr
+        )
         return 2
     install_as_torch()
     sys.argv = [program, *arguments]
@@ -65,7 +69,9 @@ def info() -> int:
 
     print(f"flambeau  {__version__}")
     print(f"python    {platform.python_version()} on {platform.platform()}")
-    print(f"numpy     {numpy.__version__}, llvm {'.'.join(map(str, llvm.llvm_version_info))}, cpu {llvm.get_host_cpu_name()}")
+    print(
+        f"numpy     {numpy.__version__}, llvm {'.'.join(map(str, llvm.llvm_version_info))}, cpu {llvm.get_host_cpu_name()}"
+    )
     print(f"kernels   {jit.cache_directory() or 'kept in memory only'}")
     return 0
 

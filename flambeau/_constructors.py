@@ -50,7 +50,9 @@ def _sizes(args: Any) -> tuple[int, ...]:
     sizes = []
     for n in args:
         if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise TypeError(f"new() received an invalid combination of arguments - got a size of type {type(n).__name__}")
+            raise TypeError(
+                f"new() received an invalid combination of arguments - got a size of type {type(n).__name__}"
+            )
         n = n.__index__()
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")
@@ -121,6 +123,7 @@ def _make_wrapper_subclass(
 ) -> Any:  # fmt: skip
     """An instance of a subclass that has a shape but no memory of its own."""
     from ._backend.meta import empty_meta  # rare
+
     d = default.float if dtype is None else dtype
     return _make_subclass(cls, wrap(empty_meta(tuple(size), d), d, META), requires_grad)
 

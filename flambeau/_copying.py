@@ -95,7 +95,9 @@ def _on_storage(storage: UntypedStorage, d: dtype, offset: int, size: Any, strid
         raise RuntimeError(f"a saved tensor has {len(shape)} sizes but {len(strides)} strides")
     memory = storage._memory
     kind = storage.device.type
-    t = wrap(view_memory(memory, d, shape, strides, offset), d, CUDA if kind == "cuda" else META if kind == "meta" else 0)
+    t = wrap(
+        view_memory(memory, d, shape, strides, offset), d, CUDA if kind == "cuda" else META if kind == "meta" else 0
+    )
     t._storage = memory
     return t
 

@@ -18,6 +18,7 @@ from ._tensor import Tensor, meta_of, version_of
 
 _new_tuple = tuple.__new__  # a shape needs no check
 
+
 def _shape(self: Tensor) -> Size:
     return _new_tuple(Size, self._array.shape)
 
@@ -102,7 +103,8 @@ def _grad(self: Tensor) -> Tensor | None:
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() fills it only "
             "after retain_grad()",
-            UserWarning, stacklevel=2,
+            UserWarning,
+            stacklevel=2,
         )
     return None
 
@@ -110,7 +112,9 @@ def _grad(self: Tensor) -> Tensor | None:
 def _set_grad(self: Tensor, value: Tensor | None) -> None:
     if value is not None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+            )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if value._array.shape != self._array.shape:
@@ -118,7 +122,9 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
                 f"assigned grad has data of a different size: {list(value._array.shape)} for a tensor of {list(self._array.shape)}"
             )
         if value.dtype is not self.dtype:
-            raise RuntimeError(f"assigned grad has data of a different type: {value.dtype} for a tensor of {self.dtype}")
+            raise RuntimeError(
+                f"assigned grad has data of a different type: {value.dtype} for a tensor of {self.dtype}"
+            )
         if (value._k ^ self._k) & (CUDA | META):
             raise RuntimeError("assigned grad has data located on a different device")
         meta_of(self).grad = value

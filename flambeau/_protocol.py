@@ -56,7 +56,8 @@ def _scalar(self: Tensor) -> Any:
     if self._k & GRAD and local.grad:
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar loses its history; detach() it first",
-            UserWarning, stacklevel=3,
+            UserWarning,
+            stacklevel=3,
         )
     return item(self)
 
@@ -282,5 +283,3 @@ def attach() -> None:
         setattr(Tensor, name, value)
     Tensor.__torch_dispatch__ = classmethod(_torch_dispatch)  # type: ignore[attr-defined]
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # tensors decide what array ∘ tensor is
-
-

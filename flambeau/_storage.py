@@ -279,7 +279,9 @@ class TypedStorage(metaclass=_TypedMeta):
 
     dtype: Any = None
 
-    def __init__(self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None, _internal: bool = False):
+    def __init__(
+        self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None, _internal: bool = False
+    ):
         self.dtype = dtype or type(self).dtype or default.float
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage

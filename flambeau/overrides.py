@@ -50,11 +50,15 @@ def has_torch_function_variadic(*arguments: Any) -> bool:
     return has_torch_function(arguments)
 
 
-def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
     """Lets the arguments' classes (or a mode) run a function; TypeError if all of them decline."""
     result = dispatch(public_api, overloaded(tuple(relevant_args)), args, kwargs)
     if result is NotImplemented:
-        raise TypeError(f"no implementation found for '{name_of(public_api)}': no argument implements __torch_function__")
+        raise TypeError(
+            f"no implementation found for '{name_of(public_api)}': no argument implements __torch_function__"
+        )
     return result
 
 

@@ -10,9 +10,7 @@ import flambeau
 from flambeau._ops.registry import functions
 
 SKIPPED = {"flambeau.__main__", "flambeau._backend.cuda"}  # runs the command; needs CuPy
-MODULES = sorted(
-    m.name for m in pkgutil.walk_packages(flambeau.__path__, "flambeau.") if m.name not in SKIPPED
-)
+MODULES = sorted(m.name for m in pkgutil.walk_packages(flambeau.__path__, "flambeau.") if m.name not in SKIPPED)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -31,7 +29,11 @@ def test_examples(name):
 
 
 def test_public_functions_say_what_they_do():
-    silent = sorted(path for path, f in functions.items() if not path.endswith("_") and not (getattr(f, "__doc__", None) or "").strip())
+    silent = sorted(
+        path
+        for path, f in functions.items()
+        if not path.endswith("_") and not (getattr(f, "__doc__", None) or "").strip()
+    )
     records = set(flambeau._ops.registry.records)
     silent = [path for path in silent if path.rpartition(".")[2] not in records]
     assert len(silent) < 0.25 * len(functions), silent

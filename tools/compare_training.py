@@ -21,7 +21,9 @@ from typing import Any
 
 def mlp(T: Any) -> tuple[Any, Callable[[Any], Any]]:
     nn = T.nn
-    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
+    model = nn.Sequential(
+        nn.Linear(32, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10)
+    )
     x, y = T.randn(256, 32), T.randint(0, 10, (256,))
     data = T.utils.data
     batches = iter(data.DataLoader(data.TensorDataset(x, y), 32, sampler=data.RandomSampler(x, True, 64 * 32)))
@@ -67,13 +69,17 @@ def transformer(T: Any) -> tuple[Any, Callable[[Any], Any]]:
         def __init__(self) -> None:
             super().__init__()
             self.token, self.position = nn.Embedding(40, 32), nn.Embedding(16, 32)
-            layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, activation="gelu", batch_first=True, norm_first=True)
+            layer = nn.TransformerEncoderLayer(
+                32, 4, 64, dropout=0.1, activation="gelu", batch_first=True, norm_first=True
+            )
             self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(32), enable_nested_tensor=False)
             self.head = nn.Linear(32, 40)
 
         def forward(self, x: Any) -> Any:
             mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-            return self.head(self.encoder(self.token(x) + self.position(T.arange(x.shape[1])), mask=mask, is_causal=True))
+            return self.head(
+                self.encoder(self.token(x) + self.position(T.arange(x.shape[1])), mask=mask, is_causal=True)
+            )
 
     x = T.randint(0, 40, (8, 17))
     return Language(), lambda model: nn.functional.cross_entropy(model(x[:, :-1]).reshape(-1, 40), x[:, 1:].reshape(-1))

@@ -31,7 +31,14 @@ from flambeau._ops.registry import records  # noqa: E402
 
 DTYPES = ("float32", "float64", "int64", "bool", "complex64", "bfloat16")
 # relative error allowed, and the part of the largest result that counts as zero
-TOLERANCE = {"float32": 2e-5, "float64": 1e-11, "complex64": 2e-5, "complex128": 1e-11, "bfloat16": 4e-2, "float16": 2e-3}
+TOLERANCE = {
+    "float32": 2e-5,
+    "float64": 1e-11,
+    "complex64": 2e-5,
+    "complex128": 1e-11,
+    "bfloat16": 4e-2,
+    "float16": 2e-3,
+}
 DOMAIN = {
     "acosh": (1.1, 4.0), "atanh": (-0.9, 0.9), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "erfinv": (-0.9, 0.9), "special_ndtri": (0.1, 0.9),
     "logit_clamped": (0.1, 0.9), "special_zeta": (1.5, 4.0), "igamma": (0.5, 3.0), "igammac": (0.5, 3.0), "pow": (0.2, 2.0), "polygamma_of": (0.5, 3.0),
@@ -59,9 +66,16 @@ def close(expected: Any, got: Any, factor: float) -> str:
     """What is wrong with `got`; empty if nothing is."""
     if not isinstance(expected, torch.Tensor):
         if isinstance(expected, float):
-            return "" if np.isclose(expected, got, rtol=1e-2 if abs(expected) < 1e-3 else 1e-4) else f"expected {expected}, got {got}"
+            return (
+                ""
+                if np.isclose(expected, got, rtol=1e-2 if abs(expected) < 1e-3 else 1e-4)
+                else f"expected {expected}, got {got}"
+            )
         if isinstance(expected, str):
-            expected, got = "".join(expected.split()), "".join(got.replace("device='cuda:0', ", "").replace(", device='cuda:0'", "").split())
+            expected, got = (
+                "".join(expected.split()),
+                "".join(got.replace("device='cuda:0', ", "").replace(", device='cuda:0'", "").split()),
+            )
         return "" if expected == got else f"expected {expected!r}, got {got!r}"
     if expected.dtype is not got.dtype:
         return f"expected {expected.dtype}, got {got.dtype}"
@@ -168,7 +182,11 @@ def pointwise_cases(op: Pointwise) -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
             def run_odd(device: str, given: dict[str, Any]) -> Any:
                 first, *rest = given.values()
-                return op(first.transpose(0, 2)[:, ::2], *[r.transpose(0, -1)[..., ::2, :] if r.ndim == 3 else r[::2] for r in rest], *numbers)
+                return op(
+                    first.transpose(0, 2)[:, ::2],
+                    *[r.transpose(0, -1)[..., ::2, :] if r.ndim == 3 else r[::2] for r in rest],
+                    *numbers,
+                )
 
             yield f"{op.name}[strided]", run_odd, {n: t.detach() if n in fixed else t for n, t in odd.items()}
 
@@ -221,14 +239,24 @@ def refusals() -> list[Result]:
     raises("a gradient of another device", RuntimeError, lambda: setattr(y.clone().requires_grad_(), "grad", x))
     raises("shapes that do not broadcast", RuntimeError, lambda: y + torch.ones(2, device="cuda"))
     holds("device", lambda: y.device == torch.device("cuda:0") and y.is_cuda and y.get_device() == 0)
-    holds("to and back", lambda: y.to("cpu").device.type == "cpu" and x.to("cuda:0").is_cuda and x.cuda().cpu().equal(x))
+    holds(
+        "to and back", lambda: y.to("cpu").device.type == "cpu" and x.to("cuda:0").is_cuda and x.cuda().cpu().equal(x)
+    )
     holds("to itself", lambda: y.to("cuda") is y and y.cuda() is y)
     holds("gradient across devices", _gradient_across)
-    holds("strides travel", lambda: torch.ones(2, 3).t().cuda().stride() == (1, 3) == torch.ones(2, 3, device="cuda").t().cpu().stride())
+    holds(
+        "strides travel",
+        lambda: torch.ones(2, 3).t().cuda().stride() == (1, 3) == torch.ones(2, 3, device="cuda").t().cpu().stride(),
+    )
     holds("repr", lambda: repr(y) == "tensor([1., 1., 1.], device='cuda:0')")
     holds("numpy(force=True)", lambda: y.numpy(force=True).sum() == 3.0)
     holds("memory figures", lambda: 0 < torch.cuda.memory_allocated() <= torch.cuda.max_memory_allocated())
-    holds("names", lambda: bool(torch.cuda.get_device_name()) and torch.cuda.device_count() >= 1 and torch.cuda.current_device() == 0)
+    holds(
+        "names",
+        lambda: (
+            bool(torch.cuda.get_device_name()) and torch.cuda.device_count() >= 1 and torch.cuda.current_device() == 0
+        ),
+    )
     holds("streams and events", _timed)
     holds("cuda.manual_seed_all", _seeded)
     torch.cuda.empty_cache()
@@ -293,7 +321,9 @@ def work(part: tuple[int, int, str]) -> tuple[list[Result], dict[str, set[str]]]
     warnings.simplefilter("ignore")
     watch()
     results: list[Result] = []
-    tasks: list[Any] = [r for r in records.values() if isinstance(r, Pointwise)] + [e for family in SAMPLES.values() for e in family]
+    tasks: list[Any] = [r for r in records.values() if isinstance(r, Pointwise)] + [
+        e for family in SAMPLES.values() for e in family
+    ]
     for task in tasks[first::count]:
         if only and only not in (task if isinstance(task, str) else task.name):
             continue
@@ -342,7 +372,9 @@ def report(results: list[Result], forward: set[str], backward: set[str], options
         print("not reached:", ", ".join(missing))
         print("not differentiated:", ", ".join(unslope))
     print(", ".join(f"{len(part)} {state}" for state, part in by_state.items()), f"in {seconds:.0f} s")
-    print(f"records: {len(records)}, not reached on the GPU: {len(missing)}, reached but not differentiated: {len(unslope)}")
+    print(
+        f"records: {len(records)}, not reached on the GPU: {len(missing)}, reached but not differentiated: {len(unslope)}"
+    )
     return 1 if by_state["failed"] else 0
 
 

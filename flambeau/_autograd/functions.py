@@ -89,7 +89,8 @@ class _FunctionRecord:
         outputs = node.__dict__["output_info"]
         if ctx._materialize:
             gradients = [
-                engine.zeros(*info) if part is None and info is not None else part for part, info in zip(gradients, outputs)
+                engine.zeros(*info) if part is None and info is not None else part
+                for part, info in zip(gradients, outputs)
             ]
         function = self.function  # `vjp` is another name of `backward`
         results = (function.backward if function.vjp is Function.vjp else function.vjp)(ctx, *gradients)
@@ -107,7 +108,9 @@ class _FunctionRecord:
         for i, edge in zip(positions, node.edges):
             r = results[i]
             if r is not None and not isinstance(r, Tensor):
-                raise RuntimeError(f"function {self.backward_name}: expected a Tensor or None as gradient {i}, got {type(r).__name__}")
+                raise RuntimeError(
+                    f"function {self.backward_name}: expected a Tensor or None as gradient {i}, got {type(r).__name__}"
+                )
             info = node.info[positions.index(i)]  # type: ignore[index]
             if r is not None and edge is not None:
                 r = _fitted(r, info, self.backward_name, i)
@@ -190,7 +193,9 @@ class Function(FunctionCtx):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        raise NotImplementedError("To use autograd.Function with vmap, define its vmap static method or generate_vmap_rule = True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, define its vmap static method or generate_vmap_rule = True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **named: Any) -> Any:
@@ -256,7 +261,10 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
     if pack_saved is not None:
         saved = [pack_saved(s) for s in saved]
     node.saved = saved
-    node.versions = [s.storage.version if isinstance(s, SavedOutput) else version_of(s) if isinstance(s, Tensor) else 0 for s in saved]
+    node.versions = [
+        s.storage.version if isinstance(s, SavedOutput) else version_of(s) if isinstance(s, Tensor) else 0
+        for s in saved
+    ]
     import weakref
 
     ctx._node_reference = weakref.ref(node)

@@ -198,7 +198,9 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
 
     def call(*arrays: Any, out: Any = None) -> Any:
         given = [a.view(bits) if h else a for a, h in zip(arrays, is_half)]
-        targets = list(arrays[len(inputs) :]) or ([out] if out is not None and not isinstance(out, tuple) else list(out or ()))
+        targets = list(arrays[len(inputs) :]) or (
+            [out] if out is not None and not isinstance(out, tuple) else list(out or ())
+        )
         if targets:
             ufunc(*given, *[t.view(bits) if h else t for t, h in zip(targets, out_half)])
             return targets[0] if len(targets) == 1 else tuple(targets)
@@ -208,7 +210,9 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
         return tuple(r.view(half) if h else r for r, h in zip(result, out_half))
 
     call.ufunc, call.types = ufunc, (inputs, outputs)  # type: ignore[attr-defined]
-    call.dtypes = [half if t == "bf16" else np.dtype(c) for t, c in zip((*inputs, *outputs), ufunc.types[0].replace("->", ""))]  # type: ignore[attr-defined]
+    call.dtypes = [
+        half if t == "bf16" else np.dtype(c) for t, c in zip((*inputs, *outputs), ufunc.types[0].replace("->", ""))
+    ]  # type: ignore[attr-defined]
     return call
 
 

@@ -181,7 +181,9 @@ class Cuda:
                 body = lambda m, x: m.real(x)
             else:
                 body = lambda m, x: x
-            call = self.casts[source, code] = self.pointwise("cast", body, (source,), (code,), (COMPUTE.get(source, source),))
+            call = self.casts[source, code] = self.pointwise(
+                "cast", body, (source,), (code,), (COMPUTE.get(source, source),)
+            )
         return call(array)
 
     def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float]) -> Any:
@@ -195,7 +197,9 @@ class Cuda:
             kernel = self.samplers.get((sampler, code))
             if kernel is None:
                 name = f"draw_{sampler}"
-                kernel = self.samplers[sampler, code] = self.compiled(name, render_random(name, sampler, code, len(numbers)))
+                kernel = self.samplers[sampler, code] = self.compiled(
+                    name, render_random(name, sampler, code, len(numbers))
+                )
             convert = float if chosen.kind == "f64" else int
             kernel((blocks(made.size),), (THREADS,), (made, made.size, np.uint64(key), *[convert(n) for n in numbers]))
         return made

@@ -45,7 +45,7 @@ def memory_order(full: tuple[int, ...], operands: Sequence[tuple[Any, Any]]) -> 
         if shape == full:
             if any(s <= 0 for n, s in zip(shape, strides) if n > 1):
                 return None
-            order = tuple(sorted(range(len(full)), key=lambda d: (-strides[d] if full[d] > 1 else 0)))
+            order = tuple(sorted(range(len(full)), key=lambda d: -strides[d] if full[d] > 1 else 0))
             long = [d for d in order if full[d] > 1]
             return order if long != sorted(long) else None
     return None

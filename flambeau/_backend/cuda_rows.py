@@ -170,7 +170,9 @@ class RowKernels:
         found((x, *outs))
         return outs
 
-    def _long_moments(self, x: Any, dims: Sequence[int], correction: float, root: bool, code: str, count: int) -> list[Any]:
+    def _long_moments(
+        self, x: Any, dims: Sequence[int], correction: float, root: bool, code: str, count: int
+    ) -> list[Any]:
         xp = self.backend.xp
         wide = FOLDS["sum"].wide(code)
         mean = self.fold(x, dims, "sum", wide, "mean")
@@ -184,7 +186,9 @@ class RowKernels:
         if found is None:
             lift = FOLDS[fold].lift
             stages = ((fold, lambda m, x, count: lift(m, x)),)
-            found = self.programs[fold, how] = Rows(stages, lambda m, total, count: finish(m, total, count, how), each=False)
+            found = self.programs[fold, how] = Rows(
+                stages, lambda m, total, count: finish(m, total, count, how), each=False
+            )
         return found
 
 

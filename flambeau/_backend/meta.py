@@ -46,7 +46,9 @@ def empty_meta(shape: Any, d: dtype, like: Any = ()) -> Any:
         count = max(count, 1 + sum((n - 1) * (s // d.itemsize) for n, s in zip(shape, strides) if n))
     space = _space()
     if count * d.itemsize > space.size:
-        raise RuntimeError(f"a meta tensor of shape {list(shape)} is larger than the address space reserved for meta tensors")
+        raise RuntimeError(
+            f"a meta tensor of shape {list(shape)} is larger than the address space reserved for meta tensors"
+        )
     flat = space[: max(count, 1) * d.itemsize].view(d.numpy)
     if strides is None:
         return flat[:count].reshape(shape)

@@ -17,7 +17,9 @@ def cuda_problem() -> Exception | None:
 
         count = cupy.cuda.runtime.getDeviceCount()
     except ModuleNotFoundError:
-        return AssertionError("Torch not compiled with CUDA enabled (flambeau reaches CUDA through CuPy, which is not installed)")
+        return AssertionError(
+            "Torch not compiled with CUDA enabled (flambeau reaches CUDA through CuPy, which is not installed)"
+        )
     except Exception as error:  # CuPy without a driver raises its own kinds of errors
         return RuntimeError(f"No CUDA GPUs are available: {error}")
     return None if count else RuntimeError("No CUDA GPUs are available")

@@ -143,5 +143,3 @@ class OutOfMemoryError(RuntimeError):
 
 class AcceleratorError(RuntimeError):
     """A device reported an error."""
-
-

@@ -38,21 +38,23 @@ class device:
             kind, colon, number = type.partition(":")
             if colon:
                 if index is not None:
-                    raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+                    raise RuntimeError(
+                        f"type (string) must not include an index because index was passed explicitly: {type}"
+                    )
                 if not number.isdecimal() or (len(number) > 1 and number[0] == "0"):
                     raise RuntimeError(f"Invalid device string: '{type}'")
                 index = int(number)
             if kind not in TYPES:
-                raise RuntimeError(
-                    f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}"
-                )
+                raise RuntimeError(f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}")
             type = kind
         else:
             raise TypeError(f"device(): argument 'type' (position 1) must be str, not {type.__class__.__name__}")
         self.type, self.index = type, index
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

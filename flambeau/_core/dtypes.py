@@ -64,7 +64,9 @@ float16 = dtype("float16", np.float16, FLOATING, "f16", ("half",))
 bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOATING, "bf16")
 float32 = dtype("float32", np.float32, FLOATING, "f32", ("float",))
 float64 = dtype("float64", np.float64, FLOATING, "f64", ("double",))
-complex32 = dtype("complex32", getattr(ml_dtypes, "complex32", "V4"), COMPLEX, "", ("chalf",))  # kept and converted, not computed with
+complex32 = dtype(
+    "complex32", getattr(ml_dtypes, "complex32", "V4"), COMPLEX, "", ("chalf",)
+)  # kept and converted, not computed with
 complex64 = dtype("complex64", np.complex64, COMPLEX, "c64", ("cfloat",))
 complex128 = dtype("complex128", np.complex128, COMPLEX, "c128", ("cdouble",))
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
@@ -139,8 +141,7 @@ def _promote(a: dtype, b: dtype) -> dtype:
         return b
     if a in _BARE_UNSIGNED or b in _BARE_UNSIGNED:
         raise RuntimeError(
-            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{a} and {b}"
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}"
         )
     if uint8 in (a, b):
         other = a if b is uint8 else b

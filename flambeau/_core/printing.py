@@ -181,9 +181,7 @@ def _edges(array: Array, elided: Sequence[bool]) -> Array:
     return array[np.ix_(*kept)]
 
 
-def _nest(
-    texts: Sequence[str], shape: Sequence[int], elided: Sequence[bool], width: int, indent: int
-) -> str:
+def _nest(texts: Sequence[str], shape: Sequence[int], elided: Sequence[bool], width: int, indent: int) -> str:
     """Lay out element texts, given in row-major order, as nested bracketed lists."""
     if not shape:
         return texts[0]
@@ -193,9 +191,7 @@ def _nest(
         if elided[0]:
             items.insert(middle, " ...")
         per_line = max(1, (PRINT_OPTIONS.linewidth - indent) // (width + 2))
-        lines = [
-            ", ".join(items[start : start + per_line]) for start in range(0, len(items), per_line)
-        ]
+        lines = [", ".join(items[start : start + per_line]) for start in range(0, len(items), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     stride = len(texts) // shape[0]
     items = [
@@ -236,10 +232,7 @@ def _float_texts(array: Array) -> tuple[list[str], int]:
     pattern, whole = _notation(np.abs(values[deciding]))
     texts = list(map(pattern.__mod__, values.tolist()))
     if whole:
-        texts = [
-            text + "." if has_point else text
-            for text, has_point in zip(texts, finite.tolist(), strict=True)
-        ]
+        texts = [text + "." if has_point else text for text, has_point in zip(texts, finite.tolist(), strict=True)]
     return texts, max(map(len, compress(texts, deciding.tolist())), default=1)
 
 
@@ -252,9 +245,7 @@ def _notation(magnitudes: Array) -> tuple[str, bool]:
     scientific = PRINT_OPTIONS.sci_mode
     if scientific is None:
         scientific = (
-            largest / smallest > _WIDEST_RATIO
-            or largest > _LARGEST_FIXED
-            or (not whole and smallest < _SMALLEST_FIXED)
+            largest / smallest > _WIDEST_RATIO or largest > _LARGEST_FIXED or (not whole and smallest < _SMALLEST_FIXED)
         )
     if scientific:
         return f"%.{PRINT_OPTIONS.precision}e", False

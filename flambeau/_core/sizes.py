@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+
+def _index(n: Any, place: int) -> int:
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{type(n).__name__}')") from None
 
 
 class Size(tuple):  # type: ignore[type-arg]
@@ -19,9 +27,9 @@ class Size(tuple):  # type: ignore[type-arg]
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
         made = tuple.__new__(cls, sizes)
-        for i, n in enumerate(made):
-            if n.__class__ is not int and not hasattr(n, "__index__"):
-                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {i} is '{type(n).__name__}')")
+        for n in made:
+            if n.__class__ is not int:
+                return tuple.__new__(cls, map(_index, made, range(len(made))))
         return made
 
     def __repr__(self) -> str:
@@ -92,7 +100,9 @@ def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     for value in args:
         if value.__class__ is not int:
             if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
-                raise TypeError(f"argument '{name}' must be tuple of ints, but found element of type {type(value).__name__}")
+                raise TypeError(
+                    f"argument '{name}' must be tuple of ints, but found element of type {type(value).__name__}"
+                )
             value = value.__index__()
         out.append(value)
     return tuple(out)
@@ -145,9 +155,13 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
             known *= n
     if unknown is not None:
         if known == 0:
-            raise RuntimeError(
-                f"cannot reshape tensor of {numel} elements into shape {list(shape)}: -1 is ambiguous, as it can be any value"
-            ) if numel == 0 else RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+            raise (
+                RuntimeError(
+                    f"cannot reshape tensor of {numel} elements into shape {list(shape)}: -1 is ambiguous, as it can be any value"
+                )
+                if numel == 0
+                else RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+            )
         if numel % known == 0:
             return shape[:unknown] + (numel // known,) + shape[unknown + 1 :]
     elif known == numel:

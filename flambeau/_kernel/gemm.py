@@ -225,7 +225,9 @@ def _copy_rows(r: _Vectors, width: int, padded: int) -> None:
     """Lanes lie side by side: rows are read a few panels at a time, whole ones first."""
     plan, n = r.plan, r.plan.lanes
     count, depth, zero = r.i64("%count"), r.i64("%depth"), r.constant("i64", 0)
-    cut = [None if (g + 1) * n <= width else r.lanes_below(r.constant("i64", width - g * n)) for g in range(padded // n)]
+    cut = [
+        None if (g + 1) * n <= width else r.lanes_below(r.constant("i64", width - g * n)) for g in range(padded // n)
+    ]
 
     def copy(start: Value, panels: int, masks: list[Any]) -> None:
         source, to = r.at("%from", start * plan.step), _panel(r, "%to", start, width, padded)

@@ -161,6 +161,7 @@ def _tile() -> _Pairs:
     for t in range(4):
         r.emit(f"call void @llvm.x86.tilezero(i8 {t})")
     with r.loop(r.constant("i64", 0), r.i64("%depth"), 32) as p:
+
         def load(t: int, base: str) -> None:
             r.emit(f"call void @llvm.x86.tileloadd64(i8 {t}, ptr {r.at(base, p * 32)}, i64 64)")
 
@@ -235,7 +236,9 @@ def _store() -> _Pairs:
             value = r.raw(f"load {r.vector}, ptr {slot}")
             half = r.raw(f"fptrunc {r.vector} {value} to <16 x bfloat>")
             bits = r.raw(f"bitcast <16 x bfloat> {half} to <16 x i16>")
-            r.emit(f"call void @{name}(<16 x i16> {bits}, ptr {r.at('%c', i * c_row, 32 * v)}, i32 2, <16 x i1> {mask})")
+            r.emit(
+                f"call void @{name}(<16 x i16> {bits}, ptr {r.at('%c', i * c_row, 32 * v)}, i32 2, <16 x i1> {mask})"
+            )
     r.branch(end)
 
     r.start_block(elements)

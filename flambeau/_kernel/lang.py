@@ -258,9 +258,7 @@ class Walker:
                 self.block(node.body)
             return
         bounds = [self.eval(a) for a in node.iter.args]
-        start, stop, step = (
-            (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
-        )
+        start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
         start, stop = (b if isinstance(b, Value) else self.r.constant("i64", b) for b in (start, stop))
         with self.r.loop(start, stop, step, independent=kind == "independent") as i:
             again, out = self.r.label(), self.r.label()

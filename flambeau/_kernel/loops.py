@@ -141,7 +141,9 @@ def pointwise_ufunc(
     """A NumPy ufunc made from a body over scalars."""
     text = render_pointwise("kernel", body, inputs, outputs, compute)
     light = len(outputs) == 1 and _examine(body, compute)[1]
-    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, SIZE[outputs[0]] if light else 0)
+    address, data = pool.splitting(
+        jit.compile("kernel", text), len(inputs) + len(outputs), 1, SIZE[outputs[0]] if light else 0
+    )
     made = make_ufunc(name, address, inputs, outputs, "", data)
     if light:
         streaming.add(made)

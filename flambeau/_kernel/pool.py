@@ -67,7 +67,12 @@ def splitting(kernel: int, operands: int, sizes: int, item: int = 0, weight: int
 
 
 def gridded(
-    kernel: int, places: list[tuple[int, int]], room: int, room_bytes: int, grid: tuple[int, int, int], units: tuple[int, int]
+    kernel: int,
+    places: list[tuple[int, int]],
+    room: int,
+    room_bytes: int,
+    grid: tuple[int, int, int],
+    units: tuple[int, int],
 ) -> tuple[int, Any]:
     """A loop over (batch, m, k, n, s), as (address, its data), that runs `kernel` on a grid of parts side by side.
 

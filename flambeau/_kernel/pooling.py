@@ -141,9 +141,7 @@ def spread_planes(m, g, in_d, in_h, in_w, out):
     for d in range(in_d.shape[0]):
         for h in range(in_h.shape[0]):
             for w in range(in_w.shape[0]):
-                _share(
-                    m, out, (d, h, w), g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w[w, 0], in_w[w, 1]
-                )
+                _share(m, out, (d, h, w), g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w[w, 0], in_w[w, 1])
 
 
 @kernel("(a,b,c),(t),(t),(t)->()")

@@ -235,7 +235,9 @@ class Cuda:
         """Scratch memory of one thread."""
         self.count += 1
         name = f"a{self.count}"
-        self.arrays.append(f"  {_TYPE[COMPUTE.get(type, type)]} {name}_memory[{count}]; char* {name} = (char*){name}_memory;")
+        self.arrays.append(
+            f"  {_TYPE[COMPUTE.get(type, type)]} {name}_memory[{count}]; char* {name} = (char*){name}_memory;"
+        )
         return name
 
     # -- control -------------------------------------------------------------------------------
@@ -302,7 +304,9 @@ def _geometry(operands: int, rank: int) -> list[str]:
 def _elements(operands: int, rank: int, index: str) -> str:
     """The head of one thread's loop over its elements, with the operands' offsets o0, o1, … there."""
     plain = _TYPE[index]
-    lines = [f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < n; i += ({plain})gridDim.x * blockDim.x) {{"]
+    lines = [
+        f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < n; i += ({plain})gridDim.x * blockDim.x) {{"
+    ]
     if rank > 1:
         lines.append(f"  {plain} rest = i;")
     for d in range(rank - 1, 0, -1):
@@ -314,7 +318,11 @@ def _elements(operands: int, rank: int, index: str) -> str:
 
 
 def _element(
-    body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str], numbers: frozenset[int]
+    body: Callable[..., Any],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    compute: Sequence[str],
+    numbers: frozenset[int],
 ) -> tuple[str, list[str]]:
     """The function that computes one element, and its parameters for numbers."""
     types, given, values = [*inputs, *outputs], [], []
@@ -323,14 +331,20 @@ def _element(
             given.append(f"char* x{k}")
             continue
         part = PART.get(compute[k])
-        values += [f"{_TYPE[compute[k]]} x{k}"] if part is None else [f"{_TYPE[part]} x{k}_re", f"{_TYPE[part]} x{k}_im"]
+        values += (
+            [f"{_TYPE[compute[k]]} x{k}"] if part is None else [f"{_TYPE[part]} x{k}_re", f"{_TYPE[part]} x{k}_im"]
+        )
     r = Cuda("element", [*given, *values], "__device__ __forceinline__")
 
     def operand(k: int) -> Any:
         if k not in numbers:
             return symbols.cast(load(r, f"x{k}", inputs[k]), compute[k])
         part = PART.get(compute[k])
-        return Value(r, f"x{k}", compute[k]) if part is None else Complex(Value(r, f"x{k}_re", part), Value(r, f"x{k}_im", part))
+        return (
+            Value(r, f"x{k}", compute[k])
+            if part is None
+            else Complex(Value(r, f"x{k}_re", part), Value(r, f"x{k}_im", part))
+        )
 
     results = body(symbols, *[operand(k) for k in range(len(inputs))])
     for k, value in enumerate(results if isinstance(results, tuple) else (results,), len(inputs)):
@@ -356,7 +370,9 @@ def render_pointwise(
     memory = [k for k in range(len(inputs) + len(outputs)) if k not in numbers]
     element, values = _element(body, inputs, outputs, compute, numbers)
     pointers = [f"char* x{k}" for k in memory]
-    places = ", ".join([*(f"x{k} + o{position}" for position, k in enumerate(memory)), *(v.split()[-1] for v in values)])
+    places = ", ".join(
+        [*(f"x{k} + o{position}" for position, k in enumerate(memory)), *(v.split()[-1] for v in values)]
+    )
     parameters = ", ".join([*pointers, *values, *_geometry(len(memory), rank)])
     return f"""{element}
 {KERNEL} void {name}({parameters}) {{
@@ -398,7 +414,10 @@ def render_dense(
         lines += ["  for (long long i = first; i < packs; i += step) {"]
         lines += [f"  Pack<{SIZE[types[k]] * count}> a{k};" for k in moving]
         lines += [f"  a{k} = ((Pack<{SIZE[types[k]] * count}>*)x{k})[i];" for k in moving if k < len(inputs)]
-        lines += ["  #pragma unroll", f"  for (int j = 0; j < {count}; ++j) " + call(lambda k: f"a{k}.bytes + j * {SIZE[types[k]]}")]
+        lines += [
+            "  #pragma unroll",
+            f"  for (int j = 0; j < {count}; ++j) " + call(lambda k: f"a{k}.bytes + j * {SIZE[types[k]]}"),
+        ]
         lines += [f"  ((Pack<{SIZE[types[k]] * count}>*)x{k})[i] = a{k};" for k in moving if k >= len(inputs)]
         lines += ["  }", f"  for (long long i = packs * {count} + first; i < n; i += step) "]
     else:

@@ -262,9 +262,7 @@ class Llvm:
             self.metadata.append(f"{self.access_group} = distinct !{{}}")
             loop, parallel = f"!{len(self.metadata)}", f"!{len(self.metadata) + 1}"
             self.metadata.append(f"{loop} = distinct !{{{loop}, {parallel}}}")
-            self.metadata.append(
-                f'{parallel} = !{{!"llvm.loop.parallel_accesses", {self.access_group}}}'
-            )
+            self.metadata.append(f'{parallel} = !{{!"llvm.loop.parallel_accesses", {self.access_group}}}')
             hint = f", !llvm.loop {loop}"
         yield i
         self.access_group = outer

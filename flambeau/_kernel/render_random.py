@@ -118,7 +118,9 @@ def render_random(name: str, sampler: str, type: str, count: int) -> str:
     need = words[type == "f64"]
     each = 4 // need  # elements that a thread makes of four words
     given = [f"{'double' if kind == 'f64' else 'long long'} p{k}" for k in range(count)]
-    r = Cuda("elements", ["char* y", "unsigned long long i", "unsigned long long key", *given], "__device__ __forceinline__")
+    r = Cuda(
+        "elements", ["char* y", "unsigned long long i", "unsigned long long key", *given], "__device__ __forceinline__"
+    )
     drawn = philox(Value(r, "i", "u64"), Value(r, "key", "u64"))
     numbers = [Value(r, f"p{k}", kind) for k in range(count)]
     for e in range(each):

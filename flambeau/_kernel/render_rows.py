@@ -87,7 +87,9 @@ class _Text:
             self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", outer, "m", f"s{k}_")]
         together = " | ".join(f"(unsigned long long)(x{k} + o{k})" for k in range(len(types)))
         if self.count > 1:
-            self.lines.append(f"  long long packed = (({together}) & {_PACK - 1}) == 0 && stop > begin ? begin + (stop - begin) / {self.count} * {self.count} : begin;")
+            self.lines.append(
+                f"  long long packed = (({together}) & {_PACK - 1}) == 0 && stop > begin ? begin + (stop - begin) / {self.count} * {self.count} : begin;"
+            )
         else:
             self.lines.append("  long long packed = begin;")
 
@@ -97,9 +99,16 @@ class _Text:
         if count > 1:
             lines.append(f"  for (long long i = begin + lane * {count}; i < packed; i += lanes * {count}) {{")
             lines += [f"  Pack<{sizes[k] * count}> a{k};" for k in used]
-            lines += [f"  a{k} = *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]});" for k in used if k < self.reads]
-            lines += ["  #pragma unroll", f"  for (int j = 0; j < {count}; ++j) {call(lambda k: f'a{k}.bytes + j * {sizes[k]}')}"]
-            lines += [f"  *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]}) = a{k};" for k in used if k >= self.reads]
+            lines += [
+                f"  a{k} = *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]});" for k in used if k < self.reads
+            ]
+            lines += [
+                "  #pragma unroll",
+                f"  for (int j = 0; j < {count}; ++j) {call(lambda k: f'a{k}.bytes + j * {sizes[k]}')}",
+            ]
+            lines += [
+                f"  *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]}) = a{k};" for k in used if k >= self.reads
+            ]
             lines.append("  }")
         lines.append("  for (long long i = packed + lane; i < stop; i += lanes) {")
         for k in used:
@@ -108,7 +117,14 @@ class _Text:
 
 
 def render_rows(
-    name: str, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, outer: int, inner: int, dense: bool = False
+    name: str,
+    rows: Rows,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    code: str,
+    outer: int,
+    inner: int,
+    dense: bool = False,
 ) -> str:
     """CUDA text. `code` is the element type that says how totals are kept; `outer` and `inner` count the merged
     dimensions around and along the rows; `dense` promises that rows are contiguous.
@@ -129,7 +145,10 @@ def render_rows(
     for s, t in enumerate(totals):
         earlier = [f"total{e}.bytes" for e in range(s)]
         text.lines.append(f"  Pack<{SIZE[t]}> total{s}; start{s}(total{s}.bytes);")
-        text.loop(lambda place: f"take{s}({', '.join([f'total{s}.bytes', *map(place, range(reads)), *earlier, 'count'])});", range(reads))
+        text.loop(
+            lambda place: f"take{s}({', '.join([f'total{s}.bytes', *map(place, range(reads)), *earlier, 'count'])});",
+            range(reads),
+        )
         text.lines += [
             f"  *(Pack<{SIZE[t]}>*)space[t].bytes = total{s}; __syncthreads();",
             "  for (int half = lanes / 2; half; half /= 2) {",
@@ -140,7 +159,9 @@ def render_rows(
     if rows.each:
         everything = range(operands)
         text.loop(
-            lambda place: f"last({', '.join([*map(place, range(reads)), *made, *map(place, range(reads, operands)), 'count'])});",
+            lambda place: (
+                f"last({', '.join([*map(place, range(reads)), *made, *map(place, range(reads, operands)), 'count'])});"
+            ),
             everything,
         )
     else:

@@ -175,7 +175,9 @@ class Symbols:
         common = promote(a.type, b.type)
         return c.r.select(c, c.r.cast(a, common), c.r.cast(b, common))
 
-    def repeat(self, count: Any, state: tuple[Any, ...], step: Callable[..., Any], going: Any = None) -> tuple[Any, ...]:
+    def repeat(
+        self, count: Any, state: tuple[Any, ...], step: Callable[..., Any], going: Any = None
+    ) -> tuple[Any, ...]:
         """state = step(i, *state), `count` times, but only while going(*state) holds: a loop within the body."""
         r = state[0].r
         slots = [(r.variable(v.type), v.type) for v in state]

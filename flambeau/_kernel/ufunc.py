@@ -65,7 +65,9 @@ def splitting(ufunc: Any) -> Any:
         core = len(set(re.findall(r"\w+", ufunc.signature)))
         types = ufunc.types[0].partition("->")
         kinds = [[_CODE[t] for t in part] for part in (types[0], types[2])]
-        address, data = pool.splitting(addresses[ufunc], ufunc.nargs, 1 + core, weight=8)  # whoever asks for it knows that it pays
+        address, data = pool.splitting(
+            addresses[ufunc], ufunc.nargs, 1 + core, weight=8
+        )  # whoever asks for it knows that it pays
         found = make_ufunc(ufunc.__name__, address, kinds[0], kinds[1], ufunc.signature, data)
         _splitting[ufunc] = found
     return found

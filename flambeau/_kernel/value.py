@@ -100,32 +100,84 @@ class Value:
             a = self.r.cast(a, b.type)
         return self.r.compare(op, a, b)
 
-    def __add__(self, o: Any) -> Any: return self._binary("add", o)
-    def __radd__(self, o: Any) -> Any: return self._binary("add", o, True)
-    def __sub__(self, o: Any) -> Any: return self._binary("sub", o)
-    def __rsub__(self, o: Any) -> Any: return self._binary("sub", o, True)
-    def __mul__(self, o: Any) -> Any: return self._binary("mul", o)
-    def __rmul__(self, o: Any) -> Any: return self._binary("mul", o, True)
-    def __truediv__(self, o: Any) -> Any: return self._binary("div", o)
-    def __rtruediv__(self, o: Any) -> Any: return self._binary("div", o, True)
-    def __mod__(self, o: Any) -> Any: return self._binary("rem", o)
-    def __floordiv__(self, o: Any) -> Any: return self._binary("div", o)  # integers: towards zero, as in C
-    def __and__(self, o: Any) -> Any: return self._binary("and", o)
-    def __rand__(self, o: Any) -> Any: return self._binary("and", o)
-    def __or__(self, o: Any) -> Any: return self._binary("or", o)
-    def __ror__(self, o: Any) -> Any: return self._binary("or", o)
-    def __xor__(self, o: Any) -> Any: return self._binary("xor", o)
-    def __rxor__(self, o: Any) -> Any: return self._binary("xor", o)
-    def __lshift__(self, o: Any) -> Any: return self._binary("shl", o)
-    def __rshift__(self, o: Any) -> Any: return self._binary("shr", o)
-    def __eq__(self, o: Any) -> Any: return self._compare("eq", o)
-    def __ne__(self, o: Any) -> Any: return self._compare("ne", o)
-    def __lt__(self, o: Any) -> Any: return self._compare("lt", o)
-    def __le__(self, o: Any) -> Any: return self._compare("le", o)
-    def __gt__(self, o: Any) -> Any: return self._compare("gt", o)
-    def __ge__(self, o: Any) -> Any: return self._compare("ge", o)
-    def __neg__(self) -> Value: return self.r.negate(self)
-    def __pos__(self) -> Value: return self
+    def __add__(self, o: Any) -> Any:
+        return self._binary("add", o)
+
+    def __radd__(self, o: Any) -> Any:
+        return self._binary("add", o, True)
+
+    def __sub__(self, o: Any) -> Any:
+        return self._binary("sub", o)
+
+    def __rsub__(self, o: Any) -> Any:
+        return self._binary("sub", o, True)
+
+    def __mul__(self, o: Any) -> Any:
+        return self._binary("mul", o)
+
+    def __rmul__(self, o: Any) -> Any:
+        return self._binary("mul", o, True)
+
+    def __truediv__(self, o: Any) -> Any:
+        return self._binary("div", o)
+
+    def __rtruediv__(self, o: Any) -> Any:
+        return self._binary("div", o, True)
+
+    def __mod__(self, o: Any) -> Any:
+        return self._binary("rem", o)
+
+    def __floordiv__(self, o: Any) -> Any:
+        return self._binary("div", o)  # integers: towards zero, as in C
+
+    def __and__(self, o: Any) -> Any:
+        return self._binary("and", o)
+
+    def __rand__(self, o: Any) -> Any:
+        return self._binary("and", o)
+
+    def __or__(self, o: Any) -> Any:
+        return self._binary("or", o)
+
+    def __ror__(self, o: Any) -> Any:
+        return self._binary("or", o)
+
+    def __xor__(self, o: Any) -> Any:
+        return self._binary("xor", o)
+
+    def __rxor__(self, o: Any) -> Any:
+        return self._binary("xor", o)
+
+    def __lshift__(self, o: Any) -> Any:
+        return self._binary("shl", o)
+
+    def __rshift__(self, o: Any) -> Any:
+        return self._binary("shr", o)
+
+    def __eq__(self, o: Any) -> Any:
+        return self._compare("eq", o)
+
+    def __ne__(self, o: Any) -> Any:
+        return self._compare("ne", o)
+
+    def __lt__(self, o: Any) -> Any:
+        return self._compare("lt", o)
+
+    def __le__(self, o: Any) -> Any:
+        return self._compare("le", o)
+
+    def __gt__(self, o: Any) -> Any:
+        return self._compare("gt", o)
+
+    def __ge__(self, o: Any) -> Any:
+        return self._compare("ge", o)
+
+    def __neg__(self) -> Value:
+        return self.r.negate(self)
+
+    def __pos__(self) -> Value:
+        return self
+
     __hash__ = object.__hash__
 
     def __invert__(self) -> Value:

@@ -230,7 +230,17 @@ true_divide_op = pointwise("true_divide", div_op.body, floating, {
     "x": lambda m, g, y: g / m.conj(y), "y": lambda m, g, x, y: -g * m.conj((x / y) / y),
 }, backward_name="DivBackward0", stepwise=True)  # fmt: skip
 
-for _op in (add_op, sub_op, add_scaled_op, sub_scaled_op, mul_op, div_op, floor_divide_op, trunc_divide_op, true_divide_op):
+for _op in (
+    add_op,
+    sub_op,
+    add_scaled_op,
+    sub_scaled_op,
+    mul_op,
+    div_op,
+    floor_divide_op,
+    trunc_divide_op,
+    true_divide_op,
+):
     _op.number_pairs = True
 
 

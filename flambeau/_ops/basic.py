@@ -89,7 +89,12 @@ def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
     return ops.permute(clone(ops.permute(g, order), "C"), back)
 
 
-@primitive(tensors=2, grad={"x": lambda g: ops.zeros_like(g), "source": lambda g, source_shape: sum_to(g, source_shape)}, name="copy", backward_name="CopyBackwards")
+@primitive(
+    tensors=2,
+    grad={"x": lambda g: ops.zeros_like(g), "source": lambda g, source_shape: sum_to(g, source_shape)},
+    name="copy",
+    backward_name="CopyBackwards",
+)
 def copied(backend: Any, x: Any, source: Any) -> Any:
     """The functional form of `copy_`: `source` in the shape and dtype of `x`."""
     made = backend.xp.empty_like(x)

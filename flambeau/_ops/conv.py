@@ -164,9 +164,7 @@ def convolution_weight(
 def _ints(name: str, argument: str, value: Any) -> tuple[int, ...]:
     """A number or a sequence of numbers, as a tuple."""
     values = (value,) if isinstance(value, int) or hasattr(value, "__index__") else value
-    if isinstance(values, (tuple, list)) and all(
-        hasattr(v, "__index__") and not isinstance(v, bool) for v in values
-    ):
+    if isinstance(values, (tuple, list)) and all(hasattr(v, "__index__") and not isinstance(v, bool) for v in values):
         return tuple(v.__index__() for v in values)
     raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
 
@@ -294,9 +292,7 @@ def _check_rank(weight: Tensor, rank: int, stride: Any) -> None:
         )
 
 
-def _same(
-    name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dilation: Ints, groups: int
-) -> Tensor:
+def _same(name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dilation: Ints, groups: int) -> Tensor:
     """Padding that keeps the size; an odd total puts one more at the end."""
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
@@ -316,7 +312,15 @@ def _same(
 
 
 def _convolve(
-    name: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    name: str,
+    rank: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
 ) -> Tensor:
     _check_tensors(name, input, weight, bias)
     x, single = _batched(name, input, rank)

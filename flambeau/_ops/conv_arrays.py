@@ -60,9 +60,7 @@ def windows(backend: Any, x: Any, kernel: Ints, stride: Ints, dilation: Ints) ->
     )  # fmt: skip
 
 
-def add_windows(
-    backend: Any, columns: Any, size: Ints, stride: Ints, padding: Ints, dilation: Ints
-) -> Any:
+def add_windows(backend: Any, columns: Any, size: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
     """Undoes `windows` by adding up: (N, C, *kernel, *positions) becomes (N, C, *size)."""
     rank = len(size)
     kernel, count = columns.shape[2 : 2 + rank], columns.shape[2 + rank :]

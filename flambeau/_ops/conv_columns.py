@@ -85,7 +85,9 @@ class _Layout:
         code = BY_NUMPY[out.dtype].code
         given = columns.reshape(channels, *self.kernel, n, *self.counts)
         target = out.reshape(n, channels, *self.size).swapaxes(0, 1)
-        cpu.rows(self._kernel(add_up_windows, (code, "i64", "i64", code)), [given, *self.tables], [target], columns.size)
+        cpu.rows(
+            self._kernel(add_up_windows, (code, "i64", "i64", code)), [given, *self.tables], [target], columns.size
+        )
 
 
 def _flat(g: Any) -> Any:
@@ -101,7 +103,9 @@ def convolve(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilati
     for part in layout.parts(len(x), x.shape[1], x.itemsize):
         columns = layout.columns(x[part])
         made = blas.product(matrix, columns) if bias is None else blas.add_product(bias[:, None], matrix, columns, 1, 1)
-        out[part].reshape(-1, len(matrix), layout.positions)[...] = made.reshape(len(matrix), -1, layout.positions).swapaxes(0, 1)
+        out[part].reshape(-1, len(matrix), layout.positions)[...] = made.reshape(
+            len(matrix), -1, layout.positions
+        ).swapaxes(0, 1)
     return out
 
 

@@ -200,7 +200,9 @@ class _Products:
                 made.append((number, group, start, min(length, start + step)))
         return made
 
-    def piece(self, first: int, buffer: Any, number: int, group: int, start: int, stop: int) -> tuple[Any, Any, Any, Any]:
+    def piece(
+        self, first: int, buffer: Any, number: int, group: int, start: int, stop: int
+    ) -> tuple[Any, Any, Any, Any]:
         """For the images in `buffer`, the first of which has the number `first`: the operands of the kernel, what of its
         result is wanted, where that goes, and the bias."""
         p, planes = self.passes[number], self.planes
@@ -405,9 +407,7 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
     elements = len(offsets)
     offsets = np.concatenate([offsets, np.zeros(-elements % rows, np.int64)])
     call, columns, scratch = kernels.window_sums(CODES[x.dtype])
-    sums = np.zeros(
-        (threads.get_num_threads(), groups, len(offsets), -(-outputs // columns) * columns), x.dtype
-    )
+    sums = np.zeros((threads.get_num_threads(), groups, len(offsets), -(-outputs // columns) * columns), x.dtype)
 
     def job(number: int, start: int, stop: int) -> None:
         room = np.empty(scratch, np.uint8)

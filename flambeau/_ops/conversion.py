@@ -28,7 +28,7 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, modes
+from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, detached, wrap
 from . import basic, registry
@@ -229,7 +229,8 @@ for _name in ("xpu", "ipu", "hpu", "mtia"):
 
 def type_name(input: Tensor) -> str:
     """PyTorch's old name of a tensor's type, such as torch.FloatTensor."""
-    return f"torch.{'cuda.' if input._k & CUDA else ''}{SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
+    kind = ("cuda." if input._k & CUDA else "") + ("sparse." if input._k & SPARSE else "")
+    return f"torch.{kind}{SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
 
 
 @public("Tensor.type", method="type")
@@ -269,7 +270,10 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     >>> x = torch.tensor([1.0, 2.0]); y = x.clone(); y[0] = 5; x
     tensor([1., 2.])
     """
-    if modes.overrides and (taken := registry.overridden(clone, (input,), {"memory_format": memory_format})) is not NotImplemented:
+    if (
+        modes.overrides
+        and (taken := registry.overridden(clone, (input,), {"memory_format": memory_format})) is not NotImplemented
+    ):
         return taken
     if memory_format is None or memory_format is preserve_format:
         if input._k | modes.on:
@@ -357,7 +361,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         return host_array(input)
     array = input._array
     if array.dtype.isbuiltin != 1 or input._k & QUANTIZED:
-            raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}")
+        raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}")
     return array.view()
 
 

@@ -206,7 +206,9 @@ def empty_strided(
 def _strided(name: str, size: Any, stride: Any, d: dtype, k: int, index: Any) -> Any:
     shape, strides = shape_argument(name, (size,)), size_argument((stride,), "stride")
     if len(shape) != len(strides):
-        raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})")
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})"
+        )
     if any(s < 0 for s in strides):
         raise RuntimeError(f"{name}: strides must not be negative, got {list(strides)}")
     return strided_memory(shape, strides, d, k, index)
@@ -252,9 +254,17 @@ def like(
         if x.flags.c_contiguous:
             return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0
         if 0 in x.strides:
-            return strided_memory(x.shape, strides_in_order(x.shape, memory_order(x.shape, x.strides)), d, 0, None, zeros), d, 0
+            return (
+                strided_memory(x.shape, strides_in_order(x.shape, memory_order(x.shape, x.strides)), d, 0, None, zeros),
+                d,
+                0,
+            )
         return (np.zeros_like if zeros else np.empty_like)(x, d.numpy), d, 0
-    k, index = (input._k & (CUDA | META), int(x.device.id) if input._k & CUDA else None) if device is None else device_bits(device)
+    k, index = (
+        (input._k & (CUDA | META), int(x.device.id) if input._k & CUDA else None)
+        if device is None
+        else device_bits(device)
+    )
     if memory_format is not None and memory_format is not preserve_format:
         return formatted_memory(x.shape, d, k, index, memory_format, zeros), d, k
     if x.flags.c_contiguous:
@@ -407,7 +417,13 @@ def eye(
 
 @public(method=False)
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: Any = False
+    s: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: Any = False,
 ) -> Tensor:
     """A 0-d tensor of one number, in the default dtype unless another is given."""
     return full((), s, dtype=dtype or default.float, layout=layout, device=device, requires_grad=requires_grad)
@@ -445,7 +461,9 @@ def _check_parts(name: str, real: Tensor, imag: Tensor) -> None:
 def _complex_out(out: Tensor, real: Tensor) -> None:
     wanted = real.dtype.to_complex()
     if out.dtype is not wanted:
-        raise RuntimeError(f"Expected object of scalar type {wanted} but got scalar type {out.dtype} for argument 'out'")
+        raise RuntimeError(
+            f"Expected object of scalar type {wanted} but got scalar type {out.dtype} for argument 'out'"
+        )
 
 
 @public(method=False)

@@ -203,7 +203,10 @@ def _cheapest(terms: list[_Term], kept: set[Any]) -> tuple[int, int]:
     for i in range(len(terms)):
         for j in range(i + 1, len(terms)):
             elsewhere = kept.union(*[t.labels for n, t in enumerate(terms) if n not in (i, j)])
-            sizes = {k: max(terms[i].sizes().get(k, 1), terms[j].sizes().get(k, 1)) for k in (*terms[i].labels, *terms[j].labels)}
+            sizes = {
+                k: max(terms[i].sizes().get(k, 1), terms[j].sizes().get(k, 1))
+                for k in (*terms[i].labels, *terms[j].labels)
+            }
             result = math.prod(n for k, n in sizes.items() if k in elsewhere)
             cost = result - terms[i].tensor._array.size - terms[j].tensor._array.size
             if cost < best:
@@ -432,7 +435,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     if not isinstance(tensors, (tuple, list)):
         raise TypeError(
-            "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not " + type(tensors).__name__
+            "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            + type(tensors).__name__
         )
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")

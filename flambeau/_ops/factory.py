@@ -113,7 +113,9 @@ def placed(k: int, index: int | None) -> Any:
     return contextlib.nullcontext() if index is None or not k & CUDA else backend_of(k).xp.cuda.Device(index)
 
 
-def strided_memory(shape: tuple[int, ...], strides: tuple[int, ...], d: dtype, k: int, index: Any, zeros: bool = False) -> Any:
+def strided_memory(
+    shape: tuple[int, ...], strides: tuple[int, ...], d: dtype, k: int, index: Any, zeros: bool = False
+) -> Any:
     """Fresh memory that is addressed with the given strides (in elements)."""
     reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     flat = memory((reach,), d, k, index, zeros)
@@ -171,4 +173,3 @@ def fill(array: Any, value: Any, d: dtype) -> None:
             raise RuntimeError(f"value cannot be converted to type {d.name}_t without overflow")
     with np.errstate(over="ignore"):
         array[...] = number_array(value, d)
-

@@ -155,7 +155,9 @@ def promoted(x: Tensor, to_complex: bool = False) -> Tensor:
 
 def _check_real(name: str, x: Tensor) -> None:
     if x.dtype.category == COMPLEX:
-        raise RuntimeError(f"{name} expects a real input tensor, but got {SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}")
+        raise RuntimeError(
+            f"{name} expects a real input tensor, but got {SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}"
+        )
 
 
 def _dim(dim: int, ndim: int) -> int:
@@ -273,19 +275,25 @@ def _with_out(name: str, run: Callable[..., Tensor], out: Any, *args: Any) -> Te
 def _family(name: str, transform: Callable[..., Tensor], doc: str, example: str) -> None:
     """Makes a kind of transform public along one dimension, two and any number of them."""
 
-    def one(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    def one(
+        input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor:
         def run(input: Tensor) -> Tensor:
             return transform(name, input, *_one(name, input, n, dim), norm)
 
         return _with_out(name, run, out, input)
 
-    def two(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    def two(
+        input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor:
         def run(input: Tensor) -> Tensor:
             return transform(name + "2", input, *_several(name + "2", input, s, dim), norm)
 
         return _with_out(name + "2", run, out, input)
 
-    def several(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    def several(
+        input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor:
         def run(input: Tensor) -> Tensor:
             return transform(name + "n", input, *_several(name + "n", input, s, dim), norm)
 
@@ -327,7 +335,16 @@ _family(
 
 
 def _frequencies(
-    name: str, places: Any, n: Any, d: Any, out: Any, given: Any, layout: Any, device: Any, requires_grad: bool, pin: Any
+    name: str,
+    places: Any,
+    n: Any,
+    d: Any,
+    out: Any,
+    given: Any,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+    pin: Any,
 ) -> Tensor:
     if isinstance(n, (bool, float)) or not hasattr(n, "__index__"):
         raise TypeError(f"fft_{name}(): argument 'n' (position 1) must be int, not {type(n).__name__}")

@@ -264,7 +264,12 @@ def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str
     else:  # the pieces differ from the first by where they are and how many rows they have: the first core dimension
         address, (given, made_at), (count, _, *rest), steps = first
         calls = [
-            (address, [given + start * y.strides[axis], made_at + i * partial.strides[0]], [count, stop - start, *rest], steps)
+            (
+                address,
+                [given + start * y.strides[axis], made_at + i * partial.strides[0]],
+                [count, stop - start, *rest],
+                steps,
+            )
             for i, (start, stop) in enumerate(parts)
         ]
         pool.run_calls(calls, len(parts))

@@ -141,7 +141,12 @@ def _as_given(data: Any, d: dtype) -> Any:
             return np.array(data, d.numpy)
         except OverflowError:  # PyTorch lets negative numbers wrap in unsigned dtypes
             wide = np.array(data)
-            if wide.dtype.kind == "i" and not d.is_signed and wide.min() >= -(1 << 8 * d.itemsize) and wide.max() < 1 << 8 * d.itemsize:
+            if (
+                wide.dtype.kind == "i"
+                and not d.is_signed
+                and wide.min() >= -(1 << 8 * d.itemsize)
+                and wide.max() < 1 << 8 * d.itemsize
+            ):
                 return wide.astype(d.numpy)
             raise
     with np.errstate(over="ignore"):
@@ -156,7 +161,11 @@ def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
     if problem is not None:
         return problem
     leaf = first_leaf(data)
-    if (isinstance(leaf, int) and not isinstance(data, (list, tuple))) or isinstance(error, OverflowError) or _has_big_int(data):
+    if (
+        (isinstance(leaf, int) and not isinstance(data, (list, tuple)))
+        or isinstance(error, OverflowError)
+        or _has_big_int(data)
+    ):
         if d is None:
             return ValueError("Overflow when unpacking long long")
         return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
@@ -166,7 +175,11 @@ def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
         return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     for value in _leaves(data):
         if isinstance(value, str):
-            return ValueError("too many dimensions 'str'") if value is leaf else TypeError("new(): invalid data type 'str'")
+            return (
+                ValueError("too many dimensions 'str'")
+                if value is leaf
+                else TypeError("new(): invalid data type 'str'")
+            )
         if not isinstance(value, (int, float, complex, np.generic, Tensor)):
             return RuntimeError(f"Could not infer dtype of {type(value).__name__}")
     return RuntimeError(f"Could not infer dtype of {type(data).__name__}")
@@ -398,7 +411,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         raise ValueError(f"offset ({offset} bytes) must lie within the buffer length ({length} bytes)")
     if count < 0:
         if (length - offset) % size:
-            raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})")
+            raise ValueError(
+                f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+            )
         count = (length - offset) // size
     if count * size > length - offset:
         raise ValueError(

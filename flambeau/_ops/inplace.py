@@ -276,9 +276,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
             full = np.broadcast_shapes(*shapes)
         except ValueError:
             raise broadcast_error(others) from None
-        raise RuntimeError(
-            f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}"
-        )
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}")
     if results[0] is t.dtype and t.dtype is compute:
         if backend.name == "cpu" and t._array.size >= PARALLEL:
             backend.parallel(call, arrays, t._array)
@@ -312,9 +310,7 @@ def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
     if not can_cast(d, t.dtype):
         raise RuntimeError(f"result type {_type(d)} can't be cast to the desired output type {_type(t.dtype)}")
     if tuple(shape) != tuple(t._array.shape):
-        raise RuntimeError(
-            f"output with shape {list(t._array.shape)} doesn't match the broadcast shape {list(shape)}"
-        )
+        raise RuntimeError(f"output with shape {list(t._array.shape)} doesn't match the broadcast shape {list(shape)}")
 
 
 def _copy_with_history(t: Tensor) -> Tensor:
@@ -422,7 +418,9 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
     if not can_cast(result.dtype, t.dtype):
-        raise RuntimeError(f"result type {_type(result.dtype)} can't be cast to the desired output type {_type(t.dtype)}")
+        raise RuntimeError(
+            f"result type {_type(result.dtype)} can't be cast to the desired output type {_type(t.dtype)}"
+        )
     if (t._k ^ result._k) & (CUDA | META):
         raise RuntimeError(f"{name}(): Expected out tensor to have device {result.device}, but got {t.device} instead")  # type: ignore[attr-defined]
     resize_out(t, result._array.shape)
@@ -440,7 +438,8 @@ def resize_out(t: Tensor, shape: Any) -> None:
         warnings.warn(
             f"An output with one or more elements was resized from {list(t._array.shape)} to {list(shape)}; "
             "pass one of that shape or an empty one, as resizing is deprecated",
-            UserWarning, stacklevel=4,
+            UserWarning,
+            stacklevel=4,
         )
     ops.resize_(t, shape)
 

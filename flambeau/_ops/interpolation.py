@@ -258,9 +258,7 @@ def interpolate(
     ndim = input._array.ndim
     sizes, factors = _output_sizes(input, size, scale_factor, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
-        raise ValueError(
-            "interpolate: antialias works with modes bilinear and bicubic of a 4-D input only"
-        )
+        raise ValueError("interpolate: antialias works with modes bilinear and bicubic of a 4-D input only")
     if ndim not in (3, 4, 5):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D)")
     if mode not in _RANKS and mode not in ("nearest", "area", "nearest-exact"):
@@ -293,9 +291,7 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The older name of `interpolate`."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3
-    )
+    warnings.warn("`nn.functional.upsample` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 

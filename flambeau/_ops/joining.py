@@ -58,7 +58,9 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
 
 def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+        )
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
@@ -109,7 +111,9 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
     if out is not None:
         for x in given:
             if x is out or (x._storage is not None and x._storage is out._storage):
-                raise RuntimeError("unsupported operation: the input tensors cannot refer to any of the output memory locations.")
+                raise RuntimeError(
+                    "unsupported operation: the input tensors cannot refer to any of the output memory locations."
+                )
         return into_out(out, cat, (tensors, dim), {})
     full = [x for x in given if x._array.shape != (0,)]
     if not full:

@@ -118,9 +118,7 @@ def triplet_margin_loss(
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = {t._array.ndim for t in (anchor, positive, negative)}
     if len(ranks) > 1:
-        raise RuntimeError(
-            "anchor, positive and negative must have the same number of dimensions"
-        )
+        raise RuntimeError("anchor, positive and negative must have the same number of dimensions")
     return reduced(
         _triplet(lambda a, b: pairwise_distance(a, b, p, eps), anchor, positive, negative, margin, swap), reduction
     )
@@ -147,9 +145,7 @@ def triplet_margin_with_distance_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     ranks = [t._array.ndim for t in (anchor, positive, negative)]
     if len(set(ranks)) > 1:
-        raise RuntimeError(
-            f"anchor, positive and negative must have the same number of dimensions, but got {ranks}"
-        )
+        raise RuntimeError(f"anchor, positive and negative must have the same number of dimensions, but got {ranks}")
     return reduced(
         _triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction
     )

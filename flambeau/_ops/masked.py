@@ -35,7 +35,9 @@ def _filled(name: str, input: Tensor, mask: Tensor | None, value: float) -> Tens
         return input
     if input.dtype.category == BOOL:
         if value in (inf, -inf):
-            raise NotImplementedError(f"masked.{name}: masked-out elements of a bool input have no value that is neutral")
+            raise NotImplementedError(
+                f"masked.{name}: masked-out elements of a bool input have no value that is neutral"
+            )
         value = bool(value)
     elif input.dtype.category < FLOATING and value in (inf, -inf):
         limits = iinfo(input.dtype)

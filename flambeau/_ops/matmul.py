@@ -389,9 +389,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
         raise RuntimeError(f"size mismatch, got input ({x[0]}), mat ({x[0]}x{x[1]}), vec ({y[0]})")
     if input.dtype is not vec.dtype:
         names = ", ".join(type_name(t.dtype) for t in (vec, input))
-        raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {names}, and {type_name(vec.dtype)}"
-        )
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}, and {type_name(vec.dtype)}")
     check_multiplied("addmv_impl_cpu", input.dtype)
     return mv_op(input, vec)
 

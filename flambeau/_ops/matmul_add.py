@@ -466,9 +466,7 @@ def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if len(w) != 2:
         raise RuntimeError(f"mat2 must be a matrix, got {len(w)}-D tensor")
     if x[-1] != w[1]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({math.prod(x[:-1])}x{x[-1]} and {w[1]}x{w[0]})"
-        )
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({math.prod(x[:-1])}x{x[-1]} and {w[1]}x{w[0]})")
     if input.dtype is not weight.dtype:
         raise RuntimeError(
             "expected m1 and m2 to have the same dtype, but got: "
@@ -478,8 +476,7 @@ def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if bias is not None:
         if bias.dtype is not input.dtype:
             raise RuntimeError(
-                "self and mat2 must have the same dtype, but got "
-                f"{type_name(bias.dtype)} and {type_name(weight.dtype)}"
+                f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and {type_name(weight.dtype)}"
             )
         _check_expand(bias._array.shape, (*x[:-1], w[0]), bias.dtype)
 

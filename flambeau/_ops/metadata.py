@@ -92,7 +92,9 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     before = alias(t)
     storage: Storage = storage_of(t)
-    views = [v for v in (reference() for reference in storage.views or ()) if v is not None and v._view and v._view[0] is t]
+    views = [
+        v for v in (reference() for reference in storage.views or ()) if v is not None and v._view and v._view[0] is t
+    ]
     made = function(before, *args)
     for view in views:  # they were taken of the tensor as it was
         view._view = (before, *view._view[1:])

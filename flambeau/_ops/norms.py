@@ -85,8 +85,7 @@ def vector_norm(
     d = x.dtype
     if d.category < FLOATING:
         raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor, got "
-            f"{SCALAR_NAMES.get(d.name, d.name)}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor, got {SCALAR_NAMES.get(d.name, d.name)}"
         )
     if dtype is not None:
         _check_norm_dtype(d, dtype)

@@ -95,7 +95,9 @@ def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
     shape = input._array.shape
     count = len(pad) // 2
     if len(pad) % 2 or not (len(shape) in (count + 1, count + 2) and 1 <= count <= 3):
-        raise NotImplementedError("pad: a mode other than 'constant' pads the last 1 to 3 dimensions of an input with a channel dimension before them")
+        raise NotImplementedError(
+            "pad: a mode other than 'constant' pads the last 1 to 3 dimensions of an input with a channel dimension before them"
+        )
     if any(n == 0 for n in shape[-count:] if mode != "circular") or any(
         n == 0 for n in shape[len(shape) - count - 1 :]
     ):
@@ -124,9 +126,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if len(pad) % 2:
         raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}")
     if len(pad) // 2 > input._array.ndim:
-        raise ValueError(
-            f"pad: there are more pairs than the input has dimensions; Padding length {len(pad)}"
-        )
+        raise ValueError(f"pad: there are more pairs than the input has dimensions; Padding length {len(pad)}")
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:

@@ -37,7 +37,9 @@ class Derivative:
         self.formula = formula
         self.uses = tuple(available[n] for n in names[2:])
         probe = object()
-        self.identity = not self.uses and formula(None, probe) is probe if len(names) == 2 and _is_identity(formula) else False
+        self.identity = (
+            not self.uses and formula(None, probe) is probe if len(names) == 2 and _is_identity(formula) else False
+        )
         params = tuple(n for n in names[2:] if n in owner.params)
         masks = tuple(n for n in names[2:] if n in owner.mask_names)
         self.kernel = None if self.identity else Pointwise(
@@ -145,7 +147,8 @@ class Pointwise:
         if found is None:
             results = (result,) if self.result_of is None else self.result_of(compute)
             operands = [
-                bool_ if i in self.masks else compute if i < self.arity else compute.wide for i in range(len(self.names))
+                bool_ if i in self.masks else compute if i < self.arity else compute.wide
+                for i in range(len(self.names))
             ]  # parameters keep their precision beside 16-bit floats
             codes, inside = tuple(d.code for d in operands), tuple(d.wide.code for d in operands)
             body = self.body
@@ -195,7 +198,9 @@ class Pointwise:
             shape = broadcast_shapes(*[a._array.shape for a in args if isinstance(a, Tensor)])
             from .._backend.meta import empty_meta  # meta tensors are rare
 
-            outs = tuple(wrap(empty_meta(shape, r, [a._array for a in args if isinstance(a, Tensor)]), r, META) for r in results)
+            outs = tuple(
+                wrap(empty_meta(shape, r, [a._array for a in args if isinstance(a, Tensor)]), r, META) for r in results
+            )
             return outs[0] if self.outputs == 1 else outs
         backend = backend_of(k)
         call, results, compute = self.variant(backend, common)

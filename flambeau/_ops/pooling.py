@@ -191,9 +191,9 @@ def _define_max_pool(rank: int) -> None:
     for function, label in ((values, f"functional_{name}"), (with_indices, name + "_with_indices"), (plain, name)):
         function.__name__ = function.__qualname__ = label
     public(f"nn.functional.{name}", method=False)(values)
-    public(
-        f"nn.functional.{name}_with_indices", *(["max_pool1d_with_indices"] if rank == 1 else []), method=False
-    )(with_indices)
+    public(f"nn.functional.{name}_with_indices", *(["max_pool1d_with_indices"] if rank == 1 else []), method=False)(
+        with_indices
+    )
     public(name, method=False)(plain)
 
 
@@ -206,7 +206,9 @@ def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> In
     if rank == 1 and isinstance(values, (tuple, list)) and len(values) != 1:
         raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(values)})")
     if not isinstance(values, (tuple, list)) or not all(v is None or hasattr(v, "__index__") for v in values):
-        raise TypeError(f"{name}(): argument 'output_size' (position 2) must be tuple of ints, not {type(value).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'output_size' (position 2) must be tuple of ints, not {type(value).__name__}"
+        )
     if len(values) != rank:
         raise RuntimeError(f"{name}: output_size must be {rank}")
     made = tuple(n if v is None else v.__index__() for v, n in zip(values, size))

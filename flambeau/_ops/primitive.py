@@ -217,7 +217,9 @@ class Primitive:
         every = "outs" in kinds
         return keep, every or "out" in kinds, every or "others" in kinds
 
-    def _save(self, node: Node, args: Any, outs: Any, keep: tuple[bool, ...], keep_first: bool, keep_others: bool) -> None:
+    def _save(
+        self, node: Node, args: Any, outs: Any, keep: tuple[bool, ...], keep_first: bool, keep_others: bool
+    ) -> None:
         saved: list[Any] = [a if k or not _has_tensor(a) else None for a, k in zip(args, keep)]
         if self.many and keep[0]:
             saved[0] = list(args[0])

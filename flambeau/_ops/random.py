@@ -105,7 +105,9 @@ def _normal_one_by_one(engine: Any, shape: Any, numpy_dtype: Any, mean: float = 
     return transforms.normal(engine, shape, numpy_dtype, mean, std, contiguous=False)
 
 
-def _made(name: str, function: Callable[..., Any], shape: tuple[int, ...], options: dict[str, Any], d: Any, *params: Any) -> Tensor:
+def _made(
+    name: str, function: Callable[..., Any], shape: tuple[int, ...], options: dict[str, Any], d: Any, *params: Any
+) -> Tensor:
     """A new random tensor with the options that all functions making tensors have."""
     out = options.pop("out", None)
     generator = options.pop("generator", None)
@@ -203,7 +205,9 @@ def randint(*args: Any, **options: Any) -> Tensor:
     size = options.pop("size", None)
     if size is None:
         if not rest or isinstance(rest[-1], (int, float)):
-            raise TypeError("randint() received an invalid combination of arguments: expected (high, size) or (low, high, size)")
+            raise TypeError(
+                "randint() received an invalid combination of arguments: expected (high, size) or (low, high, size)"
+            )
         size = rest.pop()
     low, high = _bounds("randint", rest, options)
     shape = shape_argument("randint", (size,))
@@ -319,7 +323,9 @@ def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> 
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
         if abs(low) > limit or abs(high) > limit:
-            raise RuntimeError(f"uniform_: from={low:g} or to={high:g} is out of bounds for {SCALAR_NAMES.get(input.dtype.name)}")
+            raise RuntimeError(
+                f"uniform_: from={low:g} or to={high:g} is out of bounds for {SCALAR_NAMES.get(input.dtype.name)}"
+            )
     return fill(input, "uniform", draws.uniform, generator, low, high)
 
 
@@ -359,7 +365,9 @@ def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> T
         if low is None:
             return fill(input, "random", draws.random_full, generator)
         return fill(input, "random", draws.random_from, generator, _whole("random_", low))
-    return fill(input, "random", draws.randint, generator, 0 if low is None else _whole("random_", low), _whole("random_", high))
+    return fill(
+        input, "random", draws.randint, generator, 0 if low is None else _whole("random_", low), _whole("random_", high)
+    )
 
 
 @public("Tensor.bernoulli_")
@@ -385,7 +393,9 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 @public("Tensor.exponential_")
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
     """Fills with random numbers of the exponential distribution."""
-    return fill(input, "exponential", transforms.exponential, generator, float(number_of(lambd, "exponential_", "lambd")))
+    return fill(
+        input, "exponential", transforms.exponential, generator, float(number_of(lambd, "exponential_", "lambd"))
+    )
 
 
 @public("Tensor.geometric_")
@@ -409,7 +419,9 @@ def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: An
 # -- distributions given by tensors ------------------------------------------------------------------------------
 
 
-def _sampled(name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any) -> Tensor:
+def _sampled(
+    name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any
+) -> Tensor:
     """Samples drawn for the elements of tensors; gradients through them are zero."""
     k = 0
     for t in sources:
@@ -436,7 +448,9 @@ def _check_floating(name: str, t: Any) -> None:
 
 
 @public(method=False)
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any) -> Tensor:
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any
+) -> Tensor:
     """Normal random numbers with a mean and deviation for each element, or for all elements of a size.
 
     >>> import flambeau as torch
@@ -449,7 +463,9 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         options.update(generator=generator, out=out)
-        return _made("normal", transforms.normal, size_argument((size,)), options, default.float, float(mean), float(std))
+        return _made(
+            "normal", transforms.normal, size_argument((size,)), options, default.float, float(mean), float(std)
+        )
     for t in (mean, std):
         if isinstance(t, Tensor) and t.dtype.category == FLOATING - 1:
             raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES.get(t.dtype.name)}'")
@@ -489,7 +505,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
 
 
 @public()
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Tensor:
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+) -> Tensor:
     """Indices drawn with the weights in the last dimension of `input`.
 
     >>> import flambeau as torch
@@ -514,7 +532,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if array.size and not bool((wide.sum(-1) > 0).all()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    made = draw(transforms.multinomial, engine_of(generator, "multinomial", input._k), int64, weights, num_samples, replacement)
+    made = draw(
+        transforms.multinomial, engine_of(generator, "multinomial", input._k), int64, weights, num_samples, replacement
+    )
     if input._k & CUDA:
         made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
     return made if out is None else write_out(out, made, "multinomial")
@@ -536,7 +556,9 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Random numbers of successes among `count` trials of probability `prob`."""
     if count.dtype is not prob.dtype:
-        raise RuntimeError(f"Found dtype {SCALAR_NAMES.get(prob.dtype.name)} but expected {SCALAR_NAMES.get(count.dtype.name)}")
+        raise RuntimeError(
+            f"Found dtype {SCALAR_NAMES.get(prob.dtype.name)} but expected {SCALAR_NAMES.get(count.dtype.name)}"
+        )
     return _sampled("binomial", samplers.binomial, generator, count.dtype, (count, prob))
 
 

@@ -24,7 +24,13 @@ from .rules import not_implemented, real_floating_only
 
 
 def _quick_arange(*bounds: Any) -> Any:
-    if len(bounds) == 1 and bounds[0].__class__ is int and 0 <= bounds[0] < 1 << 62 and current.device is None and not local.inference:
+    if (
+        len(bounds) == 1
+        and bounds[0].__class__ is int
+        and 0 <= bounds[0] < 1 << 62
+        and current.device is None
+        and not local.inference
+    ):
         try:
             return wrap(np.arange(bounds[0]), int64)
         except (MemoryError, ValueError):
@@ -94,7 +100,11 @@ def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
         start, end, step = int(start), int(end), int(step)
         count = -((start - end) // step)
     elif whole:
-        count = math.ceil((float(int(end)) - float(int(start))) / float(int(step))) if d is int64 else math.ceil((end - start) / step)
+        count = (
+            math.ceil((float(int(end)) - float(int(start))) / float(int(step)))
+            if d is int64
+            else math.ceil((end - start) / step)
+        )
     else:
         count = math.ceil((end - start) / step)
     if whole:
@@ -106,7 +116,12 @@ def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
         if -(1 << 62) < start + count * step < 1 << 62:
             return xp.arange(start, start + count * step, step, dtype=np.int64).astype(d.numpy, copy=False)
         return (xp.arange(count, dtype=np.int64) * step + start).astype(d.numpy, copy=False)
-    if float(step).is_integer() and float(start).is_integer() and abs(start) + count * abs(step) < 1 << 24 and d.itemsize >= 4:
+    if (
+        float(step).is_integer()
+        and float(start).is_integer()
+        and abs(start) + count * abs(step) < 1 << 24
+        and d.itemsize >= 4
+    ):
         return xp.arange(start, start + count * step, step, dtype=d.numpy)  # all of them are exact
     made = xp.arange(count, dtype=np.float64)
     made *= float(step)
@@ -183,7 +198,9 @@ def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
         step = (last - first) / part.type(steps - 1)
         if d.category == FLOATING and d.itemsize >= 4:
             number = finished(xp.arange(steps, dtype=work), d, k & CUDA)
-            return _points_op.call(number, *[v.item() for v in (first, last, step)], float(steps // 2), steps - 1.0)._array
+            return _points_op.call(
+                number, *[v.item() for v in (first, last, step)], float(steps // 2), steps - 1.0
+            )._array
         number = xp.arange(steps)
         low = first + step * number.astype(part)
         high = last - step * (steps - 1 - number).astype(part)
@@ -262,13 +279,17 @@ def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: An
 
 
 @public(method=False)
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
     """The row and column numbers of the lower triangle of a matrix."""
     return _triangle("tril_indices", True, row, col, offset, dtype, device, layout)
 
 
 @public(method=False)
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
     """The row and column numbers of the upper triangle of a matrix."""
     return _triangle("triu_indices", False, row, col, offset, dtype, device, layout)
 

@@ -152,7 +152,9 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if isinstance(error, AttributeError) and not isinstance(error.obj, Tensor):
         kind = type(error.obj).__name__
         if args and error.obj is args[0]:
-            raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not {kind}") from None
+            raise TypeError(
+                f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not {kind}"
+            ) from None
         if any(error.obj is a for a in (*args, *named.values())):
             raise TypeError(f"{function.__name__}(): an argument has the wrong type, {kind}") from None
     raise  # the error that is being handled

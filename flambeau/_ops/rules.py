@@ -26,7 +26,9 @@ class Rule:
 
     __slots__ = ("excluded", "result", "takes", "to_float")
 
-    def __init__(self, takes: str = "bifc", to_float: bool = False, result: dtype | str | None = None, excluded: Any = ()):
+    def __init__(
+        self, takes: str = "bifc", to_float: bool = False, result: dtype | str | None = None, excluded: Any = ()
+    ):
         self.takes = frozenset("bifc".index(t) for t in takes)
         self.to_float, self.result, self.excluded = to_float, result, frozenset(excluded)
 

@@ -27,12 +27,7 @@ def versions_of(saved: Any) -> list[int] | None:
     """How often the memory of each saved tensor has been written to; None if never."""
     versions = None
     for i, s in enumerate(saved):
-        if s.__class__ is SavedOutput:
-            storage = s.storage
-        elif isinstance(s, Tensor):
-            storage = s._storage
-        else:
-            continue
+        storage = s.storage if s.__class__ is SavedOutput else s._storage if isinstance(s, Tensor) else None
         if storage is not None and storage.version:
             if versions is None:
                 versions = [0] * len(saved)
@@ -108,7 +103,9 @@ def unpacked(node: Node, packed: Any) -> Tensor:
 
 
 def _modified(node: Node, array: Any, now: int, then: int) -> RuntimeError:
-    kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + SCALAR_NAMES.get(array.dtype.name, array.dtype.name)
+    kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + SCALAR_NAMES.get(
+        array.dtype.name, array.dtype.name
+    )
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"a [{kind}Tensor {list(array.shape)}] kept for {node.name()} is at version {now}; expected version {then} instead. "

@@ -81,7 +81,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     if not steps:
         raise RuntimeError("`shifts` required")
     if not along and len(steps) == 1:
-        return ops.reshape(roll_op(ops.reshape(input, (-1,)), steps, (0,)), input._array.shape) if input._array.size else ops.clone(input)
+        return (
+            ops.reshape(roll_op(ops.reshape(input, (-1,)), steps, (0,)), input._array.shape)
+            if input._array.size
+            else ops.clone(input)
+        )
     if len(steps) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
     ndim = input._array.ndim
@@ -179,7 +183,12 @@ def repeat_interleave(
     dim = wrap_dim(dim, len(shape))
     if isinstance(repeats, (list, tuple)):
         repeats = ops.tensor(list(repeats), dtype=int64, device=input.device)  # type: ignore[attr-defined]
-    if isinstance(repeats, Tensor) and repeats._array.size == 1 and repeats._array.ndim <= 1 and repeats.dtype in (int32, int64):
+    if (
+        isinstance(repeats, Tensor)
+        and repeats._array.size == 1
+        and repeats._array.ndim <= 1
+        and repeats.dtype in (int32, int64)
+    ):
         repeats = int(repeats._array.reshape(())[()])
     if not isinstance(repeats, Tensor):
         if not shape:

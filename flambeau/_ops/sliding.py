@@ -67,9 +67,7 @@ def _check(name: str, input: Any) -> None:
 
 
 @public("nn.functional.unfold", method=False)
-def functional_unfold(
-    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+def functional_unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The blocks that slide over images, as columns: (N, C, H, W) becomes (N, C * block, number of blocks).
 
     >>> import flambeau as torch

@@ -66,8 +66,12 @@ _FORWARD = {
     True: Rows(_STAGES, lambda m, x, high, total, count: (x - high) - m.log(m.cast(total, x.type))),
 }
 _BACKWARD = {
-    False: Rows((("sum", lambda m, g, y, count: g * y),), lambda m, g, y, total, count: y * (g - m.cast(total, y.type))),
-    True: Rows((("sum", lambda m, g, y, count: g),), lambda m, g, y, total, count: g - m.exp(y) * m.cast(total, y.type)),
+    False: Rows(
+        (("sum", lambda m, g, y, count: g * y),), lambda m, g, y, total, count: y * (g - m.cast(total, y.type))
+    ),
+    True: Rows(
+        (("sum", lambda m, g, y, count: g),), lambda m, g, y, total, count: g - m.exp(y) * m.cast(total, y.type)
+    ),
 }
 
 

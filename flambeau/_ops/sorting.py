@@ -103,7 +103,9 @@ def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
 
 
 @primitive(
-    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)}, name="sort", meta=_sort_rule
+    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
+    name="sort",
+    meta=_sort_rule,
 )
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
@@ -162,7 +164,9 @@ def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
 
 
 @primitive(
-    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)}, name="topk", meta=_top_rule
+    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
+    name="topk",
+    meta=_top_rule,
 )
 def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     xp = backend.xp

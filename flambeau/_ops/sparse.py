@@ -34,7 +34,14 @@ from .sparse_array import (
     starts_of,
 )  # fmt: skip
 
-_TITLES = {strided: "Strided", sparse_coo: "Sparse", sparse_csr: "SparseCsr", sparse_csc: "SparseCsc", sparse_bsr: "SparseBsr", sparse_bsc: "SparseBsc"}
+_TITLES = {
+    strided: "Strided",
+    sparse_coo: "Sparse",
+    sparse_csr: "SparseCsr",
+    sparse_csc: "SparseCsc",
+    sparse_bsr: "SparseBsr",
+    sparse_bsc: "SparseBsc",
+}
 
 
 class _Rebuild(Primitive):
@@ -252,7 +259,6 @@ def _nnz(input: Tensor) -> int:
     return _expect("_nnz", input, (sparse_coo, *COMPRESSED), "sparse").count
 
 
-
 def _part(name: str, number: int, layouts: Any, kind: str) -> Any:
     def part(input: Tensor) -> Tensor:
         return index_tensor(_expect(name, input, layouts, kind).index[number])
@@ -466,7 +472,13 @@ def text(t: Tensor, node: str | None) -> str:
     """How a sparse tensor prints; `node` is the name of its place in the graph."""
     array = t._array
     coo = array.layout is sparse_coo
-    names = ("indices",) if coo else ("crow_indices", "col_indices") if array.layout in BY_ROW else ("ccol_indices", "row_indices")
+    names = (
+        ("indices",)
+        if coo
+        else ("crow_indices", "col_indices")
+        if array.layout in BY_ROW
+        else ("ccol_indices", "row_indices")
+    )
     parts = [_named(name, index_tensor(i)) for name, i in zip(names, (array.index,) if coo else array.index)]
     parts.append(_named("values", wrap(array.values, t.dtype)))
     size = f"size={array.shape}, nnz={array.count}"

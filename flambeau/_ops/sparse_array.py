@@ -136,7 +136,9 @@ def check_coo(index: Any, values: Any, shape: tuple[int, ...]) -> None:
             low, high = row.min(), row.max()
             if low < 0 or high >= shape[d]:
                 wrong = low if low < 0 else high
-                raise RuntimeError(f"size is inconsistent with indices: for dim {d}, size is {shape[d]} but found index {wrong}")
+                raise RuntimeError(
+                    f"size is inconsistent with indices: for dim {d}, size is {shape[d]} but found index {wrong}"
+                )
 
 
 def check_compressed(kind: layout, starts: Any, others: Any, values: Any, shape: tuple[int, ...]) -> None:

@@ -36,7 +36,37 @@ from .sparse_array import BLOCKED, SparseArray, linear
 rules: dict[str, Callable[..., Any]] = {}  # by the record's name
 
 # Of these, zero stays zero; the second row is also right for values that are still to be added up.
-_KEEP_ZERO = ["abs", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "sqrt", "ceil", "floor", "round", "trunc", "frac", "sign", "sgn", "relu", "expm1", "log1p", "erf", "erfinv", "isnan", "isinf", "isposinf", "isneginf", "signbit", "square", "nan_to_num"]
+_KEEP_ZERO = [
+    "abs",
+    "sin",
+    "tan",
+    "asin",
+    "atan",
+    "sinh",
+    "tanh",
+    "asinh",
+    "atanh",
+    "sqrt",
+    "ceil",
+    "floor",
+    "round",
+    "trunc",
+    "frac",
+    "sign",
+    "sgn",
+    "relu",
+    "expm1",
+    "log1p",
+    "erf",
+    "erfinv",
+    "isnan",
+    "isinf",
+    "isposinf",
+    "isneginf",
+    "signbit",
+    "square",
+    "nan_to_num",
+]
 _LINEAR = ["neg", "deg2rad", "rad2deg", "conj"]
 
 

@@ -167,7 +167,9 @@ def _sparse_product(x: Tensor, y: Tensor) -> Tensor:
     first = np.cumsum(counts) - counts
     right = np.arange(len(left)) - np.repeat(first - starts, counts)
     index = np.stack([rows[left], y._array.index[1][right]])
-    held = ops.mul(ops.index_select(values_of(x), 0, index_tensor(left)), ops.index_select(values_of(y), 0, index_tensor(right)))
+    held = ops.mul(
+        ops.index_select(values_of(x), 0, index_tensor(left)), ops.index_select(values_of(y), 0, index_tensor(right))
+    )
     shape = (x.shape[0], y.shape[1])
     return to_sparse(coalesce(rebuild(held, SparseArray(sparse_coo, index, held._array, shape))), layout=kind)
 
@@ -182,7 +184,9 @@ def _mv(op: Any, x: Tensor, y: Tensor) -> Tensor:
     if x.ndim == 1 and y.ndim == 2:
         return ops.squeeze(product(ops.unsqueeze(x, 0), y), 0)  # type: ignore[no-any-return]
     if x.ndim != 2 or y.ndim != 1:
-        raise NotImplementedError(f"{op.name}: not implemented for tensors of layout {layout_in((x, y))} of these ranks")
+        raise NotImplementedError(
+            f"{op.name}: not implemented for tensors of layout {layout_in((x, y))} of these ranks"
+        )
     _check_product(op.name, x, y)
     return ops.squeeze(product(x, ops.unsqueeze(y, 1)), 1)  # type: ignore[no-any-return]
 
@@ -234,7 +238,9 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0,
     if is_sparse(mat1) or is_sparse(mat2):
         raise RuntimeError("sampled_addmm: expected dense factors")
     if mat1.ndim != 2 or mat2.ndim != 2 or (*mat1.shape[:1], *mat2.shape[1:]) != tuple(input.shape):
-        raise RuntimeError(f"sampled_addmm: {list(mat1.shape)} times {list(mat2.shape)} does not give {list(input.shape)}")
+        raise RuntimeError(
+            f"sampled_addmm: {list(mat1.shape)} times {list(mat2.shape)} does not give {list(input.shape)}"
+        )
     _check_product("sampled_addmm", mat1, mat2)
     sampled = sampled_op(mat1, ops.t(mat2), _places(input._array))
     held = ops.add(ops.mul(values_of(input), beta), ops.mul(sampled, alpha))

@@ -113,7 +113,8 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
         warnings.warn(
             f"{name.partition('_')[0]}(): degrees of freedom is <= 0; correction should be less than the number of "
             "elements in one reduction",
-            UserWarning, stacklevel=5,
+            UserWarning,
+            stacklevel=5,
         )
     if d.category == COMPLEX:
         return _complex_variance(name, input, dims, keepdim, correction)
@@ -390,7 +391,8 @@ def cov(
     if bool(free <= 0):
         warnings.warn(
             "cov(): degrees of freedom is <= 0; correction should be less than the number of observations",
-            UserWarning, stacklevel=3,
+            UserWarning,
+            stacklevel=3,
         )
         free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0
     centred = x - mean

@@ -121,7 +121,9 @@ def stft(
             raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
         return_complex = True
     elif not return_complex and not complex_values:
-        warnings.warn("stft with return_complex=False is deprecated; use return_complex=True and view_as_real", stacklevel=3)
+        warnings.warn(
+            "stft with return_complex=False is deprecated; use return_complex=True and view_as_real", stacklevel=3
+        )
     _check_signal(x, n_fft, hop, length, window)
     if onesided and complex_values:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -143,7 +145,9 @@ def _check_spectra(
 ) -> bool:
     """Raises what PyTorch raises; says whether half of each spectrum is given."""
     if x.dtype.category != COMPLEX:
-        raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
     if not x._array.size:
         raise RuntimeError("istft: input tensor cannot be empty.")
     if x._array.ndim < 2:
@@ -153,9 +157,13 @@ def _check_spectra(
     points = x._array.shape[-2]
     half = points != n_fft if onesided is None else bool(onesided)
     if half and n_fft // 2 + 1 != points:
-        raise RuntimeError(f"istft: expected the frequency dimension to match n_fft / 2 + 1 when onesided=True, but got {points}")
+        raise RuntimeError(
+            f"istft: expected the frequency dimension to match n_fft / 2 + 1 when onesided=True, but got {points}"
+        )
     if not half and n_fft != points:
-        raise RuntimeError(f"istft: expected the frequency dimension to match n_fft when onesided=False, but got {points}")
+        raise RuntimeError(
+            f"istft: expected the frequency dimension to match n_fft when onesided=False, but got {points}"
+        )
     if not 0 < hop <= length:
         raise RuntimeError("istft: expected 0 < hop_length <= win_length")
     if not 0 < length <= n_fft:
@@ -210,6 +218,9 @@ def istft(
         raise RuntimeError("istft: window overlap add min: 1, the windows do not cover the signal")
     signal = signal / weight
     if end > there:
-        warnings.warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail.", stacklevel=3)
+        warnings.warn(
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail.",
+            stacklevel=3,
+        )
         signal = ops.constant_pad_nd(signal, (0, end - there))
     return signal  # type: ignore[no-any-return]

@@ -118,9 +118,7 @@ def view_strides(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[
 # -- as_strided --------------------------------------------------------------------------------------------------
 
 
-def _as_strided_gradient(
-    g: Tensor, x_shape: Any, shape: Any, strides: Any, offset: int, x_strides: Any
-) -> Tensor:
+def _as_strided_gradient(g: Tensor, x_shape: Any, shape: Any, strides: Any, offset: int, x_strides: Any) -> Tensor:
     return spread(g, x_shape, x_strides, strides, offset)
 
 
@@ -304,9 +302,7 @@ def as_strided_scatter_op(backend: Any, x: Any, source: Any, strides: Any, offse
 
 
 @public()
-def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
-) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of `input` with `src` written where `as_strided` would look."""
     shape, strides, offset = strided_arguments(input, size, stride, storage_offset)
     if tuple(src._array.shape) != shape:

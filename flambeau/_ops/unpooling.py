@@ -14,9 +14,7 @@ from .registry import ops, public
 from .rules import SCALAR_NAMES, not_implemented
 
 
-def _size(
-    kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], output_size: Sequence[int] | None
-) -> Ints:
+def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], output_size: Sequence[int] | None) -> Ints:
     """The size of the result: given, within a stride of what the windows cover, or just that."""
     rank = len(kernel)
     usual = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding))

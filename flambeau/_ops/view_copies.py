@@ -45,7 +45,9 @@ for _name in ("split", "split_with_sizes", "unbind"):
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`narrow`, but as a copy."""
     if dim >= max(input._array.ndim, 1):
-        raise RuntimeError(f"narrow_copy: dimension {dim} is out of range for a tensor of {input._array.ndim} dimensions")
+        raise RuntimeError(
+            f"narrow_copy: dimension {dim} is out of range for a tensor of {input._array.ndim} dimensions"
+        )
     return clone(ops.narrow(input, dim, start, length), "C")
 
 

@@ -89,5 +89,3 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     if recorded and x._k:
         op.record((x, *static), made)
     return made
-
-

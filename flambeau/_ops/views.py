@@ -150,7 +150,9 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
         if new > old:
             ratio = new // old
             if array.shape[-1] % ratio:
-                raise RuntimeError(f"self.size(-1) must be divisible by {ratio} to view {names}, but got {array.shape[-1]}")
+                raise RuntimeError(
+                    f"self.size(-1) must be divisible by {ratio} to view {names}, but got {array.shape[-1]}"
+                )
             if (address(array) - storage_bounds(x)[0]) // old % ratio:
                 raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} to view {names}")
             for i, s in enumerate(strides[:-1]):
@@ -354,7 +356,8 @@ def _h_property(x: Tensor) -> Tensor:
         return ops.conj(x)
     if ndim != 2:
         raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors), got {ndim}-D" + ("; batches of matrices have tensor.mH" if ndim > 2 else "")
+            f"tensor.H is only supported on matrices (2-D tensors), got {ndim}-D"
+            + ("; batches of matrices have tensor.mH" if ndim > 2 else "")
         )
     return adjoint(x)
 

@@ -198,7 +198,10 @@ _fixed_cosines("hann", (0.5, 0.5), "general_cosine", "Hann's window: a raised co
 _fixed_cosines("hamming", (0.54, 0.46), "general_cosine", "Hamming's window: a raised cosine that does not reach zero.")
 _fixed_cosines("blackman", (0.42, 0.5, 0.08), "blackman", "Blackman's window: a sum of three cosines.")
 _fixed_cosines(
-    "nuttall", (0.3635819, 0.4891775, 0.1365995, 0.0106411), "general_cosine", "Nuttall's window: a sum of four cosines."
+    "nuttall",
+    (0.3635819, 0.4891775, 0.1365995, 0.0106411),
+    "general_cosine",
+    "Nuttall's window: a sum of four cosines.",
 )
 
 # -- torch.*_window: leaves, computed in double precision --------------------------------------------------------------

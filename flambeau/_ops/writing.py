@@ -96,7 +96,12 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
         raise RuntimeError(f"output with shape {list(target)} doesn't match the broadcast shape {list(full)}")
 
 
-@primitive(tensors=2, grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)}, backward_name="FillBackward2", name="fill")
+@primitive(
+    tensors=2,
+    grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)},
+    backward_name="FillBackward2",
+    name="fill",
+)
 def fill_op(backend: Any, x: Any, value: Any) -> Any:
     made = backend.xp.empty_like(x)
     made[...] = value
@@ -227,7 +232,10 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
     if wrap and len(shape) == 2 and height > width + 1:  # the diagonal starts again every width + 1 rows
         whole, rest = divmod(height - width - 1, width + 1)
         step = strides[0] * (width + 1)
-        parts = [((whole, width), (step, sum(strides)), step), ((min(rest, width),), (sum(strides),), step * (whole + 1))]
+        parts = [
+            ((whole, width), (step, sum(strides)), step),
+            ((min(rest, width),), (sum(strides),), step * (whole + 1)),
+        ]
         for size, stride, start in parts:
             if 0 not in size:
                 fill_(ops.as_strided(input, size, stride, offset + start), fill_value)

@@ -152,9 +152,9 @@ def grad(
         from ..func import vmap
 
         cotangents = _gradients(grad_outputs, len(roots))
-        return vmap(
-            lambda *g: grad(roots, wanted, g, True, create_graph, allow_unused, False, materialize_grads)
-        )(*cotangents)
+        return vmap(lambda *g: grad(roots, wanted, g, True, create_graph, allow_unused, False, materialize_grads))(
+            *cotangents
+        )
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
     for t in wanted:
@@ -218,4 +218,3 @@ __all__ = [
     "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
-

@@ -46,7 +46,9 @@ class detect_anomaly(set_detect_anomaly):
     """
 
     def __init__(self, check_nan: bool = True):
-        warnings.warn("Anomaly Detection has been enabled. This mode slows execution; use it only for debugging.", stacklevel=2)
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode slows execution; use it only for debugging.", stacklevel=2
+        )
         self._wanted = check_nan
 
     def __enter__(self) -> None:

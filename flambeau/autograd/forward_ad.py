@@ -59,9 +59,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists; enter dual_level() first"
         )
     if not (tensor.dtype.category >= 2 and tangent.dtype.category >= 2):
-        raise ValueError(f"Expected primal and tangent to be floating point or complex, but got: {tensor.dtype}, {tangent.dtype}")
+        raise ValueError(
+            f"Expected primal and tangent to be floating point or complex, but got: {tensor.dtype}, {tangent.dtype}"
+        )
     if tensor._array.shape != tangent._array.shape:
-        raise RuntimeError(f"Trying to set a forward gradient of shape {list(tangent._array.shape)} on a tensor of shape {list(tensor._array.shape)}")
+        raise RuntimeError(
+            f"Trying to set a forward gradient of shape {list(tangent._array.shape)} on a tensor of shape {list(tensor._array.shape)}"
+        )
     outer, local.grad = local.grad, True
     try:
         dual = ops.mul(tensor, 1) if tensor._k & GRAD else ops.requires_grad_(detached(tensor))
@@ -82,7 +86,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     return UnpackedDualTensor(detached(tensor), tangent)
 
 
-def jvp_of(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor], create_graph: bool = False) -> list[Any]:
+def jvp_of(
+    outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor], create_graph: bool = False
+) -> list[Any]:
     """Tangents of outputs: the derivative, by the cotangent, of the inner product of backward's result and `tangents`."""
     from . import grad
 

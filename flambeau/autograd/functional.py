@@ -17,7 +17,9 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
     values = x if given else (x,)
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
-            raise TypeError(f"The {what} must be a tuple of Tensors or a Tensor, but element {i} has type {type(t).__name__}.")
+            raise TypeError(
+                f"The {what} must be a tuple of Tensors or a Tensor, but element {i} has type {type(t).__name__}."
+            )
     return given, tuple(values)
 
 
@@ -38,18 +40,29 @@ def _gradients(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, s
 
     pairs = [(o, c) for o, c in zip(outputs, cotangents) if o._k & GRAD]
     if strict and len(pairs) < len(outputs):
-        raise RuntimeError("An output of the user-provided function does not require gradients; it is independent of the inputs.")
+        raise RuntimeError(
+            "An output of the user-provided function does not require gradients; it is independent of the inputs."
+        )
     if not pairs:
         found: Any = [None] * len(inputs)
     else:
-        found = grad([o for o, _ in pairs], inputs, [c for _, c in pairs], retain_graph=True, create_graph=create_graph, allow_unused=True)
+        found = grad(
+            [o for o, _ in pairs],
+            inputs,
+            [c for _, c in pairs],
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=True,
+        )
     if strict and any(g is None for g in found):
         raise RuntimeError("An output of the user-provided function is independent of one of the inputs.")
     return tuple(ops.zeros_like(detached(i)) if g is None else g for g, i in zip(found, inputs))
 
 
 @enable_grad()
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The value of a function and the product of a vector with its Jacobian.
 
     >>> import flambeau as torch
@@ -78,7 +91,9 @@ def _vectors(v: Any, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
 
 
 @enable_grad()
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The value of a function and the product of its Jacobian with a vector.
 
     >>> import flambeau as torch
@@ -159,7 +174,9 @@ def hessian(
 
 
 @enable_grad()
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The value of a scalar function and the product of a vector with its Hessian."""
     given, values = _tuple(inputs, "inputs given to vhp")
     vectors = _vectors(v, values, "vhp")
@@ -171,7 +188,9 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 @enable_grad()
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The value of a scalar function and the product of its Hessian with a vector."""
     return vhp(func, inputs, v, create_graph, strict)
 

@@ -108,7 +108,9 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
         raise ValueError("gradcheck expects at least one input that requires grad")
     for t in targets:
         if t.dtype.itemsize < (16 if t.dtype.is_complex else 8):
-            warnings.warn(f"gradcheck: an input has dtype {t.dtype}; finite differences need double precision", stacklevel=4)
+            warnings.warn(
+                f"gradcheck: an input has dtype {t.dtype}; finite differences need double precision", stacklevel=4
+            )
         if 0 in t._array.strides and t._array.size > 1:
             raise RuntimeError("gradcheck: an input has overlapping memory; clone() it first")
     outputs = _outputs(func(*inputs))
@@ -189,7 +191,9 @@ def gradgradcheck(
         found = grad(outs, wanted, given, create_graph=True, allow_unused=True)
         return tuple(ops.zeros_like(w) if g is None else g for g, w in zip(found, wanted))
 
-    return gradcheck(first_derivative, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+    return gradcheck(
+        first_derivative, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+    )
 
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

@@ -503,7 +503,9 @@ class Metric(Module, ABC):
 
     def __setattr__(self, name: str, value: Any) -> None:
         known = self.__dict__
-        if name in known and (value is None or type(value) in _PLAIN):  # what states and flags are: no module's business
+        if name in known and (
+            value is None or type(value) in _PLAIN
+        ):  # what states and flags are: no module's business
             known[name] = value
             return
         if name in _CONSTANTS:

@@ -5,7 +5,17 @@ from typing import Any
 from . import dlpack as dlpack
 
 _LATER = frozenset(
-    ("benchmark", "checkpoint", "collect_env", "cpp_extension", "data", "flop_counter", "hooks", "model_zoo", "tensorboard")
+    (
+        "benchmark",
+        "checkpoint",
+        "collect_env",
+        "cpp_extension",
+        "data",
+        "flop_counter",
+        "hooks",
+        "model_zoo",
+        "tensorboard",
+    )
 )
 
 

@@ -71,7 +71,13 @@ def _without_reentry(
                 raise _Stop
 
         given = [ops_alias(a) if isinstance(a, Tensor) else a for a in args]
-        with _random_as_of(state), enable_grad(), recompute_context, saved_tensors_hooks(keep, _unused), contextlib.suppress(_Stop):
+        with (
+            _random_as_of(state),
+            enable_grad(),
+            recompute_context,
+            saved_tensors_hooks(keep, _unused),
+            contextlib.suppress(_Stop),
+        ):
             function(*given, **named)
         if len(values) != count:
             raise CheckpointError(
@@ -157,7 +163,9 @@ def checkpoint(
     return _without_reentry(function, args, kwargs, preserve_rng_state, context_fn, early_stop)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """Checkpoints a sequence of functions in `segments` pieces; the last piece keeps its activations."""
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -178,8 +186,6 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
             run(steps[i * size : (i + 1) * size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
         )
     return run(steps[(segments - 1) * size :])(input)
-
-
 
 
 __all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential"]

@@ -204,7 +204,10 @@ def test_vmap_equals_a_loop(function):
 def test_vmap_dimensions_and_errors():
     a = torch.ones(2, 5)
     assert torch.func.vmap(lambda x: x * 2, in_dims=1, out_dims=1)(a).shape == (2, 5)
-    assert torch.func.vmap(torch.func.vmap(lambda x, y: x * y, (0, None)), (0, None))(a, torch.tensor(3.0)).shape == (2, 5)
+    assert torch.func.vmap(torch.func.vmap(lambda x, y: x * y, (0, None)), (0, None))(a, torch.tensor(3.0)).shape == (
+        2,
+        5,
+    )
     with pytest.raises(ValueError):
         torch.func.vmap(lambda x, y: x + y)(torch.ones(2), torch.ones(3))
     with pytest.raises(ValueError):

@@ -50,14 +50,21 @@ def test_importable(line):
 def test_core_names():
     assert _C._nn._parse_to("cpu", torch.float64, non_blocking=True) == (torch.device("cpu"), torch.float64, True, None)
     assert isinstance(torch.ones(1), _C.TensorBase) and _C._get_tracing_state() is None
-    with torch.autocast("cpu", dtype=torch.bfloat16), _C._ExcludeDispatchKeyGuard(_C.DispatchKeySet(_C.DispatchKey.AutocastCPU)):
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        _C._ExcludeDispatchKeyGuard(_C.DispatchKeySet(_C.DispatchKey.AutocastCPU)),
+    ):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
     assert _tensor_str._tensor_str(torch.tensor([1.0, 2.0]), 0) == "[1., 2.]"
 
 
 def test_checks():
     _checks._check(True)
-    for check, kind in ((_checks._check, RuntimeError), (_checks._check_value, ValueError), (_checks._check_index, IndexError)):
+    for check, kind in (
+        (_checks._check, RuntimeError),
+        (_checks._check_value, ValueError),
+        (_checks._check_index, IndexError),
+    ):
         with pytest.raises(kind, match="mine"):
             check(False, lambda: "mine")
     with pytest.raises(TypeError, match="must be a bool"):

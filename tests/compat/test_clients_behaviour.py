@@ -128,3 +128,62 @@ def test_hooks_of_leaves_run_in_the_order_of_the_backward_pass():
     second.weight.register_post_accumulate_grad_hook(lambda p: order.append("second"))
     second(first(torch.ones(1, 2))).sum().backward()
     assert order == ["second", "first"]
+
+
+def test_batch_samplers_of_their_own_kind_need_no_sampler():
+    class Skipping(torch.utils.data.BatchSampler):
+        def __init__(self, batches):
+            self.batches = batches
+
+        def __iter__(self):
+            return iter(self.batches)
+
+        def __len__(self):
+            return len(self.batches)
+
+    loader = torch.utils.data.DataLoader(range(6), batch_sampler=Skipping([[0, 1], [4]]))
+    assert [batch.tolist() for batch in loader] == [[0, 1], [4]]
+
+
+def test_overrides_get_the_function_that_was_called():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return function
+
+    for function in (torch.sum, torch.clamp, torch.cat, torch.mean, torch.softmax, torch.add, torch.bmm):
+        assert function(Like(), Like()) is function
+
+
+def test_functions_may_name_their_own_parts_as_they_like():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return Double._backward(g)
+
+        @staticmethod
+        def _backward(g):
+            return g * 2
+
+    x = torch.ones(2, requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_typed_sparse_classes():
+    i, v = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0])
+    t = torch.sparse.FloatTensor(i, v, torch.Size([2, 2]))
+    assert t.to_dense().tolist() == [[0.0, 1.0], [2.0, 0.0]] and t.type() == "torch.sparse.FloatTensor"
+    assert isinstance(t, torch.sparse.FloatTensor) and not isinstance(t, torch.FloatTensor)
+    assert t._values().equal(v) and t._indices().equal(i) and torch.sparse.DoubleTensor(2, 3).shape == (2, 3)
+
+
+def test_sizes_are_plain_integers():
+    size = torch.Size([torch.tensor(3), True, 2])
+    assert size == (3, 1, 2) and all(type(n) is int for n in size)
+    with pytest.raises(TypeError, match="item 1"):
+        torch.Size([1, torch.tensor(2.0)])

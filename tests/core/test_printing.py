@@ -114,9 +114,7 @@ def test_rows_wrap():
     assert text(np.arange(8) / 3) == (
         "tensor([0.00, 0.33,\n        0.67, 1.00,\n        1.33, 1.67,\n        2.00, 2.33])"
     )
-    assert text(np.arange(3) / 3 + 1j, "complex64") == (
-        "tensor([0.00+1.j,\n        0.33+1.j,\n        0.67+1.j])"
-    )
+    assert text(np.arange(3) / 3 + 1j, "complex64") == ("tensor([0.00+1.j,\n        0.33+1.j,\n        0.67+1.j])")
 
 
 def test_indent_follows_prefix():
@@ -172,8 +170,7 @@ def test_suffix_wraps_to_its_own_line():
     )
     set_printoptions(linewidth=20)
     assert text([[0.0, 1.0], [2.0, 3.0]], "float64", requires_grad=True) == (
-        "tensor([[0., 1.],\n        [2., 3.]],\n       dtype=torch.float64,\n"
-        "       requires_grad=True)"
+        "tensor([[0., 1.],\n        [2., 3.]],\n       dtype=torch.float64,\n       requires_grad=True)"
     )
 
 

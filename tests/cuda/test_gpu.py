@@ -22,11 +22,21 @@ def real(*shape, dtype=torch.float32):
 
 def same(there, here, rtol=1e-5):
     assert there.is_cuda and there.dtype is here.dtype and there.shape == here.shape
-    np.testing.assert_allclose(there.detach().cpu().double().numpy(), here.detach().double().numpy(), rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(
+        there.detach().cpu().double().numpy(), here.detach().double().numpy(), rtol=rtol, atol=rtol
+    )
 
 
 def test_moves_keep_values_dtypes_and_strides():
-    for x in (real(3, 4), real(3, 4).t(), real(2, 3, 4).permute(1, 2, 0), real(3, 4, dtype=torch.bfloat16), torch.arange(6), real(0, 3), real()):
+    for x in (
+        real(3, 4),
+        real(3, 4).t(),
+        real(2, 3, 4).permute(1, 2, 0),
+        real(3, 4, dtype=torch.bfloat16),
+        torch.arange(6),
+        real(0, 3),
+        real(),
+    ):
         y = x.cuda()
         assert y.is_cuda and y.device == torch.device("cuda:0") and y.stride() == x.stride()
         assert y.cpu().equal(x) and y.cpu().stride() == x.stride()
@@ -55,13 +65,16 @@ def test_layouts():
         assert f(a, b).stride() == f(u, v).stride()
     deep = real(2, 3, 2, 3, 2, 3, 2)
     order = (6, 0, 5, 1, 4, 2, 3)
-    same(deep.cuda().permute(order) + deep.cuda().permute(order)[..., :1], deep.permute(order) + deep.permute(order)[..., :1])
+    same(
+        deep.cuda().permute(order) + deep.cuda().permute(order)[..., :1],
+        deep.permute(order) + deep.permute(order)[..., :1],
+    )
 
 
 def test_numbers_and_zero_dimensional_cpu_tensors():
     x, z = real(5), torch.tensor([1 + 2j, 3 - 1j])
     same(x.cuda() * torch.tensor(2.5), x * 2.5)
-    same(2**x.cuda(), 2**x)
+    same(2 ** x.cuda(), 2**x)
     same(z.cuda().real * 2, z.real * 2)
     assert (z.cuda() * (1 + 1j)).cpu().equal(z * (1 + 1j))
     same(x.cuda().to(torch.bfloat16) * 0.1, x.to(torch.bfloat16) * 0.1, 1e-2)
@@ -128,7 +141,13 @@ def test_in_place_and_views():
 
 def test_devices_do_not_mix():
     x, y = real(3), real(3).cuda()
-    for f in (lambda: x + y, lambda: torch.cat([x, y]), lambda: x.add_(y), lambda: torch.where(x > 0, y, y), lambda: y @ x):
+    for f in (
+        lambda: x + y,
+        lambda: torch.cat([x, y]),
+        lambda: x.add_(y),
+        lambda: torch.where(x > 0, y, y),
+        lambda: y @ x,
+    ):
         with pytest.raises(RuntimeError, match="same device"):
             f()
     with pytest.raises(TypeError, match="cpu"):
@@ -140,9 +159,17 @@ def test_devices_do_not_mix():
 def test_random_numbers_repeat():
     torch.cuda.manual_seed_all(7)
     state = torch.cuda.get_rng_state()
-    first = [torch.rand(1000, device="cuda"), torch.randn(1000, device="cuda"), torch.nn.functional.dropout(torch.ones(1000, device="cuda"))]
+    first = [
+        torch.rand(1000, device="cuda"),
+        torch.randn(1000, device="cuda"),
+        torch.nn.functional.dropout(torch.ones(1000, device="cuda")),
+    ]
     torch.cuda.set_rng_state(state)
-    again = [torch.rand(1000, device="cuda"), torch.randn(1000, device="cuda"), torch.nn.functional.dropout(torch.ones(1000, device="cuda"))]
+    again = [
+        torch.rand(1000, device="cuda"),
+        torch.randn(1000, device="cuda"),
+        torch.nn.functional.dropout(torch.ones(1000, device="cuda")),
+    ]
     assert all(a.equal(b) for a, b in zip(first, again)) and not first[0].equal(torch.rand(1000, device="cuda"))
 
 
@@ -150,7 +177,12 @@ def test_distributions():
     torch.cuda.manual_seed_all(1)
     n = 1_000_000
     u, z = torch.rand(n, device="cuda"), torch.randn(n, device="cuda", dtype=torch.float64)
-    assert u.min().item() >= 0 and u.max().item() < 1 and abs(u.mean().item() - 0.5) < 2e-3 and abs(u.var().item() - 1 / 12) < 1e-3
+    assert (
+        u.min().item() >= 0
+        and u.max().item() < 1
+        and abs(u.mean().item() - 0.5) < 2e-3
+        and abs(u.var().item() - 1 / 12) < 1e-3
+    )
     assert abs(z.mean().item()) < 5e-3 and abs(z.std().item() - 1) < 5e-3 and abs((z**4).mean().item() - 3) < 0.05
     k = torch.randint(-3, 4, (n,), device="cuda")
     assert k.min().item() == -3 and k.max().item() == 3

@@ -11,7 +11,9 @@ from flambeau._backend.cuda_layout import merged, plan
 
 
 def test_importing_loads_no_gpu_library():
-    program = "import sys, flambeau as t; t.ones(3).exp(); print([m for m in sys.modules if m.startswith(('cupy', 'cuda'))])"
+    program = (
+        "import sys, flambeau as t; t.ones(3).exp(); print([m for m in sys.modules if m.startswith(('cupy', 'cuda'))])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -104,7 +104,12 @@ def test_stores(tmp_path):
     from datetime import timedelta
 
     shared = dist.FileStore(str(tmp_path / "store"), 1)
-    for store in (dist.HashStore(), shared, dist.PrefixStore("p", dist.HashStore()), dist.TCPStore("localhost", 0, 1, True)):
+    for store in (
+        dist.HashStore(),
+        shared,
+        dist.PrefixStore("p", dist.HashStore()),
+        dist.TCPStore("localhost", 0, 1, True),
+    ):
         store.set("a", "b")
         assert store.get("a") == b"b" and store.add("n", 2) == 2 and store.add("n", 3) == 5
         assert store.check(["a", "n"]) and store.num_keys() == 2 and store.delete_key("a") and not store.check(["a"])

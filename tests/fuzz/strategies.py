@@ -19,7 +19,14 @@ FLOATS = DTYPES[6:10]
 REAL = DTYPES[1:10]
 NUMPY = {name: np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name) for name in DTYPES}
 # relative error that a correctly rounded result of a few operations may have
-TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-10, "complex64": 5e-5, "complex128": 1e-10}
+TOLERANCE = {
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "float32": 2e-5,
+    "float64": 1e-10,
+    "complex64": 5e-5,
+    "complex128": 1e-10,
+}
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -150,7 +150,11 @@ def test_numbers_beside_tensors(dtype, number, seed):
     a = values(seed, (5,), dtype)
     x = tensor(a)
     for name in ("add", "mul", "sub", "maximum", "eq", "div", "lt", "fmod", "pow"):
-        if name == "maximum" or (name == "sub" and number is True) or (name in ("pow", "fmod", "div") and dtype in INTEGERS):
+        if (
+            name == "maximum"
+            or (name == "sub" and number is True)
+            or (name in ("pow", "fmod", "div") and dtype in INTEGERS)
+        ):
             continue
         as_zero_dim = torch.tensor(number)
         left, right = getattr(torch, name)(x, number), getattr(torch, name)(x, as_zero_dim)

@@ -22,7 +22,11 @@ LIMIT = 2**63 - 1
 def run(*arguments: str) -> subprocess.CompletedProcess:
     paths = os.pathsep.join([str(Path(torch.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": paths}
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
     )
 
 
@@ -114,7 +118,11 @@ def in_place_calls(x):
             (mask, one), (row, part[0, :1]), (0, row, part, "prod"), (0, index, one, "sum"), (one, 0.5), (one.t(), one),
             ((row,), one[0, 0]), (0,), (0, 1), (one @ one.t(), one), (2, 0, 1.0)]  # fmt: skip
     for name in sorted(dir(type(x))):
-        if name.endswith("_") and not name.startswith("_") and name not in ("requires_grad_", "share_memory_", "rename_"):
+        if (
+            name.endswith("_")
+            and not name.startswith("_")
+            and name not in ("requires_grad_", "share_memory_", "rename_")
+        ):
             for arguments in sets:
                 yield name, arguments
 
@@ -135,7 +143,14 @@ def test_read_only_memory_is_never_written(dtype):
                 refused.add(name)
         assert np.array_equal(memory, before), (name, arguments)
     assert len(refused) > 40 if dtype == "int64" else len(refused) > 80
-    for write in ("x[0] = 1", "x[x > 0] = 1", "x += 1", "torch.add(x, 1, out=x)", "x[:, 1:] *= 2", "torch.sum(x, 0, out=x[0])"):
+    for write in (
+        "x[0] = 1",
+        "x[x > 0] = 1",
+        "x += 1",
+        "torch.add(x, 1, out=x)",
+        "x[:, 1:] *= 2",
+        "torch.sum(x, 0, out=x[0])",
+    ):
         with pytest.raises((RuntimeError, ValueError)):
             exec(write, {"x": torch.from_numpy(memory).view(3, 4), "torch": torch})
         assert np.array_equal(memory, before), write

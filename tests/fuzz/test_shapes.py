@@ -47,11 +47,19 @@ def test_reductions(shape, seed, keepdim, data):
     axis = tuple(dims)
     given_dims = [d - len(shape) if data.draw(st.booleans()) else d for d in dims]
     for name in ("sum", "any", "all", "nansum"):
-        same(getattr(torch, name)(x, given_dims, keepdim=keepdim), getattr(np, name)(a, axis, keepdims=keepdim), message=name)
+        same(
+            getattr(torch, name)(x, given_dims, keepdim=keepdim),
+            getattr(np, name)(a, axis, keepdims=keepdim),
+            message=name,
+        )
     same(torch.count_nonzero(x, given_dims), np.count_nonzero(a, axis) if dims else np.count_nonzero(a))
     if all(shape[d] for d in dims):
         for name in ("amax", "amin", "mean"):
-            same(getattr(torch, name)(x, given_dims, keepdim=keepdim), getattr(np, name)(a, axis, keepdims=keepdim), message=name)
+            same(
+                getattr(torch, name)(x, given_dims, keepdim=keepdim),
+                getattr(np, name)(a, axis, keepdims=keepdim),
+                message=name,
+            )
         same(torch.logsumexp(x, given_dims, keepdim), np.log(np.exp(a).sum(axis, keepdims=keepdim)))
         same(torch.var(x, given_dims, correction=0, keepdim=keepdim), a.var(axis, keepdims=keepdim))
     if dims and shape[dims[0]]:
@@ -121,7 +129,7 @@ def a_view(data, t, a):
     if kind == "expand":
         lead = data.draw(shapes(0, 1, 3))
         full = lead + tuple(data.draw(sides(3)) if n == 1 else n for n in shape)
-        keep = tuple(-1 if n == m and data.draw(st.booleans()) else n for n, m in zip(full[len(lead):], shape))
+        keep = tuple(-1 if n == m and data.draw(st.booleans()) else n for n, m in zip(full[len(lead) :], shape))
         return t.expand(lead + keep), writable(np.broadcast_to(a, full))
     if kind == "view" and a.flags.c_contiguous and a.size:
         return t.view(-1, shape[-1] if ndim else 1), a.reshape(-1, shape[-1] if ndim else 1)
@@ -151,7 +159,11 @@ def a_view(data, t, a):
         i = data.draw(st.integers(-shape[d], shape[d] - 1))
         return t.select(d, i), a[(slice(None),) * d + (i, ...)]
     if kind == "slice":
-        cut = slice(data.draw(st.integers(-3, 3)), data.draw(st.one_of(st.none(), st.integers(-3, 9))), data.draw(st.integers(1, 3)))
+        cut = slice(
+            data.draw(st.integers(-3, 3)),
+            data.draw(st.one_of(st.none(), st.integers(-3, 9))),
+            data.draw(st.integers(1, 3)),
+        )
         return t[cut], a[cut]
     if kind == "flatten" and a.flags.c_contiguous:
         return t.flatten(d), a.reshape(shape[:d] + (int(np.prod(shape[d:])),))
@@ -191,7 +203,9 @@ def test_views_share_memory(shape, seed, count, data):
         t, a = a_view(data, t, a)
         same(t, a, 0)
         if t.numel() > 1 and 0 not in a.strides:
-            assert [s * 8 for s, n in zip(t.stride(), t.shape) if n > 1] == [s for s, n in zip(a.strides, a.shape) if n > 1]
+            assert [s * 8 for s, n in zip(t.stride(), t.shape) if n > 1] == [
+                s for s, n in zip(a.strides, a.shape) if n > 1
+            ]
     if a.size and t is not whole:
         assert t.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
         element = (0,) * a.ndim

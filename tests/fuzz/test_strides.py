@@ -110,7 +110,10 @@ def test_binary_in_place(name, target, source, data):
     outside_is_untouched(x)
 
 
-@given(st.sampled_from(["add", "mul", "exp", "sum", "cumsum", "matmul", "sort", "cat", "where", "clamp", "tril"]), st.data())
+@given(
+    st.sampled_from(["add", "mul", "exp", "sum", "cumsum", "matmul", "sort", "cat", "where", "clamp", "tril"]),
+    st.data(),
+)
 def test_out(name, data):
     dtype = "float64"
     x = data.draw(placed(data.draw(shapes(2, 2)), dtype))
@@ -175,7 +178,11 @@ def test_reductions(name, data):
         return
     if name == "prod":
         dims = dims[:1]
-    same(getattr(torch, name)(x.tensor, dims[0] if name == "prod" else dims), getattr(np, name)(x.array, tuple(dims)), message=name)
+    same(
+        getattr(torch, name)(x.tensor, dims[0] if name == "prod" else dims),
+        getattr(np, name)(x.array, tuple(dims)),
+        message=name,
+    )
     same(getattr(torch, name)(x.tensor), getattr(np, name)(x.array), message=name)
     x.check()
 
@@ -237,12 +244,23 @@ def test_writes_into_parts(data):
 def test_large(dtype, way):
     """More elements than one thread is given."""
     rows, columns = 301, 701
-    strides = {"dense": (701, 1), "transposed": (1, 301), "stepped": (1404, 2), "row": (0, 1), "column": (1, 0), "offset": (702, 1)}[way]
+    strides = {
+        "dense": (701, 1),
+        "transposed": (1, 301),
+        "stepped": (1404, 2),
+        "row": (0, 1),
+        "column": (1, 0),
+        "offset": (702, 1),
+    }[way]
     x = Placed((rows, columns), strides, 5, 3, dtype, 1)
     y = Placed((rows, columns), (701, 1), 0, 0, dtype, 2)
     same(x.tensor + y.tensor, wide(x.array) + wide(y.array))
     same(torch.where(x.tensor != 0, x.tensor, y.tensor), np.where(x.array != 0, x.array, y.array), 0)
-    same(x.tensor.sum(0), wide(x.array).sum(0), {"float16": 2e-2, "bfloat16": 0.3, "complex64": 1e-3, "float32": 1e-3}.get(dtype))
+    same(
+        x.tensor.sum(0),
+        wide(x.array).sum(0),
+        {"float16": 2e-2, "bfloat16": 0.3, "complex64": 1e-3, "float32": 1e-3}.get(dtype),
+    )
     same(x.tensor.contiguous(), x.array, 0)
     if way not in ("row", "column"):
         x.tensor.mul_(y.tensor)

@@ -67,7 +67,9 @@ def test_state_dicts(tmp_path):
     torch.save({"a": torch.ones(2)}, source)
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:8]
     name = f"weights-{digest}.pth"
-    found = hub.load_state_dict_from_url(source.as_uri(), str(tmp_path / "kept"), progress=False, check_hash=True, file_name=name)
+    found = hub.load_state_dict_from_url(
+        source.as_uri(), str(tmp_path / "kept"), progress=False, check_hash=True, file_name=name
+    )
     assert found["a"].tolist() == [1, 1] and (tmp_path / "kept" / name).exists()
     source.unlink()
     assert hub.load_state_dict_from_url(source.as_uri(), str(tmp_path / "kept"), file_name=name)["a"].tolist() == [1, 1]

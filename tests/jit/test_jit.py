@@ -14,7 +14,15 @@ def test_marks_change_nothing():
     def f(x):
         return x + 1
 
-    for mark in (jit.script, jit.export, jit.unused, jit.ignore, jit.ignore(drop=True), jit.interface, jit.script_if_tracing):
+    for mark in (
+        jit.script,
+        jit.export,
+        jit.unused,
+        jit.ignore,
+        jit.ignore(drop=True),
+        jit.interface,
+        jit.script_if_tracing,
+    ):
         assert mark(f) is f
     assert jit.annotate(int, 3) == 3 and not jit.is_scripting() and not jit.is_tracing()
     assert jit.isinstance([1], list[int]) and not jit.isinstance(["a"], list[int])

@@ -23,7 +23,9 @@ def check_text(text):
     assert text.count("{") == text.count("}") and text.count("(") == text.count(")")
     assert set(re.findall(r"goto (\w+);", text)) <= set(re.findall(r"^(\w+):;", text, re.M))
     for function in re.split(r"^(?=extern|__device__)", text, flags=re.M):
-        declared = re.findall(r"\b([vspi]\d+)\b(?=[,;])", "\n".join(re.findall(r"^  [a-z ]+ \*?[vspi]\d+(?:, .*)?;$", function, re.M)))
+        declared = re.findall(
+            r"\b([vspi]\d+)\b(?=[,;])", "\n".join(re.findall(r"^  [a-z ]+ \*?[vspi]\d+(?:, .*)?;$", function, re.M))
+        )
         assert len(declared) == len(set(declared))
         used = set(re.findall(r"\b[vs]\d+\b", function)) - set(re.findall(r"long long ([vs]\d+)\b", function))
         assert used <= set(declared), used - set(declared)
@@ -64,7 +66,9 @@ def test_every_derivative_renders(name):
 
 
 def test_numbers_are_passed_by_value():
-    text = render_pointwise("add", lambda m, x, y: x + y, ["bf16", "bf16"], ["bf16"], ["f32", "f32"], numbers=frozenset([1]))
+    text = render_pointwise(
+        "add", lambda m, x, y: x + y, ["bf16", "bf16"], ["bf16"], ["f32", "f32"], numbers=frozenset([1])
+    )
     assert "void add(char* x0, char* x2, float x1, long long n, long long s0_0, long long s1_0)" in text
     text = render_pointwise("mul", lambda m, x, y: x * y, ["c64"] * 2, ["c64"], ["c64"] * 2, numbers=frozenset([0]))
     assert "float x0_re, float x0_im" in text
@@ -115,7 +119,9 @@ def test_folds_render(fold):
             continue
         result = FOLDS[fold].wide(code)
         lift = FOLDS[fold].lift
-        rows = Rows(((fold, lambda m, x, count: lift(m, x)),), lambda m, total, count: finish(m, total, count, None), each=False)
+        rows = Rows(
+            ((fold, lambda m, x, count: lift(m, x)),), lambda m, total, count: finish(m, total, count, None), each=False
+        )
         text = render_rows("fold", rows, [code], [result], code, 2, 2)
         check_text(text)
         assert text.count("__syncthreads();") == 3

@@ -156,7 +156,14 @@ def test_libraries():
 
 def test_inferred_schemas():
     def f(
-        x: Tensor, many: list[Tensor], some: Sequence[Tensor | None], d: torch.dtype, n: int = 3, *, s: str = "a", o: Sequence[int] | None = None
+        x: Tensor,
+        many: list[Tensor],
+        some: Sequence[Tensor | None],
+        d: torch.dtype,
+        n: int = 3,
+        *,
+        s: str = "a",
+        o: Sequence[int] | None = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
 
     assert library.infer_schema(f, mutates_args=()) == (

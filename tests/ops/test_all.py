@@ -71,7 +71,12 @@ REFERENCE = {
 REFUSES_BOOL = {"neg", "sub", "rsub"}
 REAL_REFERENCE = {"sgn", "logaddexp", "logaddexp2", "sigmoid", "silu", "log_sigmoid"}  # SciPy has them for reals only
 CATEGORY = "bifc"
-KIND_DTYPES = {"f": (torch.float32, torch.float64), "i": (torch.int64, torch.int32), "b": (torch.bool,), "c": (torch.complex128,)}
+KIND_DTYPES = {
+    "f": (torch.float32, torch.float64),
+    "i": (torch.int64, torch.int32),
+    "b": (torch.bool,),
+    "c": (torch.complex128,),
+}
 
 
 def params_of(op):
@@ -160,7 +165,11 @@ def test_values_in_every_layout(name, d):
     if op.arity > 1:
         mixed = call(op, [arrays[0], *[a[:1] for a in arrays[1:]]])
         full = call(op, [arrays[0], *[np.ascontiguousarray(np.broadcast_to(a[:1], a.shape)) for a in arrays[1:]]])
-        close((mixed[0] if isinstance(mixed, tuple) else mixed).numpy(), (full[0] if isinstance(full, tuple) else full).numpy(), first.dtype)
+        close(
+            (mixed[0] if isinstance(mixed, tuple) else mixed).numpy(),
+            (full[0] if isinstance(full, tuple) else full).numpy(),
+            first.dtype,
+        )
 
 
 @pytest.mark.parametrize("name", sorted(POINTWISE))
@@ -175,7 +184,14 @@ def test_large_arrays_use_threads_and_agree(name):
     np.testing.assert_array_equal(out.numpy().reshape(300, 1000), np.broadcast_to(expected.numpy(), (300, 1000)))
 
 
-@pytest.mark.parametrize("name", [n for n in sorted(POINTWISE) if n in methods and n + "_" in methods and not POINTWISE[n].params and n != "masked_fill"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in sorted(POINTWISE)
+        if n in methods and n + "_" in methods and not POINTWISE[n].params and n != "masked_fill"
+    ],
+)
 def test_in_place_and_out_forms(name):
     op = POINTWISE[name]
     d = torch.float64 if 2 in op.rule.takes else torch.int64
@@ -198,7 +214,11 @@ def test_in_place_and_out_forms(name):
         np.testing.assert_array_equal(out.numpy(), expected.numpy())
 
 
-DIFFERENTIABLE = [n for n, op in sorted(POINTWISE.items()) if op.differentiable and 2 in op.rule.takes and torch.float64 not in op.rule.excluded]
+DIFFERENTIABLE = [
+    n
+    for n, op in sorted(POINTWISE.items())
+    if op.differentiable and 2 in op.rule.takes and torch.float64 not in op.rule.excluded
+]
 # derivatives that PyTorch does not have either, or that are only piecewise
 NO_SECOND = {"frexp", "nextafter"}
 

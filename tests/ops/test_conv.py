@@ -18,9 +18,7 @@ def reference(x, w, stride, padding, dilation, groups):
     """One shifted, strided cut of the padded image for each element of a window."""
     rank = x.ndim - 2
     wide = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    counts = [
-        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide.shape[2:], w.shape[2:], stride, dilation)
-    ]
+    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide.shape[2:], w.shape[2:], stride, dilation)]
     outs = []
     for a, b in zip(np.split(wide, groups, 1), np.split(w, groups, 0)):
         total = 0
@@ -90,7 +88,10 @@ def test_values_and_gradients(case, d, way):
         scale = np.sqrt((t.grad.double().numpy() ** 2).sum())
         assert abs(change - along) <= TOLERANCE[d] * 10 * max(scale, 1), (change, along)
     np.testing.assert_allclose(
-        bias.grad.double().numpy(), g.double().numpy().sum((0, *range(2, 2 + rank))), rtol=TOLERANCE[d], atol=TOLERANCE[d] * 10
+        bias.grad.double().numpy(),
+        g.double().numpy().sum((0, *range(2, 2 + rank))),
+        rtol=TOLERANCE[d],
+        atol=TOLERANCE[d] * 10,
     )
 
 

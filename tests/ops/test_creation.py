@@ -186,7 +186,9 @@ def test_linspace_hits_both_ends(dtype):
     for steps in (2, 3, 50, 1001):
         x = torch.linspace(-0.3, 0.7, steps, dtype=dtype)
         assert x[0] == torch.tensor(-0.3, dtype=dtype) and x[-1] == torch.tensor(0.7, dtype=dtype)
-        assert np.allclose(x.double().numpy(), np.linspace(-0.3, 0.7, steps), atol=4e-3 if dtype is torch.bfloat16 else 1e-6)
+        assert np.allclose(
+            x.double().numpy(), np.linspace(-0.3, 0.7, steps), atol=4e-3 if dtype is torch.bfloat16 else 1e-6
+        )
     assert torch.linspace(3, 10, 1).tolist() == [3] and torch.linspace(3, 10, 0).shape == (0,)
     assert torch.linspace(0, 10, 4, dtype=torch.int64).tolist() == [0, 3, 6, 10]
     assert torch.linspace(0, 1j, 3).tolist() == [0, 0.5j, 1j]

@@ -172,7 +172,10 @@ def test_old_windows(name, periodic) -> None:
     function = getattr(torch, name + "_window")
     extra = {"beta": 12.0} if name == "kaiser" else {}
     for n in (0, 1, 2, 7, 8):
-        close(function(n, periodic, dtype=torch.float64), getattr(scipy.signal.windows, name)(n, sym=not periodic, **extra))
+        close(
+            function(n, periodic, dtype=torch.float64),
+            getattr(scipy.signal.windows, name)(n, sym=not periodic, **extra),
+        )
     assert function(5, dtype=torch.bfloat16).dtype is torch.bfloat16
     assert function(5, requires_grad=True).is_leaf
     for error, bad in ((RuntimeError, -1), (TypeError, 5.0)):

@@ -15,7 +15,11 @@ _spec.loader.exec_module(samples)
 
 WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?!\s*=[^=])")
 OPERANDS = samples.operands(torch, "float64")
-REAL = {name for name, t in OPERANDS.items() if t.requires_grad and t.dtype in (torch.float64, torch.float32) and t.numel() < 200}
+REAL = {
+    name
+    for name, t in OPERANDS.items()
+    if t.requires_grad and t.dtype in (torch.float64, torch.float32) and t.numel() < 200
+}
 CALLS = sorted(
     call for call in {call for family in samples.SAMPLES.values() for call in family}
     if not any(word in call for word in (";", "autograd.grad", "detach()"))

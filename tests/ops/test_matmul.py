@@ -42,7 +42,11 @@ def test_matmul_of_all_ranks(left, right):
 
 
 def test_complex_gradients():
-    a, b, c = normal(2, 3, complex=True, grad=True), normal(3, 4, complex=True, grad=True), normal(4, complex=True, grad=True)
+    a, b, c = (
+        normal(2, 3, complex=True, grad=True),
+        normal(3, 4, complex=True, grad=True),
+        normal(4, complex=True, grad=True),
+    )
     assert gradcheck(torch.matmul, (a, b))
     assert gradcheck(lambda x, w, v: F.linear(x, w.t(), v), (a, b, c))
     assert gradcheck(lambda v, x, y: torch.addmm(v, x, y, alpha=2 + 1j, beta=3j), (c, a, b))

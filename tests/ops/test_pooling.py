@@ -18,9 +18,7 @@ def windows(x, kernel, stride, padding, dilation, counts, fill):
     wide = np.pad(x, around, constant_values=fill)
     out = np.empty((*x.shape[:2], *counts, int(np.prod(kernel))), x.dtype)
     for place in np.ndindex(*counts):
-        cut = tuple(
-            slice(i * s, i * s + d * (k - 1) + 1, d) for i, s, k, d in zip(place, stride, kernel, dilation)
-        )
+        cut = tuple(slice(i * s, i * s + d * (k - 1) + 1, d) for i, s, k, d in zip(place, stride, kernel, dilation))
         out[(slice(None), slice(None), *place)] = wide[(slice(None), slice(None), *cut)].reshape(*x.shape[:2], -1)
     assert rank == x.ndim - 2
     return out

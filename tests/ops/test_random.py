@@ -152,5 +152,7 @@ def test_dropout():
     assert torch.equal(channels.amax(-1), channels.amin(-1))
     out, mask = torch.native_dropout(torch.ones(10), 0.5, True)
     assert torch.equal(out != 0, mask)
-    noisy = functional.alpha_dropout(torch.randn(20_000, generator=torch.Generator().manual_seed(0)), 0.2, training=True)
+    noisy = functional.alpha_dropout(
+        torch.randn(20_000, generator=torch.Generator().manual_seed(0)), 0.2, training=True
+    )
     assert noisy.mean().item() == pytest.approx(0.0, abs=0.05) and noisy.std().item() == pytest.approx(1.0, abs=0.05)

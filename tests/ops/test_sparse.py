@@ -75,7 +75,14 @@ def test_huge_matrix_with_two_entries():
 def test_arithmetic():
     x, y = torch.tensor([[1.0, 0.0], [2.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]])
     a, b = x.to_sparse(), y.to_sparse()
-    for result, expected in ((a + b, x + y), (a - b, x - y), (a * b, x * y), (a * y, x * y), (y + a, x + y), (a / 2, x / 2)):
+    for result, expected in (
+        (a + b, x + y),
+        (a - b, x - y),
+        (a * b, x * y),
+        (a * y, x * y),
+        (y + a, x + y),
+        (a / 2, x / 2),
+    ):
         assert result.to_dense().equal(expected)
     assert a.sin().to_dense().allclose(x.sin())
     assert torch.add(a, b, alpha=3).to_dense().equal(x + 3 * y)

@@ -35,7 +35,12 @@ def test_close(actual, expected, options):
 @pytest.mark.parametrize(
     "actual, expected, options, message",
     [
-        (t([1.0, 2.0]), t([1.0, 2.5]), {}, r"Mismatched elements: 1 / 2 \(50.0%\)\nGreatest absolute difference: 0.5 at index \(1,\) \(up to 1e-05 allowed\)\nGreatest relative difference: 0.2"),
+        (
+            t([1.0, 2.0]),
+            t([1.0, 2.5]),
+            {},
+            r"Mismatched elements: 1 / 2 \(50.0%\)\nGreatest absolute difference: 0.5 at index \(1,\) \(up to 1e-05 allowed\)\nGreatest relative difference: 0.2",
+        ),
         (t([1, 2]), t([1, 3]), {}, r"not equal!\n\nMismatched elements: 1 / 2"),
         (t([[1.0, 2.0]]), t([[1.0, 4.0]]), {}, r"at index \(0, 1\)"),
         (t(1.0), t(2.0), {}, r"Expected 2.0 but got 1.0"),
@@ -91,7 +96,9 @@ def test_make_tensor_follows_the_seed():
 
 def test_file_check():
     text = "one two\nthree three four\nfive"
-    FileCheck().check("one").check_same("two").check_next("three").check_count("three", 1, exactly=True).check("five").run(text)
+    FileCheck().check("one").check_same("two").check_next("three").check_count("three", 1, exactly=True).check(
+        "five"
+    ).run(text)
     FileCheck().check_dag("four").check_dag("one").check("five").run(text)
     FileCheck().check("one").check_not("six").run(text)
     for wrong in (

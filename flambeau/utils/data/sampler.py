@@ -178,8 +178,10 @@ class BatchSampler(Sampler[list[int]]):
 
     def _rows(self) -> Iterator[Any] | None:
         """The batches as arrays of numbers, if the sampler below can give them and no subclass has its own way."""
+        if type(self).__iter__ is not BatchSampler.__iter__:
+            return None
         made_by = next((c for c in type(self.sampler).__mro__ if "__iter__" in vars(c)), None)
-        if type(self).__iter__ is not BatchSampler.__iter__ or "_orders" not in vars(made_by or object):
+        if "_orders" not in vars(made_by or object):
             return None
         return self._cut(self.sampler._orders())  # type: ignore[union-attr]
 

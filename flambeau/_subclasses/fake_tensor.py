@@ -1,0 +1,34 @@
+"""The names of fake tensors, for programs that ask whether a tensor is one; none ever is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensor import Tensor
+
+__all__ = ["FakeTensor", "FakeTensorMode", "is_fake"]
+
+
+class FakeTensor(Tensor):
+    """A tensor without data; cannot be made."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("FakeTensor: flambeau has no fake tensors; use device='meta'")
+
+
+class FakeTensorMode:
+    """Makes all tensors fake for the time of a `with` block; cannot be made."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        raise NotImplementedError("FakeTensorMode: flambeau has no fake tensors; use device='meta'")
+
+
+def is_fake(x: object) -> bool:
+    """Whether a tensor is fake: never.
+
+    >>> import flambeau as torch
+    >>> from flambeau._subclasses.fake_tensor import is_fake
+    >>> is_fake(torch.ones(2))
+    False
+    """
+    return isinstance(x, FakeTensor)
