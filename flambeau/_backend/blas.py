@@ -12,6 +12,7 @@ from .._core.allocation import empty
 from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16
 from .._kernel.direct import direct
+from .._kernel.sums import dot_rows
 from . import threads
 
 # Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
@@ -27,6 +28,7 @@ _PLAIN = frozenset(("f32", "f64", "i64", "i32"))  # computed in their own type
 _ONE = {code: np.ones((), d) for d, code in _CODES.items() if code in _PLAIN}  # a ready array is passed on faster
 _empty = np.empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
+_SHORT = 1 << 14  # vectors whose product is our own
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
@@ -52,6 +54,11 @@ def _kernel(code: str, rows: int, added: bool) -> tuple[Any, int]:
     return direct(ufunc), size
 
 
+@functools.cache
+def _dot(code: str) -> Any:
+    return direct(dot_rows((code, code, code)))
+
+
 def product(x: Any, y: Any) -> Any:
     """x @ y for arrays of one dtype, with NumPy's rules for ranks and broadcasting."""
     d = x.dtype
@@ -75,6 +82,10 @@ def product(x: Any, y: Any) -> Any:
             out = _empty((items, m, n), d)
             function(x, y, _scratch.take(size), out)
             return out
+    if x.ndim == 1 == y.ndim and x.size <= _SHORT and d in _VECTORS_BY_BLAS and x.flags.forc and y.flags.forc:
+        made = _empty((), d)
+        _dot(code)(x, y, made)
+        return made
     if d in _VECTORS_BY_BLAS and (x.ndim == 1 or y.ndim == 1 or x.shape[-2] == 1 or y.shape[-1] == 1):
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))

@@ -48,8 +48,11 @@ class Cpu:
         return found if "bf16" in types else direct.direct(found)
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
-        """A pointwise callable over large operands that broadcast to `out`, split over the cores."""
-        if out.flags.c_contiguous and all(a.shape == out.shape and a.flags.c_contiguous for a in arrays):
+        """A pointwise callable over large operands that broadcast to a new array `out`, split over the cores."""
+        dense = out.flags.c_contiguous
+        if dense and out.nbytes >= pool.settings[1]:
+            call = _past_caches(call)
+        if dense and all(a.shape == out.shape and a.flags.c_contiguous for a in arrays):
             call(*arrays, out=out)  # one loop, which splits itself
             return out
         operands = [*arrays, out]
@@ -61,9 +64,7 @@ class Cpu:
         length, steps, shape, strides = plan
         count = threads.parts(out.size)
         jobs = 4 * count  # a thread that starts late does less
-        light = getattr(call, "ufunc", call) in loops.streaming
-        stream = out.itemsize if light and out.nbytes >= pool.settings[1] and out.flags.c_contiguous else 0
-        pool.drive(address, count, jobs, [start_of(a) for a in operands], length, steps, (), shape, strides, stream)
+        pool.drive(address, count, jobs, [start_of(a) for a in operands], length, steps, (), shape, strides)
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
@@ -180,6 +181,14 @@ def _plan(operands: list[Any], shape: tuple[int, ...]) -> Any:
     outer = tuple(n for n, _ in merged)
     strides = [tuple(s[i] for _, s in merged) for i in range(len(operands))]
     return length, steps, outer, strides
+
+
+@functools.cache
+def _past_caches(call: Any) -> Any:
+    """The callable of a pointwise ufunc that writes its result past the caches."""
+    if hasattr(call, "ufunc"):
+        return _through_bits(loops.past_caches(call.ufunc), *call.types)
+    return loops.past_caches(call)
 
 
 @functools.cache

@@ -13,10 +13,12 @@ from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value
 
-_LIGHT = 8  # steps of a body that take less time than the memory it moves
 _BLOCK = 2048  # elements that are searched for rare cases together; they stay in the first cache
+_LINE = 64  # bytes of a cache line
+_LINES = 2  # written together by a loop that goes past the caches
+_AHEAD = 2048  # bytes that such a loop asks for in advance
 
-streaming: set[Any] = set()  # ufuncs limited by memory: they may write past the caches
+_recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from
 
 _PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
 
@@ -58,23 +60,29 @@ def _layouts(count: int) -> list[tuple[bool, ...]]:
     return [none, (False,) + (True,) * (count - 1), (False,) * (count - 1) + (True,)]
 
 
-def _examine(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool]:
-    """Whether the body leaves a slow form for rare elements (`m.rare`), and whether it does but little."""
+def _has_rare_cases(body: Callable[..., Any], compute: Sequence[str]) -> bool:
+    """Whether the body leaves a slow form for rare elements (`m.rare`)."""
     r = Llvm("trial", [])
     r.rare_conditions = []
     arguments = [
         Complex(Value(r, "%a", PART[t]), Value(r, "%a", PART[t])) if t in PART else Value(r, "%a", t) for t in compute
     ]
     body(symbols, *arguments)
-    return bool(r.rare_conditions), r.count <= _LIGHT
+    return bool(r.rare_conditions)
 
 
 def render_pointwise(
-    name: str, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str]
+    name: str,
+    body: Callable[..., Any],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    compute: Sequence[str],
+    stream: bool = False,
 ) -> str:
     """LLVM text of a ufunc loop. `compute` says in which type each input enters the body.
 
-    A body with rare cases is run in blocks: unless a block has such an element, it takes the fast form.
+    A body with rare cases is run in blocks: unless a block has such an element, it takes the fast form. With `stream`
+    the loop's only result goes past the caches, which could not keep it: that saves reading its memory first.
     """
     r = Llvm(name, _PARAMETERS)
     types = [*inputs, *outputs]
@@ -82,7 +90,7 @@ def render_pointwise(
     steps = [_word(r, "%steps", i) for i in range(len(types))]
     n = _word(r, "%dims", 0)
     zero = r.constant("i64", 0)
-    rare, _ = _examine(body, compute)
+    rare = _has_rare_cases(body, compute)
 
     def evaluate(single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
         values = [
@@ -113,6 +121,35 @@ def render_pointwise(
             save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
         r.rare_conditions = None
 
+    def streamed(single: dict[int, Any], start: Value, stop: Value) -> None:
+        """Whole cache lines are made in a local array, which becomes registers, and written as such."""
+        size, target = SIZE[types[-1]], pointers[-1]
+        width = _LINE * _LINES // size
+        misplaced = r.value(f"ptrtoint ptr {r.address(target, start * size)} to i64", "i64") & (_LINE - 1)
+        first = symbols.minimum(start + ((_LINE - misplaced) & (_LINE - 1)) // size, stop)
+        last = first + ((stop - first) & -width)
+        lines = r.local_array(PART.get(types[-1], types[-1]), _LINE * _LINES // SIZE[PART.get(types[-1], types[-1])])
+        mark = f"!{len(r.metadata)}"
+        r.metadata.append(f"{mark} = !{{i32 1}}")
+        contiguous(single, start, first)
+        r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        with r.loop(first, last, width) as block:
+            for k, t in enumerate(inputs):
+                for n in range(0, 0 if k in single else width * SIZE[t], _LINE):
+                    ahead = r.address(pointers[k], block * SIZE[t] + (_AHEAD + n))
+                    r.emit(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+            with r.loop(zero, r.constant("i64", width), independent=True) as i:
+                r.rare_conditions = [] if rare else None
+                (result,) = evaluate(single, lambda k: (block + i) * SIZE[types[k]])
+                store(r, r.address(lines, i * size), types[-1], result)
+            r.rare_conditions = None
+            for n in range(_LINES):
+                at = r.constant("i64", n * _LINE)
+                words, place = r.fresh(), r.address(r.address(target, block * size), at)
+                r.emit(f"{words} = load <8 x i64>, ptr {r.address(lines, at)}, align {_LINE}")
+                r.emit(f"store <8 x i64> {words}, ptr {place}, align {_LINE}, !nontemporal {mark}")
+        contiguous(single, last, stop)
+
     with r.loop(zero, n, _BLOCK) if rare else nullcontext(zero) as start:
         stop = symbols.minimum(start + _BLOCK, n) if rare else n
         end = r.label()
@@ -124,7 +161,7 @@ def render_pointwise(
                     k: symbols.cast(load(r, pointers[k], inputs[k]), compute[k]) for k, s in enumerate(layout) if s
                 }
                 with r.when(find_rare(single, start, stop)) if rare else nullcontext():
-                    contiguous(single, start, stop)
+                    (streamed if stream else contiguous)(single, start, stop)
                     r.branch(end)
                     r.start_block(r.label())  # unreachable; `when` closes it
         with r.loop(start, stop, independent=True) as i:
@@ -139,12 +176,20 @@ def pointwise_ufunc(
     name: str, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str]
 ) -> Any:
     """A NumPy ufunc made from a body over scalars."""
-    text = render_pointwise("kernel", body, inputs, outputs, compute)
-    light = len(outputs) == 1 and _examine(body, compute)[1]
-    address, data = pool.splitting(
-        jit.compile("kernel", text), len(inputs) + len(outputs), 1, SIZE[outputs[0]] if light else 0
-    )
-    made = make_ufunc(name, address, inputs, outputs, "", data)
-    if light:
-        streaming.add(made)
+    made = _made(name, render_pointwise("kernel", body, inputs, outputs, compute), inputs, outputs)
+    _recipes[made] = (name, body, inputs, outputs, compute)
     return made
+
+
+def _made(name: str, text: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1)
+    return make_ufunc(name, address, inputs, outputs, "", data)
+
+
+@functools.cache
+def past_caches(ufunc: Any) -> Any:
+    """The pointwise ufunc that writes its result past the caches; the same one if it has several."""
+    name, body, inputs, outputs, compute = _recipes[ufunc]
+    if len(outputs) != 1:
+        return ufunc
+    return _made(name, render_pointwise("kernel", body, inputs, outputs, compute, stream=True), inputs, outputs)

@@ -22,7 +22,7 @@ MOST_OPERANDS = 16
 # Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
 WORTHWHILE = 1 << 17
 _SHARE_BITS = 15
-# How many threads one operation may use, and the bytes from which light loops write past the caches.
+# How many threads one operation may use, and the bytes from which pointwise results are written past the caches.
 settings = array("q", [1, 1 << 62])
 # How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
 _PAUSE = {"x86_64": ("pause", 4000), "amd64": ("pause", 4000), "aarch64": ("yield", 40000), "arm64": ("yield", 40000)}
@@ -54,15 +54,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def splitting(kernel: int, operands: int, sizes: int, item: int = 0, weight: int = 1) -> tuple[int, Any]:
+def splitting(kernel: int, operands: int, sizes: int, weight: int = 1) -> tuple[int, Any]:
     """A ufunc loop, as (address, its data), that runs `kernel` on parts of a long range side by side.
 
-    `sizes` counts the loop's extents, 1 and the core dimensions. `item` is the size of a result that may be written
-    past the caches, `weight` what one element costs in those of an addition.
+    `sizes` counts the loop's extents, 1 and the core dimensions. `weight` is what one element costs in those of an
+    addition.
     """
     if "split" not in _state:
         _state["split"] = _pool()(None, 1)
-    data = array("q", [kernel, operands, sizes, item, settings.buffer_info()[0], weight])
+    data = array("q", [kernel, operands, sizes, settings.buffer_info()[0], weight])
     return _state["split"], data
 
 
@@ -107,15 +107,12 @@ def drive(
     sizes: tuple[int, ...] = (),
     shape: tuple[int, ...] = (),
     strides: list[tuple[int, ...]] | None = None,
-    stream: int = 0,
 ) -> None:
     """Runs a ufunc loop over memory, cut into `jobs` parts that `threads` threads share.
 
     The loop has `length` iterations with `steps` (bytes, for each operand; then the strides of core dimensions, whose
     extents are `sizes`). With `shape`, the loop is run for every index of these outer dimensions, `strides[operand]`
-    apart. `stream` is the size of an item of the last operand, if that is contiguous in the order of the loops and to
-    be written past the caches: in tiles that are computed in the first cache. The caller answers for bounds: every
-    address reached must belong to its operand.
+    apart. The caller answers for bounds: every address reached must belong to its operand.
     """
     count = len(addresses)
     if not shape or strides is None:
@@ -131,7 +128,7 @@ def drive(
     rows = 1
     for n in shape:
         rows *= n
-    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), stream]  # laid out as @part reads them
+    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), 0]  # laid out as @part reads them
     words += addresses + _ZEROS[: MOST_OPERANDS - count]
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]

@@ -198,38 +198,11 @@ define internal void @forget() nounwind {
   ret void
 }
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
-!0 = !{i32 1}
-
-define internal void @past_caches(ptr %to, ptr %from, i64 %bytes) nounwind {
-entry:
-  %full = and i64 %bytes, -64
-  br label %head
-head:
-  %x = phi i64 [ 0, %entry ], [ %x1, %line ]
-  %ready = icmp sge i64 %x, %full
-  br i1 %ready, label %rest, label %line
-line:
-  %source = getelementptr i8, ptr %from, i64 %x
-  %words = load <8 x i64>, ptr %source, align 64
-  %target = getelementptr i8, ptr %to, i64 %x
-  store <8 x i64> %words, ptr %target, align 64, !nontemporal !0
-  %x1 = add i64 %x, 64
-  br label %head
-rest:
-  %source.rest = getelementptr i8, ptr %from, i64 %full
-  %target.rest = getelementptr i8, ptr %to, i64 %full
-  %count = sub i64 %bytes, %full
-  call void @llvm.memcpy.p0.p0.i64(ptr %target.rest, ptr %source.rest, i64 %count, i1 false)
-  ret void
-}
 
 define internal void @part(ptr %w, i64 %job) nounwind {
 entry:
   %args = alloca [16 x ptr], align 16
   %dims = alloca [16 x i64], align 16
-  %buffer = alloca [16384 x i8], align 64
   %kernel = load ptr, ptr %w
   %f1 = getelementptr i64, ptr %w, i64 1
   %operands = load i64, ptr %f1
@@ -248,19 +221,11 @@ entry:
   %template = getelementptr i64, ptr %w, i64 72
   %shape = getelementptr i64, ptr %w, i64 88
   %strides = getelementptr i64, ptr %w, i64 96
-  %f7 = getelementptr i64, ptr %w, i64 7
-  %item = load i64, ptr %f7
-  %streamed = icmp ne i64 %item, 0
-  %mask = select i1 %streamed, i64 -64, i64 -1
   %lo = mul i64 %rows, %job
-  %lq = sdiv i64 %lo, %jobs
-  %low = and i64 %lq, %mask
+  %low = sdiv i64 %lo, %jobs
   %job1 = add i64 %job, 1
   %hi = mul i64 %rows, %job1
-  %hq = sdiv i64 %hi, %jobs
-  %hm = and i64 %hq, %mask
-  %final = icmp eq i64 %job1, %jobs
-  %high = select i1 %final, i64 %hq, i64 %hm
+  %high = sdiv i64 %hi, %jobs
   %count = sub i64 %high, %low
   %empty = icmp sle i64 %count, 0
   br i1 %empty, label %end, label %copy
@@ -272,26 +237,9 @@ copy:
   store i64 %size, ptr %to
   %c1 = add i64 %c, 1
   %copied = icmp sge i64 %c1, %sizes
-  br i1 %copied, label %rows.begin, label %copy
-rows.begin:
-  %rowbytes = mul i64 %length, %item
-  %lastop = sub i64 %operands, 1
-  %lb = getelementptr i64, ptr %bases, i64 %lastop
-  %outbase = load ptr, ptr %lb
-  %outskip = mul i64 %low, %rowbytes
-  %outstart = getelementptr i8, ptr %outbase, i64 %outskip
-  %outnumber = ptrtoint ptr %outstart to i64
-  %outoff = and i64 %outnumber, 63
-  %even = icmp eq i64 %outoff, 0
-  %short = icmp ule i64 %rowbytes, 8192
-  %good = and i1 %even, %short
-  %gather = and i1 %good, %streamed
-  %lastslot = getelementptr ptr, ptr %args, i64 %lastop
-  br label %row
+  br i1 %copied, label %row, label %copy
 row:
-  %r = phi i64 [ %low, %rows.begin ], [ %r1, %called.after ]
-  %fill = phi i64 [ 0, %rows.begin ], [ %fill.next, %called.after ]
-  %cursor = phi ptr [ %outstart, %rows.begin ], [ %cursor.next, %called.after ]
+  %r = phi i64 [ %low, %copy ], [ %r1, %called ]
   br label %each
 each:
   %q = phi i64 [ 0, %row ], [ %q1, %placed ]
@@ -331,33 +279,9 @@ placed:
   %all = icmp sge i64 %q1, %operands
   br i1 %all, label %called, label %each
 called:
+  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
   %r1 = add i64 %r, 1
   %last = icmp sge i64 %r1, %high
-  br i1 %gather, label %collect, label %direct
-direct:
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
-  br label %called.after
-collect:
-  %free.place = getelementptr i8, ptr %buffer, i64 %fill
-  store ptr %free.place, ptr %lastslot
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
-  %filled = add i64 %fill, %rowbytes
-  %after.next = add i64 %filled, %rowbytes
-  %crowded = icmp ugt i64 %after.next, 16384
-  %flush = or i1 %crowded, %last
-  br i1 %flush, label %pour, label %called.after
-pour:
-  %whole = and i64 %filled, -64
-  %sent = select i1 %last, i64 %filled, i64 %whole
-  call void @past_caches(ptr %cursor, ptr %buffer, i64 %sent)
-  %left.over = sub i64 %filled, %sent
-  %left.from = getelementptr i8, ptr %buffer, i64 %sent
-  call void @llvm.memmove.p0.p0.i64(ptr %buffer, ptr %left.from, i64 %left.over, i1 false)
-  %cursor.moved = getelementptr i8, ptr %cursor, i64 %sent
-  br label %called.after
-called.after:
-  %fill.next = phi i64 [ 0, %direct ], [ %filled, %collect ], [ %left.over, %pour ]
-  %cursor.next = phi ptr [ %cursor, %direct ], [ %cursor, %collect ], [ %cursor.moved, %pour ]
   br i1 %last, label %end, label %row
 end:
   ret void
@@ -367,24 +291,20 @@ define internal void @slice(ptr %w, i64 %job) nounwind {
 entry:
   %args = alloca [16 x ptr], align 16
   %dims = alloca [16 x i64], align 16
-  %buffer = alloca [8192 x i8], align 64
   %kernel = load ptr, ptr %w
   %f1 = getelementptr i64, ptr %w, i64 1
   %operands = load i64, ptr %f1
   %f2 = getelementptr i64, ptr %w, i64 2
   %sizes = load i64, ptr %f2
   %f3 = getelementptr i64, ptr %w, i64 3
-  %item = load i64, ptr %f3
+  %jobs = load i64, ptr %f3
   %f4 = getelementptr i64, ptr %w, i64 4
-  %jobs = load i64, ptr %f4
+  %bases = load ptr, ptr %f4
   %f5 = getelementptr i64, ptr %w, i64 5
-  %bases = load ptr, ptr %f5
+  %extents = load ptr, ptr %f5
   %f6 = getelementptr i64, ptr %w, i64 6
-  %extents = load ptr, ptr %f6
-  %f7 = getelementptr i64, ptr %w, i64 7
-  %steps = load ptr, ptr %f7
+  %steps = load ptr, ptr %f6
   %total = load i64, ptr %extents
-  %streamed = icmp ne i64 %item, 0
   %plain.loop = icmp eq i64 %sizes, 1
   %mask = select i1 %plain.loop, i64 -64, i64 -1
   %lo = mul i64 %total, %job
@@ -423,53 +343,10 @@ shift:
   store ptr %moved, ptr %ta
   %p1 = add i64 %p, 1
   %shifted = icmp sge i64 %p1, %operands
-  br i1 %shifted, label %single, label %shift
-single:
-  %ending = sub i64 %operands, 1
-  %slot = getelementptr ptr, ptr %args, i64 %ending
-  %target = load ptr, ptr %slot
-  %number = ptrtoint ptr %target to i64
-  %off = and i64 %number, 63
-  %aligned = icmp eq i64 %off, 0
-  %stream = and i1 %streamed, %aligned
-  br i1 %stream, label %tiles, label %plain
-plain:
+  br i1 %shifted, label %go, label %shift
+go:
   call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
   br label %end
-tiles:
-  %most = udiv i64 8192, %item
-  store ptr %buffer, ptr %slot
-  br label %tile
-tile:
-  %done = phi i64 [ 0, %tiles ], [ %done1, %advanced ]
-  %to.go = sub i64 %count, %done
-  %fits = icmp slt i64 %to.go, %most
-  %now = select i1 %fits, i64 %to.go, i64 %most
-  store i64 %now, ptr %dims
-  call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
-  %gone = mul i64 %done, %item
-  %goal = getelementptr i8, ptr %target, i64 %gone
-  %bytes = mul i64 %now, %item
-  call void @past_caches(ptr %goal, ptr %buffer, i64 %bytes)
-  %done1 = add i64 %done, %now
-  br label %advance
-advance:
-  %o = phi i64 [ 0, %tile ], [ %o1, %move.one ]
-  %onwards = icmp slt i64 %o, %ending
-  br i1 %onwards, label %move.one, label %advanced
-move.one:
-  %oa = getelementptr ptr, ptr %args, i64 %o
-  %ov = load ptr, ptr %oa
-  %os = getelementptr i64, ptr %steps, i64 %o
-  %ostep = load i64, ptr %os
-  %oby = mul i64 %ostep, %now
-  %omoved = getelementptr i8, ptr %ov, i64 %oby
-  store ptr %omoved, ptr %oa
-  %o1 = add i64 %o, 1
-  br label %advance
-advanced:
-  %over.all = icmp sge i64 %done1, %count
-  br i1 %over.all, label %end, label %tile
 end:
   ret void
 }
@@ -480,11 +357,11 @@ entry:
   %kernel = load ptr, ptr %data
   %f2 = getelementptr i64, ptr %data, i64 2
   %sizes = load i64, ptr %f2
-  %f4 = getelementptr i64, ptr %data, i64 4
-  %settings = load ptr, ptr %f4
+  %f3 = getelementptr i64, ptr %data, i64 3
+  %settings = load ptr, ptr %f3
   %threads = load i64, ptr %settings
-  %f5 = getelementptr i64, ptr %data, i64 5
-  %weight = load i64, ptr %f5
+  %f4 = getelementptr i64, ptr %data, i64 4
+  %weight = load i64, ptr %f4
   %n = load i64, ptr %dims
   %start = mul i64 %n, %weight
   br label %multiply
@@ -518,33 +395,19 @@ divide:
   %jobs = select i1 %few, i64 %n, i64 %wished
   %f1 = getelementptr i64, ptr %data, i64 1
   %operands = load i64, ptr %f1
-  %f3 = getelementptr i64, ptr %data, i64 3
-  %item = load i64, ptr %f3
-  %last = sub i64 %operands, 1
-  %ls = getelementptr i64, ptr %steps, i64 %last
-  %out.step = load i64, ptr %ls
-  %dense = icmp eq i64 %out.step, %item
-  %bytes = mul i64 %n, %item
-  %sf = getelementptr i64, ptr %settings, i64 1
-  %stream.from = load i64, ptr %sf
-  %huge = icmp sge i64 %bytes, %stream.from
-  %streams = and i1 %dense, %huge
-  %streamed = select i1 %streams, i64 %item, i64 0
   store ptr %kernel, ptr %block
   %b1 = getelementptr i64, ptr %block, i64 1
   store i64 %operands, ptr %b1
   %b2 = getelementptr i64, ptr %block, i64 2
   store i64 %sizes, ptr %b2
   %b3 = getelementptr i64, ptr %block, i64 3
-  store i64 %streamed, ptr %b3
+  store i64 %jobs, ptr %b3
   %b4 = getelementptr i64, ptr %block, i64 4
-  store i64 %jobs, ptr %b4
+  store ptr %args, ptr %b4
   %b5 = getelementptr i64, ptr %block, i64 5
-  store ptr %args, ptr %b5
+  store ptr %dims, ptr %b5
   %b6 = getelementptr i64, ptr %block, i64 6
-  store ptr %dims, ptr %b6
-  %b7 = getelementptr i64, ptr %block, i64 7
-  store ptr %steps, ptr %b7
+  store ptr %steps, ptr %b6
   call void @run(ptr @slice, ptr %block, i64 %jobs, i64 %count)
   ret void
 }
