@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import empty
+from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
 from .._kernel import direct, loops, pool
 from .._kernel.ufunc import addresses, splitting
@@ -89,8 +89,28 @@ class Cpu:
     def empty(self, shape: Any, dtype: Any) -> Any:
         return empty(shape, dtype)
 
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return zeros(shape, dtype)
+
     def asnumpy(self, array: Any) -> Any:
         return array
+
+
+def _fill(array: Any, value: Any) -> None:
+    """`array.fill(value)` by all cores, for dense arrays."""
+    code = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}.get(array.itemsize)
+    if code is None or not array.flags.forc or not array.flags.aligned or not array.flags.writeable:
+        array.fill(value)
+        return
+    item = np.empty(1, array.dtype)
+    item.fill(value)
+    count = threads.get_num_threads()
+    pool.drive(
+        loops.fill_loop(code), count, 4 * count, [start_of(item), start_of(array)], array.size, [0, array.itemsize]
+    )
+
+
+filler[0] = _fill
 
 
 def start_of(array: Any) -> int:

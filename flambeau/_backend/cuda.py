@@ -207,6 +207,9 @@ class Cuda:
     def empty(self, shape: Any, dtype: Any) -> Any:
         return self.xp.empty(shape, dtype)
 
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return self.xp.zeros(shape, dtype)
+
     def from_numpy(self, array: Any, index: int | None = None) -> Any:
         """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""
         xp = self.xp

@@ -1,4 +1,4 @@
-"""Fresh arrays on the CPU. The backend puts its own allocator for large ones here."""
+"""Fresh and filled arrays on the CPU. The backend puts its own ways for large ones here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 LARGE = 1 << 17  # bytes from which the place in memory matters
-_empty = np.empty
+FILLED_BY_ALL = 1 << 19  # bytes from which filling memory is worth several threads
+_LAZY = 1 << 28  # zeros from this size on are best left to the system, which gives them when they are touched
+_empty, _zeros = np.empty, np.zeros
 allocator: list[Callable[[Any, Any], Any]] = [_empty]
+filler: list[Callable[[Any, Any], None]] = [np.ndarray.fill]
 
 
 def empty(shape: Any, dtype: Any) -> Any:
@@ -19,3 +22,21 @@ def empty(shape: Any, dtype: Any) -> Any:
         return out
     del out  # nobody has touched its pages
     return allocator[0](shape, dtype)
+
+
+def zeros(shape: Any, dtype: Any) -> Any:
+    """`np.zeros`, but large ones are filled by all cores, in memory that was used before if possible."""
+    size = _empty(shape, dtype).nbytes  # nobody touches its pages
+    if not FILLED_BY_ALL <= size < _LAZY:
+        return _zeros(shape, dtype)
+    out = allocator[0](shape, dtype)
+    filler[0](out, 0)
+    return out
+
+
+def fill(array: Any, value: Any) -> None:
+    """Sets all elements of an array on any device."""
+    if array.nbytes < FILLED_BY_ALL or array.__class__ is not np.ndarray:
+        array.fill(value)
+    else:
+        filler[0](array, value)

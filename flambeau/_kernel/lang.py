@@ -252,7 +252,7 @@ class Walker:
     def do_For(self, node: ast.For) -> None:
         assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
         kind = ast.unparse(node.iter.func)
-        if kind not in ("range", "independent"):
+        if kind not in ("range", "independent", "few"):
             for item in self.eval(node.iter):  # a Python sequence: unrolled
                 self.names[node.target.id] = item
                 self.block(node.body)
@@ -260,7 +260,7 @@ class Walker:
         bounds = [self.eval(a) for a in node.iter.args]
         start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
         start, stop = (b if isinstance(b, Value) else self.r.constant("i64", b) for b in (start, stop))
-        with self.r.loop(start, stop, step, independent=kind == "independent") as i:
+        with self.r.loop(start, stop, step, independent=kind == "independent", few=kind == "few") as i:
             again, out = self.r.label(), self.r.label()
             self.exits.append((again, out))
             self.names[node.target.id] = i
@@ -449,4 +449,9 @@ def independent(*bounds: Any) -> range:
     return range(*bounds)
 
 
-__all__ = ["Array", "Kernel", "independent", "inline", "is_float", "kernel"]
+def few(*bounds: Any) -> range:
+    """In a kernel: a `range` over what whole groups of vectors have left."""
+    return range(*bounds)
+
+
+__all__ = ["Array", "Kernel", "few", "independent", "inline", "is_float", "kernel"]

@@ -9,14 +9,12 @@ from typing import Any
 
 from . import jit, pool
 from .render_llvm import Llvm
+from .streaming import AHEAD, lines_from, prefetch, width, write_lines
 from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value
 
-_BLOCK = 2048  # elements that are searched for rare cases together; they stay in the first cache
-_LINE = 64  # bytes of a cache line
-_LINES = 2  # written together by a loop that goes past the caches
-_AHEAD = 2048  # bytes that such a loop asks for in advance
+_BLOCK = 512  # elements that are searched for rare cases together: few, so that memory and arithmetic overlap
 
 _recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from
 
@@ -123,31 +121,21 @@ def render_pointwise(
 
     def streamed(single: dict[int, Any], start: Value, stop: Value) -> None:
         """Whole cache lines are made in a local array, which becomes registers, and written as such."""
-        size, target = SIZE[types[-1]], pointers[-1]
-        width = _LINE * _LINES // size
-        misplaced = r.value(f"ptrtoint ptr {r.address(target, start * size)} to i64", "i64") & (_LINE - 1)
-        first = symbols.minimum(start + ((_LINE - misplaced) & (_LINE - 1)) // size, stop)
-        last = first + ((stop - first) & -width)
-        lines = r.local_array(PART.get(types[-1], types[-1]), _LINE * _LINES // SIZE[PART.get(types[-1], types[-1])])
-        mark = f"!{len(r.metadata)}"
-        r.metadata.append(f"{mark} = !{{i32 1}}")
+        kind = types[-1]
+        size, part = SIZE[kind], PART.get(kind, kind)
+        first, last = lines_from(r, r.address(pointers[-1], start * size), start, stop, kind)
+        lines = r.local_array(part, width(part))
         contiguous(single, start, first)
-        r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        with r.loop(first, last, width) as block:
+        with r.loop(first, last, width(kind)) as block:
             for k, t in enumerate(inputs):
-                for n in range(0, 0 if k in single else width * SIZE[t], _LINE):
-                    ahead = r.address(pointers[k], block * SIZE[t] + (_AHEAD + n))
-                    r.emit(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
-            with r.loop(zero, r.constant("i64", width), independent=True) as i:
+                if k not in single:
+                    prefetch(r, r.address(pointers[k], block * SIZE[t] + AHEAD), width(kind) * SIZE[t])
+            with r.loop(zero, r.constant("i64", width(kind)), independent=True) as i:
                 r.rare_conditions = [] if rare else None
                 (result,) = evaluate(single, lambda k: (block + i) * SIZE[types[k]])
-                store(r, r.address(lines, i * size), types[-1], result)
+                store(r, r.address(lines, i * size), kind, result)
             r.rare_conditions = None
-            for n in range(_LINES):
-                at = r.constant("i64", n * _LINE)
-                words, place = r.fresh(), r.address(r.address(target, block * size), at)
-                r.emit(f"{words} = load <8 x i64>, ptr {r.address(lines, at)}, align {_LINE}")
-                r.emit(f"store <8 x i64> {words}, ptr {place}, align {_LINE}, !nontemporal {mark}")
+            write_lines(r, r.address(pointers[-1], block * size), lines)
         contiguous(single, last, stop)
 
     with r.loop(zero, n, _BLOCK) if rare else nullcontext(zero) as start:
@@ -193,3 +181,13 @@ def past_caches(ufunc: Any) -> Any:
     if len(outputs) != 1:
         return ufunc
     return _made(name, render_pointwise("kernel", body, inputs, outputs, compute, stream=True), inputs, outputs)
+
+
+@functools.cache
+def fill_loop(type: str) -> int:
+    """The address of a ufunc loop that writes its first operand's one value to all places of the second, which is dense."""
+    r = Llvm("fill", _PARAMETERS)
+    value, target = r.load(_pointer(r, "%args", 0), type), _pointer(r, "%args", 1)
+    with r.loop(r.constant("i64", 0), _word(r, "%dims", 0), independent=True) as i:
+        r.store(r.address(target, i * SIZE[type]), type, value)
+    return jit.compile("fill", r.text())

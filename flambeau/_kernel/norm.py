@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .batch_norm import moments
 from .lang import independent, inline, kernel
-from .streaming import CHUNK, stream_to
+from .streaming import ask_for, hand_over, whole_lines, width
 from .value import COMPUTE
 
 BLOCK = 512  # elements that are summed in their own precision
@@ -64,12 +64,17 @@ def norm_rows(m, x, weight, bias, eps, out, mean, scale, center, stream):
     mean[()] = middle
     scale[()] = factor
     if stream:
-        buffer = m.local(out.type, CHUNK)
-        for start in range(0, x.n, CHUNK):
-            length = m.minimum(x.n - start, CHUNK)
-            for i in independent(0, length):
-                buffer[i] = _standard(m, x, start + i, middle, factor) * weight[start + i] + bias[start + i]
-            stream_to(out, start, buffer, length)
+        first, last = whole_lines(out)
+        for i in independent(first):
+            out[i] = _standard(m, x, i, middle, factor) * weight[i] + bias[i]
+        lines = m.local(out.type, width(out.type))
+        for start in range(first, last, width(out.type)):
+            ask_for(x, start + x.n, width(out.type))  # the next row
+            for i in independent(width(out.type)):
+                lines[i] = _standard(m, x, start + i, middle, factor) * weight[start + i] + bias[start + i]
+            hand_over(out, start, lines)
+        for i in independent(last, x.n):
+            out[i] = _standard(m, x, i, middle, factor) * weight[i] + bias[i]
     else:
         for i in independent(x.n):
             out[i] = _standard(m, x, i, middle, factor) * weight[i] + bias[i]

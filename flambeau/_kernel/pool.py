@@ -88,13 +88,24 @@ def gridded(
 
 def run_calls(calls: list[tuple[int, list[int], list[int], list[int]]], threads: int) -> None:
     """Runs ufunc loops side by side, each given as (address, operand addresses, extents, steps)."""
-    words = [len(calls)]
+    words = [len(calls), 1]
     for kernel, operands, extents, steps in calls:
         words += [kernel, *operands] + [0] * (MOST_OPERANDS - len(operands))
         words += extents + [0] * (16 - len(extents))
         words += steps + [0] * (48 - len(steps))
     work = array("q", words)
     _pool()(work.buffer_info()[0], -threads)
+
+
+CALL = 81  # words of a call: its address, MOST_OPERANDS operand addresses, 16 extents, 48 steps
+
+
+def run_sequences(work: int, threads: int) -> None:
+    """Runs rows of calls side by side, the calls of a row one after the other.
+
+    `work` is the address of words: the numbers of rows and of calls in each, then the calls; one of address 0 is none.
+    """
+    _pool()(work, -threads)
 
 
 def drive(

@@ -558,14 +558,31 @@ define internal void @grid(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind
 }
 
 define internal void @whole(ptr %w, i64 %job) nounwind {
-  %skip = mul i64 %job, 81
-  %first = add i64 %skip, 1
+entry:
+  %f1 = getelementptr i64, ptr %w, i64 1
+  %each = load i64, ptr %f1
+  %before = mul i64 %job, %each
+  br label %one
+one:
+  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
+  %number = add i64 %before, %i
+  %skip = mul i64 %number, 81
+  %first = add i64 %skip, 2
   %block = getelementptr i64, ptr %w, i64 %first
   %kernel = load ptr, ptr %block
+  %absent = icmp eq ptr %kernel, null
+  br i1 %absent, label %next, label %go
+go:
   %args = getelementptr i64, ptr %block, i64 1
   %dims = getelementptr i64, ptr %block, i64 17
   %steps = getelementptr i64, ptr %block, i64 33
   call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
+  br label %next
+next:
+  %i1 = add i64 %i, 1
+  %more = icmp slt i64 %i1, %each
+  br i1 %more, label %one, label %end
+end:
   ret void
 }
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .lang import independent, kernel
+from .lang import few, independent, kernel
 from .symbols import Complex
 from .value import COMPUTE, PART, is_float
 
 BLOCK = 512  # elements folded in short accumulators
 GROUP = 1024 * BLOCK  # elements folded before the long accumulator is joined with the total
+GROUPED = 64  # elements that the compiler folds together in several vectors
 COLUMNS = 1024  # columns that a column kernel carries along a row
 ROWS = 64  # rows folded in short accumulators
 
@@ -133,7 +134,10 @@ def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
         for start in range(first, last, BLOCK):
             stop = m.minimum(start + BLOCK, last)
             part = m.value(f.start(inner), inner)
-            for i in range(start, stop):
+            whole = stop - ((stop - start) & (GROUPED - 1))
+            for i in range(start, whole):
+                part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
+            for i in few(whole, stop):
                 part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
             group = f.join(m, group, m.cast(part, wide))
         total = f.join(m, total, group)

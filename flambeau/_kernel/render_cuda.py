@@ -243,7 +243,9 @@ class Cuda:
     # -- control -------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, start: Value, stop: Value, step: int = 1, independent: bool = False) -> Iterator[Value]:
+    def loop(
+        self, start: Value, stop: Value, step: int = 1, independent: bool = False, few: bool = False
+    ) -> Iterator[Value]:
         i = self.variable("i64")
         sign = "<" if step > 0 else ">"
         self.emit(f"for ({i} = {start.name}; {i} {sign} {stop.name}; {i} += {step}) {{")

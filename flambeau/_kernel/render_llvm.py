@@ -246,8 +246,11 @@ class Llvm:
     # -- control -------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, start: Value, stop: Value, step: int = 1, independent: bool = False) -> Iterator[Value]:
-        """A counted loop over i64. `independent` promises that no iteration reads what another writes."""
+    def loop(
+        self, start: Value, stop: Value, step: int = 1, independent: bool = False, few: bool = False
+    ) -> Iterator[Value]:
+        """A counted loop over i64. `independent` promises that no iteration reads what another writes; `few` says that
+        there are hardly more iterations than a vector has lanes."""
         slot = self.variable("i64")
         self.write(slot, "i64", start)
         head, body, end = self.label(), self.label(), self.label()
@@ -263,6 +266,11 @@ class Llvm:
             loop, parallel = f"!{len(self.metadata)}", f"!{len(self.metadata) + 1}"
             self.metadata.append(f"{loop} = distinct !{{{loop}, {parallel}}}")
             self.metadata.append(f'{parallel} = !{{!"llvm.loop.parallel_accesses", {self.access_group}}}')
+            hint = f", !llvm.loop {loop}"
+        elif few:
+            loop, single = f"!{len(self.metadata)}", f"!{len(self.metadata) + 1}"
+            self.metadata.append(f"{loop} = distinct !{{{loop}, {single}}}")
+            self.metadata.append(f'{single} = !{{!"llvm.loop.interleave.count", i32 1}}')
             hint = f", !llvm.loop {loop}"
         yield i
         self.access_group = outer

@@ -1,4 +1,8 @@
-"""Writing large results past the caches, which could not keep them: that saves reading their memory first."""
+"""Large operands: results go past the caches, which could not keep them, and what is needed next is asked for early.
+
+Writing past the caches saves reading the result's memory first. A kernel makes a few cache lines in a local array, which
+the compiler keeps in registers, and hands them over whole. All of this happens while a kernel is walked or rendered.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,56 @@ from typing import Any
 
 from .value import SIZE, Value
 
-CHUNK = 1024  # elements that a kernel makes in a local array before it hands them over
-_LINE = 64
+LINE = 64  # bytes of a cache line
+LINES = 2  # handed over together
+AHEAD = 2048  # bytes by which a loop asks for its operands in advance
 
 
-def stream_to(out: Any, index: Any, buffer: Any, count: Value) -> None:
-    """Copies `count` elements of a local array to a dense operand from `index` on: whole lines past the caches.
+def width(type: str) -> int:
+    """How many elements are handed over together."""
+    return LINE * LINES // SIZE[type]
 
-    Called while a kernel is walked. Where the place does not begin at a cache line, it is a plain copy.
-    """
-    r = out.r
-    place = out._address(index)
-    size = count * SIZE[out.type]
-    number = r.value(f"ptrtoint ptr {place} to i64", "i64")
-    aligned = (number & (_LINE - 1)) == 0
-    lines = r.select(aligned, size & -_LINE, r.constant("i64", 0))
+
+def lines_from(r: Any, place: str, start: Value, stop: Value, type: str) -> tuple[Value, Value]:
+    """The part of a range of elements, the first of which lies at `place`, that consists of whole lines."""
+    size = SIZE[type]
+    misplaced = r.value(f"ptrtoint ptr {place} to i64", "i64") & (LINE - 1)
+    first = start + ((LINE - misplaced) & (LINE - 1)) // size
+    first = r.select(first < stop, first, stop)
+    return first, first + ((stop - first) & -width(type))
+
+
+def write_lines(r: Any, place: str, lines: str) -> None:
+    """Writes the local array `lines` to `place`, where a cache line begins."""
     mark = f"!{len(r.metadata)}"
     r.metadata.append(f"{mark} = !{{i32 1}}")
-    with r.loop(r.constant("i64", 0), lines, _LINE) as at:
-        words = r.fresh()
-        r.emit(f"{words} = load <8 x i64>, ptr {r.address(buffer.pointer, at)}, align {_LINE}")
-        r.emit(f"store <8 x i64> {words}, ptr {r.address(place, at)}, align {_LINE}, !nontemporal {mark}")
-    r.declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-    rest = size - lines
-    source, target = r.address(buffer.pointer, lines), r.address(place, lines)
-    r.emit(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {rest.name}, i1 false)")
+    for n in range(LINES):
+        at = r.constant("i64", n * LINE)
+        words, target = r.fresh(), r.address(place, at)
+        r.emit(f"{words} = load <8 x i64>, ptr {r.address(lines, at)}, align {LINE}")
+        r.emit(f"store <8 x i64> {words}, ptr {target}, align {LINE}, !nontemporal {mark}")
+
+
+def prefetch(r: Any, place: str, size: int) -> None:
+    """Asks for `size` bytes from `place` on; that need not be valid memory."""
+    r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for n in range(0, size, LINE):
+        r.emit(f"call void @llvm.prefetch.p0(ptr {r.address(place, r.constant('i64', n))}, i32 0, i32 3, i32 1)")
+
+
+# -- the same for operands of kernels in the kernel language -----------------------------------------------------------
+
+
+def whole_lines(out: Any) -> tuple[Value, Value]:
+    """Which elements of a dense row are to be handed over by `hand_over`: those in whole lines."""
+    return lines_from(out.r, out.pointer, out.r.constant("i64", 0), out.n, out.type)
+
+
+def hand_over(out: Any, index: Value, lines: Any) -> None:
+    """Writes a local array of `width` elements to a row from `index` on."""
+    write_lines(out.r, out._address(index), lines.pointer)
+
+
+def ask_for(x: Any, index: Any, count: int) -> None:
+    """Asks for `count` elements of a dense row from `index` on, also beyond its end: rows mostly follow each other."""
+    prefetch(x.r, x._address(index), count * SIZE[x.type])

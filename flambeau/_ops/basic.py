@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._autograd import engine
 from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL
+from .._core.allocation import zeros as zeroed
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
 from .._core.state import CUDA, META, modes
 from .._dispatch import backend_of
@@ -24,6 +23,8 @@ def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     """A copy in another dtype; strides are kept."""
     if d in QUANTIZED:
         raise RuntimeError(f"to {d}: tensors are not cast to quantized types; use quantize_per_tensor")
+    if (x.dtype.names or (not d.code and d.numpy.names)) and x.dtype != d.numpy:
+        raise NotImplementedError(f"\"copy_\" not implemented for packed bits ({d}); view() them as bytes")
     return cast_array(x, d)
 
 
@@ -50,7 +51,7 @@ def empty_array(shape: Any, d: dtype, k: int) -> Any:
 def zeros(shape: Any, d: dtype, k: int = 0) -> Tensor:
     device = k & (CUDA | META)
     if not device:
-        return wrap(np.zeros(shape, d.numpy), d)
+        return wrap(zeroed(shape, d.numpy), d)
     array = empty_array(shape, d, device)
     if device & CUDA:
         array.fill(0)

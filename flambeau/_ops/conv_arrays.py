@@ -44,7 +44,7 @@ def padded(backend: Any, x: Any, padding: Ints) -> Any:
     if not any(padding):
         return x
     lead = x.ndim - len(padding)
-    made = backend.xp.zeros((*x.shape[:lead], *(n + 2 * p for n, p in zip(x.shape[lead:], padding))), x.dtype)
+    made = backend.zeros((*x.shape[:lead], *(n + 2 * p for n, p in zip(x.shape[lead:], padding))), x.dtype)
     made[(..., *(slice(p, p + n) for p, n in zip(padding, x.shape[lead:])))] = x
     return made
 
@@ -66,7 +66,7 @@ def add_windows(backend: Any, columns: Any, size: Ints, stride: Ints, padding: I
     kernel, count = columns.shape[2 : 2 + rank], columns.shape[2 + rank :]
     reach = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(count, stride, dilation, kernel)]
     whole = [max(n + 2 * p, r) for n, p, r in zip(size, padding, reach)]
-    made = backend.xp.zeros((*columns.shape[:2], *whole), columns.dtype)
+    made = backend.zeros((*columns.shape[:2], *whole), columns.dtype)
     for place in product(*map(range, kernel)):  # a step for each element of a window
         target = tuple(
             slice(at * d, at * d + (n - 1) * s + 1, s) for at, d, n, s in zip(place, dilation, count, stride)
@@ -140,7 +140,7 @@ def weight_sums(
         return _plain_sums(x.reshape(len(x), inner, positions), g.reshape(len(g), outputs, positions)).reshape(
             outputs, channels, *kernel
         )
-    made = backend.xp.zeros((groups, outputs // groups, inner), x.dtype)
+    made = backend.zeros((groups, outputs // groups, inner), x.dtype)
     cut = (slice(None), slice(None), *(slice(None),) * len(kernel), *(slice(n) for n in count))
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         columns = windows(backend, padded(backend, x[part], padding), kernel, stride, dilation)[cut]

@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,72 +20,16 @@ from .._core.allocation import empty
 from .._kernel import conv as kernels
 from .._kernel import pool
 from . import conv_columns as by_columns
+from . import conv_winograd as by_tiles
 from .conv_arrays import Ints, output_size
+from .conv_planes import CODES, Pass, Planes, copy, fill, windows_of
 
-CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 SMALL = 1 << 18  # products below which laying out windows costs less than these preparations
-_SLACK = 256  # elements that a kernel may read beyond the last window
 _BLOCK = 1 << 17  # elements of results that are made at a time
 _PARALLEL = 1 << 20  # products from which a second thread pays
 _FEW_CORES = 4  # threads up to which each runs the interpreter for its images
 _BYTES_A_CORE = 1 << 22
 _MOST_UNROLLED = 64  # elements of a window that a depthwise kernel has in its code
-
-
-class Planes:
-    """How an image lies in memory: for each channel a plane for each phase, with a pitch for each dimension."""
-
-    def __init__(self, extents: Ints, phases: list[Ints], channels: int):
-        self.extents, self.phases, self.channels = extents, phases, channels
-        self.plane = math.prod(extents)
-        self.pitches = tuple(math.prod(extents[i + 1 :]) for i in range(len(extents)))
-        self.channel = self.plane * len(phases)
-        if self.channel % 256 == 0:  # channels a power of two apart would share few lines of the cache
-            self.channel += 16
-        self.image = channels * self.channel + _SLACK
-
-    def empty(self, d: Any, images: int) -> Any:
-        return np.zeros((images, self.image), d)
-
-    def view(self, buffer: Any, shape: Sequence[int], first: int = 0) -> Any:
-        """(images, channels, *shape) of a buffer, each from the element `first` of its channel on."""
-        n = buffer.itemsize
-        steps = (self.image * n, self.channel * n, *(p * n for p in self.pitches))
-        return np.ndarray((len(buffer), self.channels, *shape), buffer.dtype, buffer, first * n, steps)
-
-    def span(self, counts: Sequence[int]) -> int:
-        """Positions from the first to the last of so many along each dimension."""
-        return sum((n - 1) * p for n, p in zip(counts, self.pitches)) + 1
-
-
-class Pass(NamedTuple):
-    """One kernel run over an image: where its windows start, how many they are, their elements, what it makes."""
-
-    start: int
-    counts: Ints
-    shifts: Any  # offsets of window elements in a channel
-    chosen: Any  # which elements of the flat window of the weight they are
-    target: tuple[slice, ...]
-
-    @property
-    def axis(self) -> int:
-        """The outermost dimension with several positions."""
-        return next((i for i, n in enumerate(self.counts) if n > 1), len(self.counts) - 1)
-
-
-@functools.lru_cache(256)
-def _forward(kernel: Ints, stride: Ints, dilation: Ints, channels: int, counts: Ints) -> tuple[Planes, Pass]:
-    """Planes and windows of a convolution."""
-    phases = list(product(*(sorted({k * d % s for k in range(n)}) for n, d, s in zip(kernel, dilation, stride))))
-    extents = tuple(c + d * (n - 1) // s for c, n, d, s in zip(counts, kernel, dilation, stride))
-    planes = Planes(extents, phases, channels)
-    shifts = []
-    for place in product(*map(range, kernel)):
-        phase = phases.index(tuple(k * d % s for k, d, s in zip(place, dilation, stride)))
-        inside = sum(k * d // s * p for k, d, s, p in zip(place, dilation, stride, planes.pitches))
-        shifts.append(phase * planes.plane + inside)
-    everything = (slice(None),) * len(kernel)
-    return planes, Pass(0, counts, np.array(shifts), np.arange(len(shifts)), everything)
 
 
 @functools.lru_cache(256)
@@ -112,31 +56,6 @@ def _adjoint(
         target = tuple(slice(t * s + r - p, None, s) for t, s, r, p in zip(first, stride, remainder, padding))
         passes.append(Pass(start, counts, np.array(shifts, np.int64), np.array(chosen, np.int64), target))
     return planes, before, passes
-
-
-def _copy(source: Any, target: Any, bias: Any = None, split: bool = False) -> None:
-    """target[...] = source [+ a number for each channel], for (images, channels, *size); rows are short mostly."""
-    if source.ndim == 3:
-        source, target = source[:, :, None], target[:, :, None]
-    code = CODES[source.dtype]
-    number = np.zeros((), source.dtype) if bias is None else bias.reshape(-1, *(1,) * (source.ndim - 4))
-    call = cpu.kernel(kernels.copy_rows, (code, code, code), chunk=kernels.lanes(code), added=bias is not None)
-    if split:
-        cpu.rows(call, [source, number], [target], target.size)
-    else:
-        call(source, number, target)
-
-
-def _fill(planes: Planes, buffer: Any, x: Any, stride: Ints, before: Ints, split: bool = False) -> None:
-    """Copies images into their planes; the element i of a dimension has the place i + before there."""
-    for number, phase in enumerate(planes.phases):
-        source, target = [slice(None)] * 2, [slice(None)] * 2
-        for n, extent, s, p, r in zip(x.shape[2:], planes.extents, stride, before, phase):
-            first = max(0, -((r - p) // s))
-            last = max(first, min(extent, (n - 1 + p - r) // s + 1))
-            target.append(slice(first, last))
-            source.append(slice(first * s + r - p, (last - 1) * s + r - p + 1, s) if last > first else slice(0))
-        _copy(x[tuple(source)], planes.view(buffer, planes.extents, number * planes.plane)[tuple(target)], None, split)
 
 
 def _offsets(planes: Planes, channels: int, shifts: Any, itemsize: int) -> Any:
@@ -256,7 +175,7 @@ def _finish(wanted: Any, target: Any, bias: Any, split: bool = False) -> None:
     if wanted is None:
         target[...] = 0 if bias is None else bias.reshape(-1, *(1,) * (target.ndim - 2))
     else:
-        _copy(wanted, target, bias, split)
+        copy(wanted, target, bias, split)
 
 
 def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> None:
@@ -270,7 +189,7 @@ def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> No
             if len(buffer) != b - a:
                 buffer = planes.empty(x.dtype, b - a)
                 pieces = products.pieces(b - a)
-            _fill(planes, buffer, x[start + a : start + b], stride, before)
+            fill(planes, buffer, x[start + a : start + b], stride, before)
             for piece in pieces:
                 products.run(start + a, buffer, *piece)
 
@@ -281,7 +200,7 @@ def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> No
         for start in range(0, len(x), step):
             part = x[start : start + step]
             buffer = planes.empty(x.dtype, len(part))
-            _fill(planes, buffer, part, stride, before, True)
+            fill(planes, buffer, part, stride, before, True)
             if not products.run_on_all_cores(start, buffer):
                 for piece in products.pieces(len(part)):
                     products.run(start, buffer, *piece)
@@ -312,7 +231,7 @@ def _plane_setup(size: Ints, kernel: Ints, padding: Ints, dilation: Ints) -> tup
     """The padded plane of an image, offsets of windows in it, the kernels' numbers, and how many windows there are."""
     ones = (1,) * len(kernel)
     counts = output_size(size, kernel, ones, padding, dilation)
-    planes, one = _forward(kernel, ones, dilation, 1, counts)
+    planes, one = windows_of(kernel, ones, dilation, 1, counts)
     first = sum(p * q for p, q in zip(padding, planes.pitches))
     return planes, one.shifts, np.array([first, planes.extents[-1], planes.span(counts)]), counts
 
@@ -365,9 +284,11 @@ def convolve(
     """See `conv_arrays.convolve`; with a bias."""
     if _is_depthwise(weight.shape, groups, stride, padding):
         return _depthwise(x, weight, bias, padding, dilation)
+    if by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, counts):
+        return by_tiles.convolve(x, weight, bias, padding, counts)
     if by_columns.suits(weight.shape, groups, counts):
         return by_columns.convolve(x, weight, bias, stride, padding, dilation, counts)
-    planes, one = _forward(weight.shape[2:], stride, dilation, x.shape[1], counts)
+    planes, one = windows_of(weight.shape[2:], stride, dilation, x.shape[1], counts)
     out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
     _run_products(x, stride, padding, _Products(planes, [one], weight, groups, out, bias))
     return out
@@ -382,6 +303,9 @@ def convolve_transposed(
         around = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
         if min(around) >= 0 and output_size(x.shape[2:], kernel, stride, around, dilation) == tuple(size):
             return _depthwise(x, np.flip(weight, tuple(range(2, weight.ndim))), bias, around, dilation)
+    around = tuple(2 - p for p in padding)
+    if min(around) >= 0 and by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, tuple(size)):
+        return by_tiles.convolve(x, weight.swapaxes(0, 1)[..., ::-1, ::-1], bias, around, tuple(size))
     if by_columns.suits(weight.shape, groups, x.shape[2:]):
         return by_columns.convolve_transposed(x, weight, bias, stride, padding, dilation, size)
     planes, before, passes = _adjoint(kernel, stride, padding, dilation, x.shape[1], tuple(size))
@@ -400,7 +324,7 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
             return _depthwise_sums(x, g, kernel, padding, dilation)
     if by_columns.suits((outputs, inputs, *kernel), groups, counts):
         return by_columns.weight_sums(x, g, kernel, stride, padding, dilation)
-    planes, one = _forward(kernel, stride, dilation, x.shape[1], counts)
+    planes, one = windows_of(kernel, stride, dilation, x.shape[1], counts)
     beside = Planes(planes.extents, [()], g.shape[1])  # gradients with the same pitches, zeros between their rows
     span, rows = planes.span(counts), kernels.weight_rows()
     offsets = _offsets(planes, inputs, one.shifts, x.itemsize)
@@ -415,8 +339,8 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
         for a, b in _chunks(stop - start, planes.image + beside.image):
             if len(buffer) != b - a:
                 buffer, other = planes.empty(x.dtype, b - a), beside.empty(x.dtype, b - a)
-            _fill(planes, buffer, x[start + a : start + b], stride, padding)
-            _copy(g[start + a : start + b], beside.view(other, counts))
+            fill(planes, buffer, x[start + a : start + b], stride, padding)
+            copy(g[start + a : start + b], beside.view(other, counts))
             given = beside.view(other, (1,) * (len(counts) - 1) + (span,)).reshape(b - a, -1, span)
             for group in range(groups):
                 part = given[:, group * outputs : (group + 1) * outputs]

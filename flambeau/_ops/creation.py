@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import LARGE
 from .._core.allocation import empty as _empty
+from .._core.allocation import fill as fill_memory
+from .._core.allocation import zeros as _zeros
 from .._core.devices import _local as current
 from .._core.dtypes import (
     bool_,
@@ -34,7 +35,7 @@ from .factory import (
 )  # fmt: skip
 from .inplace import into_out, write_out
 from .primitive import primitive
-from .registry import ops, public, quick
+from .registry import labelled, ops, public, quick
 from .rules import SCALAR_NAMES
 
 # -- constants ---------------------------------------------------------------------------------------------------
@@ -58,7 +59,7 @@ def _filled(
     array = formatted_memory(shape, d, k, index, memory_format, value is not None)
     if value:
         if not k & META:
-            array.fill(value)
+            fill_memory(array, value)
     if out is not None:
         return write_out(out, finished(array, d, k), name)
     return finished(array, d, k, requires_grad)
@@ -67,9 +68,6 @@ def _filled(
 def check_out_dtype(out: Tensor, d: dtype | None) -> None:
     if d is not None and out.dtype is not d:
         raise RuntimeError(f"dtype {d} does not match dtype of out parameter ({out.dtype})")
-
-
-_zeros = np.zeros
 
 
 def _quick_constant(value: Any) -> Any:
@@ -81,15 +79,12 @@ def _quick_constant(value: Any) -> Any:
             d = default.float
             try:
                 if zero:
-                    array = _zeros(size[0] if len(size) == 1 else size, d.numpy)
-                    if array.nbytes < LARGE:
-                        return wrap(array, d)
-                    del array  # nobody has touched its pages
+                    return wrap(_zeros(size[0] if len(size) == 1 else size, d.numpy), d)
                 array = _empty(size[0] if len(size) == 1 else size, d.numpy)
             except (TypeError, ValueError, MemoryError):
                 return NotImplemented
             if value is not None:
-                array.fill(value)
+                fill_memory(array, value)
             return wrap(array, d)
         return NotImplemented
 
@@ -148,7 +143,7 @@ def _quick_full(*args: Any) -> Any:
         if d is not None:
             try:
                 array = _empty(size, d.numpy)
-                array.fill(value)
+                fill_memory(array, value)
             except (TypeError, ValueError, MemoryError, OverflowError):
                 return NotImplemented
             return wrap(array, d)
@@ -301,7 +296,7 @@ def ones_like(
     """Ones in the shape, dtype and memory order of `input`."""
     array, d, k = like(input, dtype, device, memory_format, "ones_like", False, layout, pin_memory)
     if not k & META:
-        array.fill(1)
+        fill_memory(array, 1)
     return finished(array, d, k, requires_grad)
 
 
@@ -400,7 +395,8 @@ def eye(
             [0., 1.]])
     """
     check_layout(layout, pin_memory)
-    m = n if m is None else m
+    n = n.__index__() if not isinstance(n, int) and hasattr(n, "__index__") else n
+    m = n if m is None else m.__index__() if not isinstance(m, int) and hasattr(m, "__index__") else m
     for name, value in (("n", n), ("m", m)):
         if not isinstance(value, int):
             raise TypeError(f"eye(): argument '{name}' must be int, not {type(value).__name__}")
@@ -482,6 +478,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
 
 
 @public(method=False)
+@labelled("PolarBackward0")
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """Complex numbers of their absolute values and angles."""
     _check_parts("polar", abs, angle)

@@ -134,7 +134,7 @@ def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: in
     if backend is cpu:
         return _summed(x, index, count, padding)
     index = index.reshape(-1)
-    out = backend.xp.zeros((count, x.shape[-1]), x.dtype)
+    out = backend.zeros((count, x.shape[-1]), x.dtype)
     kernels.update_rows(backend, out, 0, index, x.reshape(index.size, x.shape[-1]), "add")
     if padding >= 0:
         out[padding] = 0

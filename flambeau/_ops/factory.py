@@ -90,7 +90,7 @@ def memory(shape: tuple[int, ...], d: dtype, k: int = 0, index: int | None = Non
     backend = backend_of(k)
     try:
         with placed(k, index):
-            return (backend.xp.zeros if zeros else backend.empty)(shape, d.numpy)
+            return (backend.zeros if zeros else backend.empty)(shape, d.numpy)
     except (MemoryError, ValueError, OverflowError) as error:
         if k & CUDA and isinstance(error, MemoryError):
             raise OutOfMemoryError(f"CUDA out of memory. {error}") from error

@@ -223,7 +223,7 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         write(backend, x, values, rest[:count], *rest[count:])
 
     def index_backward(backend: Any, x: Any, *rest: Any) -> Any:
-        out = backend.xp.zeros(rest[count + 1], x.dtype)
+        out = backend.zeros(rest[count + 1], x.dtype)
         write(backend, out, x, rest[:count], rest[count], True)
         return out
 

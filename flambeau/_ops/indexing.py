@@ -31,7 +31,7 @@ _DOTS = type(...)
 @primitive(name="getitem_backward", grad={"x": lambda g, key: slice_op(g, key)}, backward_name="SliceBackward0")
 def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> Any:
     """Zeros of a shape with x in the part that a basic key names."""
-    out = backend.xp.zeros(shape, x.dtype)
+    out = backend.zeros(shape, x.dtype)
     out[key] = x
     return out
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
-from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, int64, uint8
+from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64, int64, uint8
 from .._core.state import CUDA, GRAD
 from .._dispatch import backend_of
 from .._kernel.resample import resample_columns, resample_columns_back, resample_rows, resample_rows_back
@@ -19,7 +19,7 @@ from .._tensor import Tensor, wrap
 from .casting import cast_array
 from .channels import keeps_channels_last
 from .primitive import primitive
-from .registry import functions, ops, public
+from .registry import functions, labelled, ops, public
 from .rules import not_implemented
 
 # -- one dimension -------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any, exact: An
 )  # fmt: skip
 def resample_back(backend: Any, x: Any, dim: int, index: Any, weights: Any, size: int) -> Any:
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-    out = backend.xp.zeros(shape, x.dtype)
+    out = backend.zeros(shape, x.dtype)
     if not x.size:
         return out
     if backend is cpu:
@@ -165,6 +165,34 @@ def _rounded(weights: Any, d: dtype, mode: str) -> Any:
     return short
 
 
+def _resized_bytes(
+    input: Tensor, sizes: Sequence[int], mode: str, align: bool, factors: Sequence[float | None], antialias: bool
+) -> Tensor:
+    """Images of bytes: weights are 16-bit fractions and each dimension is rounded to bytes, as PyTorch has it."""
+    for i in (1, 0):
+        size, out = input._array.shape[i + 2], sizes[i]
+        if size == out and factors[i] in (None, 1.0):
+            continue
+        index, exact = _plan(mode, size, out, align, factors[i], antialias, np.float64)
+        weights, one = _fractions(index, exact)
+        sums = resample(ops.to_dtype(input, float64), i + 2, index, weights, weights)  # whole numbers: nothing is lost
+        input = ops.to_dtype(ops.clamp(ops.floor((sums + one / 2) / one), 0, 255), uint8)
+    return input
+
+
+def _fractions(index: Any, weights: Any) -> tuple[Any, int]:
+    """Weights as whole numbers of at most 15 bits, and the number that stands for one."""
+    weights = weights.copy()
+    for tap in range(weights.shape[1] - 1):  # taps beyond the border all read the last pixel: they are one
+        same = index[:, tap] == index[:, tap + 1]
+        weights[same, tap + 1] += weights[same, tap]
+        weights[same, tap] = 0
+    largest, bits = float(weights.max()), 0
+    while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
+        bits += 1
+    return np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)), 1 << bits
+
+
 def _resized(
     input: Tensor, sizes: Sequence[int], mode: str, align: bool, factors: Sequence[float | None], antialias: bool
 ) -> Tensor:
@@ -182,6 +210,8 @@ def _resized(
                 array = backend_of(CUDA).from_numpy(index) if input._k & CUDA else index
                 input = ops.index_select(input, dim, wrap(array, int64, input._k & CUDA))
         return input
+    if d is uint8 and len(sizes) == 2:
+        return _resized_bytes(input, sizes, mode, align, factors, antialias)
     narrow = d is not BY_NUMPY[np.dtype(real)]
     if narrow:
         input = ops.to_dtype(input, float32)
@@ -237,7 +267,24 @@ def _output_sizes(
     return sizes, [None] * count if recompute else list(factors)
 
 
+def _label(
+    out: Tensor,
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    *more: Any,
+    **named: Any,
+) -> str | None:
+    """PyTorch has one operation for each method and number of dimensions."""
+    if mode == "area":
+        return None
+    name = "".join(part.title() for part in mode.split("-"))
+    return f"Upsample{name}{out._array.ndim - 2}D{'Aa' if named.get('antialias') else ''}Backward0"
+
+
 @public("nn.functional.interpolate", method=False)
+@labelled(_label)
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,

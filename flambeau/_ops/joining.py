@@ -327,7 +327,7 @@ def _block_gradient(g: Tensor, xs_shape: Any) -> list[Tensor]:
 @primitive(many=True, name="block_diag", grad={"xs": _block_gradient})
 def block_diag_op(backend: Any, xs: Any) -> Any:
     corners = _corners([x.shape for x in xs])
-    made = backend.xp.zeros(corners[-1], xs[0].dtype)
+    made = backend.zeros(corners[-1], xs[0].dtype)
     for (row, column), x in zip(corners, xs):
         made[row : row + x.shape[0], column : column + x.shape[1]] = x
     return made

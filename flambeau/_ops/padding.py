@@ -13,7 +13,7 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .channels import keeps_channels_last
 from .primitive import primitive
-from .registry import ops, public
+from .registry import labelled, ops, public
 
 
 def _cut(pads: Sequence[Any]) -> tuple[Any, ...]:
@@ -32,7 +32,7 @@ def _inner(pads: Sequence[Any], shape: Sequence[int]) -> tuple[Any, ...]:
 @keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
     shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads))
-    made = backend.xp.full(shape, value, x.dtype) if value else backend.xp.zeros(shape, x.dtype)
+    made = backend.xp.full(shape, value, x.dtype) if value else backend.zeros(shape, x.dtype)
     made[_inner(pads, shape)] = x[_cut(pads)]
     return made
 
@@ -115,7 +115,13 @@ def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
             raise RuntimeError(f"input (of size {n}) is too small for the padding ({before}, {after})")
 
 
+def _label(out: Tensor, input: Tensor, pad: Sequence[int], mode: str = "constant", *more: Any, **named: Any) -> str | None:
+    name = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}.get(mode)
+    return None if name is None else f"{name}{len(pad) // 2}DBackward0"
+
+
 @public("nn.functional.pad", method=False)
+@labelled(_label)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pads the last dimensions: with a constant, or by reflecting, repeating the edge, or going round.
 
@@ -143,6 +149,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 @public("pixel_shuffle", "nn.functional.pixel_shuffle", method=False)
+@labelled("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C r², H, W) to (…, C, H r, W r)."""
     shape, r = input._array.shape, upscale_factor
@@ -165,6 +172,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 @public("pixel_unshuffle", "nn.functional.pixel_unshuffle", method=False)
+@labelled("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H r, W r) to (…, C r², H, W)."""
     shape, r = input._array.shape, downscale_factor
@@ -186,6 +194,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @public("channel_shuffle", "nn.functional.channel_shuffle", "native_channel_shuffle", method=False)
+@labelled("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Takes the channels of `groups` groups in turn."""
     shape = input._array.shape

@@ -10,7 +10,7 @@ from .._core.state import modes
 from .._tensor import Tensor
 from .primitive import primitive
 from .registry import _overridable as overridable
-from .registry import expose, functions, methods, ops, public
+from .registry import expose, functions, labelled, methods, ops, public
 from .striding import element_strides, spread, strided
 from .view_op import view_of, view_primitive, views_of
 
@@ -29,7 +29,7 @@ def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
 )  # fmt: skip
 def place(backend: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of a shape with `g` written at a basic index: the gradient of taking that part."""
-    whole = backend.xp.zeros(shape, g.dtype)
+    whole = backend.zeros(shape, g.dtype)
     whole[index] = g
     return whole
 
@@ -137,7 +137,7 @@ def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
 )  # fmt: skip
 def place_diagonal(backend: Any, g: Any, shape: tuple[int, ...], offset: int, a: int, b: int) -> Any:
     """Zeros of a shape with `g` on a diagonal."""
-    whole = backend.xp.zeros(shape, g.dtype)
+    whole = backend.zeros(shape, g.dtype)
     diagonal_array(whole, offset, a, b)[...] = g
     return whole
 
@@ -162,6 +162,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @public()
+@labelled("DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last dimension of `input` on a diagonal of two new dimensions."""
     ndim = input._array.ndim + 1

@@ -14,7 +14,7 @@ from . import registry
 from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
 from .primitive import primitive
 from .quick_folds import quick_argument, quick_extremum, quick_fold
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import SCALAR_NAMES, not_implemented
 
 
@@ -309,7 +309,7 @@ def min_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
 
 def _extremum(backend: Any, x: Any, dim: int, keepdim: bool, sign: int) -> Any:
     if x.ndim == 0:
-        return x.copy(), backend.xp.zeros((), "int64")
+        return x.copy(), backend.zeros((), "int64")
     return tuple(extremum(backend, x, dim, sign, keepdim))
 
 
@@ -396,6 +396,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 
 
 @public()
+@labelled("AminmaxBackward0")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """The smallest and the largest elements, of all or along a dimension.
 

@@ -209,7 +209,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def nonzero_op(backend: Any, x: Any) -> Any:
     """(number of nonzero elements, dimensions) indices, in row-major order."""
     if x.ndim == 0:
-        return backend.xp.zeros((int(bool(x)), 0), np.int64)
+        return backend.zeros((int(bool(x)), 0), np.int64)
     if x.ndim != 2 or backend is not cpu:
         return backend.xp.stack(_positions(backend, x), 1)
     marks = x if x.dtype == np.bool_ else x != 0

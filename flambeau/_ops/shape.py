@@ -13,7 +13,7 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .parts import diagonal_op, place_diagonal
 from .primitive import primitive
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .views import by_name
 
 
@@ -96,6 +96,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
 
 
 @public()
+@labelled("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """The tensor turned by k right angles in the plane of two dimensions."""
     plane, ndim = size_argument((dims,), "dims"), input._array.ndim
@@ -139,6 +140,7 @@ def repeated(input: Tensor, times: Sequence[int]) -> Tensor:
 
 
 @public("Tensor.repeat")
+@labelled("RepeatBackward0")
 def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
     """Copies of the tensor side by side along each dimension.
 
@@ -288,6 +290,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 @public(out=True)
+@labelled("TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input._array.ndim != 2:
@@ -311,7 +314,7 @@ def pad_op(backend: Any, x: Any, pads: tuple[tuple[int, int], ...], value: Any) 
     shape = _padded_shape(x.shape, pads)
     if inner.shape == shape:
         return inner.copy("C")
-    made = backend.xp.full(shape, value, x.dtype) if value else backend.xp.zeros(shape, x.dtype)
+    made = backend.xp.full(shape, value, x.dtype) if value else backend.zeros(shape, x.dtype)
     made[tuple([slice(max(0, a), n - max(0, b)) for n, (a, b) in zip(shape, pads)])] = inner
     return made
 

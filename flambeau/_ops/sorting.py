@@ -109,7 +109,7 @@ def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
 )
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
-        return x.copy(), backend.xp.zeros((), "int64")
+        return x.copy(), backend.zeros((), "int64")
     return sort_array(backend, x, dim, descending)
 
 
@@ -271,7 +271,7 @@ def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
 @primitive(grad={"x": chosen_grad}, name="median", meta=_one_rule, backward_name="MedianBackward1")
 def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     if x.ndim == 0:
-        return x.copy(), backend.xp.zeros((), "int64")
+        return x.copy(), backend.zeros((), "int64")
     return _median(backend, x, dim, keepdim, skip)
 
 

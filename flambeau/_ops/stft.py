@@ -25,7 +25,7 @@ def overlap_add(backend: Any, x: Any, hop: int, length: int) -> Any:
     """Overlapping pieces (the rows) added where they lie in a signal; one addition for each hop within a piece."""
     *lead, count, n = x.shape
     steps = -(-n // hop)
-    made = backend.xp.zeros((*lead, max(count + steps, -(-length // hop)), hop), x.dtype)
+    made = backend.zeros((*lead, max(count + steps, -(-length // hop)), hop), x.dtype)
     for i in range(steps):
         part = x[..., i * hop : (i + 1) * hop]
         made[..., i : i + count, : part.shape[-1]] += part

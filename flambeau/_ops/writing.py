@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import fill as fill_memory
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, dtype, scalar_dtype
 from .._core.state import CUDA, GRAD, META, OVERRIDE, QUANTIZED, local, modes
 from .._dispatch import backend_of
@@ -179,7 +180,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
         return taken
     if not input._k | modes.on and _is_small(value, input.dtype.category) and 0 not in input._array.strides:
         if input._array.flags.writeable:
-            input._array.fill(value)
+            fill_memory(input._array, value)
             bump(input)
             return input
     check_writable(input, expanded=True)
@@ -211,7 +212,7 @@ def zero_(input: Tensor) -> Tensor:
     check_writable(input, expanded=True)
     before = alias(input) if input._k & GRAD and local.grad else None
     if not input._k & META:
-        input._array.fill(0)
+        fill_memory(input._array, 0)
     bump(input)
     if before is not None:
         _record_write(input, zero_op, (before,))
@@ -272,5 +273,23 @@ def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
     pairs = zip(input._array.ravel().tolist(), np.broadcast_to(other._array, input._array.shape).ravel().tolist())
     made = [callable(a, b) for a, b in pairs]
     input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    bump(input)
+    return input
+
+
+@public("Tensor.map2_")
+def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replaces every element by a Python function of it and of those of two other tensors (slow)."""
+    for t in (input, x, y):
+        _number_function(t, "map2_")
+        if t.dtype is not input.dtype:
+            raise TypeError(f"map2_: expected arguments of type {type_name(input)}, got {type_name(t)}")
+    check_writable(input)
+    shape = input._array.shape
+    for t in (x, y):
+        _check_fits(shape, t._array.shape, (input, t))
+    columns = [np.broadcast_to(t._array, shape).ravel().tolist() for t in (input, x, y)]
+    made = [callable(a, b, c) for a, b, c in zip(*columns)]
+    input._array[...] = cast_array(np.array(made).reshape(shape), input.dtype)
     bump(input)
     return input

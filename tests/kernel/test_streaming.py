@@ -1,0 +1,69 @@
+"""Large results that go past the caches, and memory that is filled by all cores: the same values as small ones have."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._kernel import pool
+
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "complex64", "complex128"]
+
+
+@pytest.fixture(params=[1 << 10, 1 << 62], ids=["past_caches", "plain"])
+def threshold(request):
+    before = pool.settings[1]
+    pool.settings[1] = request.param
+    yield request.param
+    pool.settings[1] = before
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_dense_results(name, threshold):
+    d = getattr(torch, name)
+    for n, offset in ((1 << 18, 0), ((1 << 18) + 77, 3)):
+        a = (torch.arange(n + 8) % 91).to(d)[offset : offset + n]
+        b = (torch.arange(n + 8) % 17).to(d)[1 : 1 + n]
+        expected = (torch.arange(n + 8) % 91)[offset : offset + n] + (torch.arange(n + 8) % 17)[1 : 1 + n]
+        assert torch.equal((a + b).to(torch.int64) if not d.is_complex else (a + b).real.long(), expected)
+        assert torch.equal(a == b, a.clone() == b)
+
+
+def test_rows_that_do_not_begin_at_a_cache_line(threshold):
+    a, b, c = torch.arange(300 * 1001).view(300, 1001).float(), torch.arange(1001).float(), torch.arange(300.0)[:, None]
+    exact = np.arange(300 * 1001).reshape(300, 1001)
+    assert np.array_equal((a + b).numpy(), exact + np.arange(1001))
+    assert np.array_equal((a - c).numpy(), exact - np.arange(300)[:, None])
+    assert np.array_equal((b * 2 - a * 0).numpy(), np.broadcast_to(np.arange(1001) * 2, (300, 1001)))
+
+
+def test_functions_with_rare_cases(threshold):
+    x = torch.linspace(-200, 200, 300_001)
+    x[7], x[100_000], x[-1] = float("nan"), float("inf"), float("-inf")
+    with np.errstate(all="ignore"):
+        exact = np.exp(x.numpy().astype("f8"))
+    made = x.exp().numpy()
+    finite = np.isfinite(exact) & (exact < 3.4e38) & (exact > 1e-30)
+    assert np.allclose(made[finite], exact[finite], rtol=1e-6)
+    assert np.isnan(made[7]) and made[100_000] == np.inf and made[-1] == 0
+
+
+def test_layer_norm(threshold):
+    x = torch.arange(600 * 515).view(600, 515).float().sin()
+    made = torch.nn.functional.layer_norm(x, (515,), torch.full((515,), 2.0), torch.ones(515)).numpy()
+    wide = x.numpy().astype("f8")
+    exact = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * 2 + 1
+    assert np.abs(made - exact).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", [*DTYPES, "bool"])
+def test_filled_memory(name):
+    d = getattr(torch, name)
+    for n in (70_001, 1_000_003):
+        junk = torch.full((n,), 1, dtype=d)
+        del junk
+        assert not torch.zeros(n, dtype=d).any() and torch.ones(n, dtype=d).eq(1).all()
+        assert torch.full((n,), 7, dtype=d).eq(d is torch.bool or 7).all()
+        t = torch.empty(2, n, dtype=d)
+        t[1].fill_(1)
+        t[0].zero_()
+        assert not t[0].any() and t[1].eq(1).all() and torch.zeros_like(t.t()).stride() == t.t().stride()
