@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from . import conv_columns as by_columns
 from . import conv_winograd as by_tiles
 from .conv_arrays import Ints, output_size
 from .conv_planes import CODES, Pass, Planes, copy, fill, windows_of
+from .fused import side_by_side
 
 SMALL = 1 << 18  # products below which laying out windows costs less than these preparations
 _BLOCK = 1 << 17  # elements of results that are made at a time
@@ -249,10 +250,15 @@ def _depthwise(x: Any, weight: Any, bias: Any, padding: Ints, dilation: Ints) ->
         chunk=kernels.lanes(code),
     )  # fmt: skip
 
-    def job(number: int, a: int, b: int) -> None:
-        call(given[a:b], offsets, weights[a:b], extra[a:b], numbers, planes.empty(x.dtype, 1)[0], made[a:b])
-
-    _over_images(len(given), out.size * weights.shape[1], job)
+    parts = threads.ranges(len(given)) if out.size * weights.shape[1] >= _PARALLEL else [(0, len(given))]
+    scratch = planes.empty(x.dtype, len(parts))
+    side_by_side(
+        call,
+        [
+            [given[a:b], offsets, weights[a:b], extra[a:b], numbers, scratch[i], made[a:b]]
+            for i, (a, b) in enumerate(parts)
+        ],
+    )
     return out
 
 
@@ -265,13 +271,17 @@ def _depthwise_sums(x: Any, g: Any, kernel: Ints, padding: Ints, dilation: Ints)
         kernels.padded_plane_sums, (code, code, "i64", "i64", code, code, code), chunk=kernels.lanes(code)
     )
 
-    def job(number: int, a: int, b: int) -> None:
-        scratch, room = planes.empty(x.dtype, 2)
-        for image in range(len(x)):
-            pair = (_as_planes(t[image : image + 1, a:b]) for t in (x, g))
-            call(*pair, offsets, numbers, scratch, room, made[a:b])
-
-    _over_images(channels, g.size * len(offsets), job)
+    parts = threads.ranges(channels) if g.size * len(offsets) >= _PARALLEL else [(0, channels)]
+    scratch = planes.empty(x.dtype, 2 * len(parts))
+    images = [[_as_planes(t[image : image + 1]) for t in (x, g)] for image in range(len(x))]
+    for a, b in images:
+        side_by_side(
+            call,
+            [
+                [a[low:high], b[low:high], offsets, numbers, scratch[2 * i], scratch[2 * i + 1], made[low:high]]
+                for i, (low, high) in enumerate(parts)
+            ],
+        )
     return made.reshape(channels, 1, *kernel)
 
 
@@ -331,6 +341,9 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
     elements = len(offsets)
     offsets = np.concatenate([offsets, np.zeros(-elements % rows, np.int64)])
     call, columns, scratch = kernels.window_sums(CODES[x.dtype])
+    if threads.get_num_threads() > _FEW_CORES and g.size * elements >= _PARALLEL:
+        total = _sums_on_all_cores(x, g, planes, beside, offsets, stride, padding, groups)
+        return _as_weights(total, elements, outputs, inputs, kernel)
     sums = np.zeros((threads.get_num_threads(), groups, len(offsets), -(-outputs // columns) * columns), x.dtype)
 
     def job(number: int, start: int, stop: int) -> None:
@@ -347,5 +360,43 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
                 call(buffer[:, group * inputs * planes.channel :], offsets, part, room, sums[number, group])
 
     _over_images(len(x), g.size * elements, job)
-    total = sums.sum(0)[:, :elements, :outputs].swapaxes(1, 2)
-    return np.ascontiguousarray(total).reshape(groups * outputs, inputs, *kernel)
+    return _as_weights(sums.sum(0), elements, outputs, inputs, kernel)
+
+
+def _as_weights(sums: Any, elements: int, outputs: int, inputs: int, kernel: Ints) -> Any:
+    """Sums (groups, elements, outputs), with more of both than are wanted, as a gradient by the weight."""
+    total = np.ascontiguousarray(sums[:, :elements, :outputs].swapaxes(1, 2))
+    return total.reshape(len(sums) * outputs, inputs, *kernel)
+
+
+def _sums_on_all_cores(
+    x: Any, g: Any, planes: Planes, beside: Planes, offsets: Any, stride: Ints, padding: Ints, groups: int
+) -> Any:
+    """Many threads share native calls: of some images each, and of some elements of the window if images are few."""
+    counts, cores = g.shape[2:], threads.get_num_threads()
+    outputs, inputs = g.shape[1] // groups, x.shape[1] // groups
+    span, rows = planes.span(counts), kernels.weight_rows()
+    call, columns, scratch = kernels.window_sums(CODES[x.dtype])
+    step = max(1, _BYTES_A_CORE * cores // (x.itemsize * (planes.image + beside.image)))
+    buffer, other = (p.empty(x.dtype, min(step, len(x))) for p in (planes, beside))
+    parts = threads.ranges(min(step, len(x)))
+    pieces = min(-(-2 * cores // (len(parts) * groups)), len(offsets) // rows)
+    bounds = [len(offsets) // rows * i // pieces * rows for i in range(pieces + 1)]
+    sums = np.zeros((len(parts), groups, len(offsets), -(-outputs // columns) * columns), x.dtype)
+    room = np.empty((len(parts) * groups * pieces, scratch), np.uint8)
+    for start in range(0, len(x), step):
+        images = x[start : start + step]
+        fill(planes, buffer[: len(images)], images, stride, padding, True)
+        copy(g[start : start + step], beside.view(other[: len(images)], counts), None, True)
+        given = beside.view(other, (1,) * (len(counts) - 1) + (span,)).reshape(len(other), -1, span)
+        jobs = []
+        for number, (a, b) in enumerate(threads.ranges(len(images))):
+            for group in range(groups):
+                source = buffer[a:b, group * inputs * planes.channel :]
+                part = given[a:b, group * outputs : (group + 1) * outputs]
+                jobs += [
+                    [source, offsets[low:high], part, room[len(jobs) + i], sums[number, group, low:high]]
+                    for i, (low, high) in enumerate(pairwise(bounds))
+                ]
+        side_by_side(call, jobs)
+    return sums.sum(0)

@@ -147,7 +147,7 @@ def spread(backend: Any, g: Any, size: Sequence[int], tables: Tables, divisor: i
     """The adjoint of `means`: an image of the given size."""
     rank = len(tables)
     xp = backend.xp
-    out = xp.zeros((*g.shape[: g.ndim - rank], *size), g.dtype)
+    out = backend.zeros((*g.shape[: g.ndim - rank], *size), g.dtype)
     if not out.size or not g.size:
         return out
     counts: Any = divisor

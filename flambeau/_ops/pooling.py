@@ -16,6 +16,8 @@ from .conv_arrays import Ints
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
+from .scatter import scatter_add_op
+from .update import into_zeros
 
 # -- records -------------------------------------------------------------------------------------------------------
 
@@ -30,8 +32,8 @@ def _flat(t: Tensor, rank: int) -> Tensor:
 def _to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tensor:
     """Gradients of maxima, added up where the maxima were."""
     lead = shape[: len(shape) - rank]
-    made = ops.zeros((*lead, math.prod(shape[len(shape) - rank :])), dtype=g.dtype, device=g.device)
-    return ops.reshape(ops.scatter_add(made, -1, _flat(index, rank), _flat(g, rank)), tuple(shape))
+    flat = (*lead, math.prod(shape[len(shape) - rank :]))
+    return ops.reshape(into_zeros(scatter_add_op, flat, g, _flat(index, rank), _flat(g, rank), len(lead)), tuple(shape))
 
 
 def _max_shape(x: Any, tables: Any) -> list[Any]:
