@@ -28,6 +28,8 @@ settings = array("q", [1, 1 << 62])
 _PAUSE = {"x86_64": ("pause", 4000), "amd64": ("pause", 4000), "aarch64": ("yield", 40000), "arm64": ("yield", 40000)}
 
 MOST_DIMS = 8
+# A ufunc's loop with its arguments: its address, operand addresses, extents, steps.
+Call = tuple[int, list[int], list[int], list[int]]
 _ZEROS = [0] * 48
 _state: dict[str, Any] = {}
 
@@ -86,25 +88,36 @@ def gridded(
     return _state["grid"], array("q", words)
 
 
-def run_calls(calls: list[tuple[int, list[int], list[int], list[int]]], threads: int) -> None:
-    """Runs ufunc loops side by side, each given as (address, operand addresses, extents, steps)."""
-    words = [len(calls), 1]
-    for kernel, operands, extents, steps in calls:
-        words += [kernel, *operands] + [0] * (MOST_OPERANDS - len(operands))
-        words += extents + [0] * (16 - len(extents))
-        words += steps + [0] * (48 - len(steps))
-    work = array("q", words)
+def run_calls(calls: list[Call], threads: int) -> None:
+    """Runs ufunc loops side by side."""
+    work = sequences([[call] for call in calls])
     _pool()(work.buffer_info()[0], -threads)
 
 
-CALL = 81  # words of a call: its address, MOST_OPERANDS operand addresses, 16 extents, 48 steps
+def sequences(rows: list[list[Call]]) -> Any:
+    """Words that describe rows of calls, of which each row runs one after the other; rows are equally long.
+
+    A header (rows, calls in each, words of a call, where in it extents and steps are), then the calls: address of the
+    loop, addresses of its operands, extents, steps.
+    """
+    calls = [call for row in rows for call in row]
+    operands = max([len(call[1]) for call in calls])
+    extents = max([len(call[2]) for call in calls])
+    steps = max([len(call[3]) for call in calls])
+    words = [len(rows), len(rows[0]), 1 + operands + extents + steps, 1 + operands, 1 + operands + extents]
+    for kernel, one, two, three in calls:
+        words.append(kernel)
+        words += one if len(one) == operands else one + _ZEROS[: operands - len(one)]
+        words += two if len(two) == extents else two + _ZEROS[: extents - len(two)]
+        words += three if len(three) == steps else three + _ZEROS[: steps - len(three)]
+    return array("q", words)
+
+
+HEADER = 5  # words of the header of `sequences`
 
 
 def run_sequences(work: int, threads: int) -> None:
-    """Runs rows of calls side by side, the calls of a row one after the other.
-
-    `work` is the address of words: the numbers of rows and of calls in each, then the calls; one of address 0 is none.
-    """
+    """Runs rows of calls side by side; `work` is the address of words as `sequences` makes them."""
     _pool()(work, -threads)
 
 

@@ -561,21 +561,27 @@ define internal void @whole(ptr %w, i64 %job) nounwind {
 entry:
   %f1 = getelementptr i64, ptr %w, i64 1
   %each = load i64, ptr %f1
+  %f2 = getelementptr i64, ptr %w, i64 2
+  %size = load i64, ptr %f2
+  %f3 = getelementptr i64, ptr %w, i64 3
+  %dims.at = load i64, ptr %f3
+  %f4 = getelementptr i64, ptr %w, i64 4
+  %steps.at = load i64, ptr %f4
   %before = mul i64 %job, %each
   br label %one
 one:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
   %number = add i64 %before, %i
-  %skip = mul i64 %number, 81
-  %first = add i64 %skip, 2
+  %skip = mul i64 %number, %size
+  %first = add i64 %skip, 5
   %block = getelementptr i64, ptr %w, i64 %first
   %kernel = load ptr, ptr %block
   %absent = icmp eq ptr %kernel, null
   br i1 %absent, label %next, label %go
 go:
   %args = getelementptr i64, ptr %block, i64 1
-  %dims = getelementptr i64, ptr %block, i64 17
-  %steps = getelementptr i64, ptr %block, i64 33
+  %dims = getelementptr i64, ptr %block, i64 %dims.at
+  %steps = getelementptr i64, ptr %block, i64 %steps.at
   call void %kernel(ptr %args, ptr %dims, ptr %steps, ptr null)
   br label %next
 next:

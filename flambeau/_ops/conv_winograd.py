@@ -137,30 +137,29 @@ class _Plan:
             np.empty(self.shapes[1], "f4"), np.empty(outputs, "f4"), self.pitch,
             np.empty((images, outputs, *counts), "f4"),
         ]  # fmt: skip
-        templates = np.stack([self._calls(height, *kind, *operands) for kind in kinds])
+        templates = [self._calls(height, *kind, *operands) for kind in kinds]
+        listed = [call for number in numbers for call in templates[number]]
+        listed += [(0, [], [], [])] * (3 * (jobs * each - len(blocks)))
+        self.words = np.array(pool.sequences([listed[3 * each * i : 3 * each * (i + 1)] for i in range(jobs)]))
+        self.places, self.length = tuple(np.array(_OPERANDS).T), len(blocks)
+        calls = self._lines(self.words)
         image, _, row, _ = np.array(blocks).T
         job = np.arange(len(blocks)) // each
-        self.words = np.zeros(2 + jobs * each * 3 * pool.CALL, np.int64)
-        self.words[:2] = jobs, 3 * each
-        calls = self._lines(self.words)[: len(blocks)]
-        calls[:] = templates[numbers]
         calls[:, 0, 1] += (image * self.planes.image + row * self.planes.pitches[0]) * 4
         calls[:, (0, 1), (3, 2)] += (job * operands[_TILES_AT].strides[0])[:, None]
         calls[:, (1, 2), (4, 1)] += (job * operands[_RESULTS].strides[0])[:, None]
         calls[:, 2, 4] += image * operands[_OUT].strides[0] + row * (2 * operands[_OUT].strides[2])
-        self.places = tuple(np.array(_OPERANDS).T)
-        self.length = len(blocks)
         self._move(self.words, operands, -1)
 
-    @staticmethod
-    def _lines(words: Any) -> Any:
-        return words[2:].reshape(-1, 3, pool.CALL)
+    def _lines(self, words: Any) -> Any:
+        """The words of the calls, (blocks, 3, words of a call)."""
+        return words[pool.HEADER :].reshape(-1, 3, words[2])[: self.length]
 
     def _move(self, words: Any, operands: list[Any], sign: int) -> None:
         """Adds or takes away the addresses of operands."""
         call, place, operand = self.places
         starts = np.array([start_of(a) for a in operands])
-        self._lines(words)[: self.length, call, place] += sign * starts[operand]
+        self._lines(words)[:, call, place] += sign * starts[operand]
 
     def _blocks(self, images: int) -> list[_Block]:
         """Several images if they are small; otherwise some rows of tiles, so many that few positions are idle."""
@@ -186,7 +185,7 @@ class _Plan:
         self, tile: int, images: int, rows: int, height: int, source: Any, shifts: Any, tiles: Any, weights: Any,
         offsets: Any, results: Any, bias: Any, pitch: Any, out: Any,
     ) -> Any:  # fmt: skip
-        """The words of the three calls for the first block of such a kind."""
+        """The three calls for the first block of such a kind."""
         planes, span = self.planes, self._span(rows)
         tiles, results = tiles[0], results[0]
         made = results[..., : _rounded(span * images)]
@@ -200,27 +199,13 @@ class _Plan:
             np.ndarray((images, *a.shape[:2], n), "f4", a, 0, (span * 4, *a.strides))
             for a, n in ((tiles, filled), (results, span))
         )
-        words = np.zeros((3, pool.CALL), np.int64)
-        for line, call, operands in zip(
-            words,
-            (
-                cpu.kernel(spread_tiles, ("f32", "i64", "f32")),
-                kernels.window_products("f32", tile),
-                cpu.kernel(join_tiles, ("f32", "f32", "i64", "f32")),
+        return [
+            native_call(cpu.kernel(spread_tiles, ("f32", "i64", "f32")), [given, shifts, spread]),
+            native_call(kernels.window_products("f32", tile), [weights, tiles.reshape(COORDINATES, -1), offsets, made]),
+            native_call(
+                cpu.kernel(join_tiles, ("f32", "f32", "i64", "f32")), [joined, bias, pitch, out[:images, :, :height]]
             ),
-            (
-                [given, shifts, spread],
-                [weights, tiles.reshape(COORDINATES, -1), offsets, made],
-                [joined, bias, pitch, out[:images, :, :height]],
-            ),
-        ):
-            found = native_call(call, operands)
-            assert found is not None  # their dtypes and dimensions are ours
-            line[0], addresses, extents, steps = found
-            line[1 : 1 + len(addresses)] = addresses
-            line[17 : 17 + len(extents)] = extents
-            line[33 : 33 + len(steps)] = steps
-        return words
+        ]
 
     def run(self, source: Any, shifts: Any, weights: Any, bias: Any, out: Any) -> None:
         """All blocks, shared by the threads. Operands are dense and have the sizes of the plan."""
