@@ -8,14 +8,16 @@ import pickle
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._constructors import typed_classes
+from ._core.devices import device
 from ._core.dtypes import dtype
 from ._serialization import files, inspection, legacy, legacy_tar, loading
-from ._serialization.archive import ALIGNMENT, Reader, Writer
+from ._serialization.archive import ALIGNMENT, ArchiveError, Reader, Writer
 from ._serialization.legacy import SourceChangeWarning
 from ._serialization.locations import (
     default_restore_location,
@@ -54,6 +56,7 @@ __all__ = [
     "set_default_mmap_options", "skip_data", "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
 ]  # fmt: skip
 
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 DEFAULT_PROTOCOL = 2
 MAGIC_NUMBER, PROTOCOL_VERSION = legacy.MAGIC_NUMBER, legacy.PROTOCOL_VERSION
 _ZIP_MARK = b"PK\3\4"
@@ -153,6 +156,8 @@ def load(
         raise ValueError("f must be a file path in order to use the mmap argument")
     try:
         return _load_mapped(f, how) if mmap else _load(f, how)
+    except _IsProgram:
+        return _load_program(f, map_location, weights_only)
     except pickle.UnpicklingError as error:
         if not weights_only:
             raise
@@ -187,7 +192,7 @@ def _load(f: Any, how: loading.Reading) -> Any:
             raise TypeError(f"load needs a file of bytes, but reading it gave {type(mark).__name__}")
         source = files.FileSource(file)
         if mark == _ZIP_MARK:
-            archive = Reader(source, start)
+            archive = _opened_archive(file, source, start)
             made = loading.load_archive(source, archive, how, False)
             file.seek(archive.end)
             return made
@@ -199,6 +204,49 @@ def _load(f: Any, how: loading.Reading) -> Any:
         made, end = legacy.load(source.read(start, source.size - start), 0, how)
         file.seek(start + end)
         return made
+
+
+class _IsProgram(Exception):
+    """An archive of TorchScript, found where a checkpoint was expected."""
+
+
+def _opened_archive(file: Any, source: Any, start: int) -> Reader:
+    """The archive that begins at `start`; the file is where it was if it is one of TorchScript."""
+    try:
+        archive = Reader(source, start)
+        program = "constants.pkl" in archive
+    except ArchiveError:  # programs may be compressed, checkpoints never are
+        program = _holds_program(file)
+        if not program:
+            raise
+    if program:
+        file.seek(start)
+        raise _IsProgram
+    return archive
+
+
+def _holds_program(file: Any) -> bool:
+    try:
+        return any(name.endswith("/constants.pkl") for name in zipfile.ZipFile(file).namelist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return False
+
+
+def _load_program(f: Any, map_location: Any, weights_only: bool) -> Any:
+    """What PyTorch does with TorchScript here: it loads it with a warning, but not as weights."""
+    if weights_only:
+        raise RuntimeError(
+            "Cannot use weights_only=True with TorchScript archives passed to torch.load: load it with torch.jit.load, "
+            "which executes nothing that is in the file"
+        )
+    from .jit import load as load_program  # the interpreter is loaded by those who need it
+
+    warnings.warn(
+        "'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' "
+        "(call 'torch.jit.load' directly to silence this warning)",
+        stacklevel=3,
+    )
+    return load_program(f, map_location)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:

@@ -1,9 +1,10 @@
-"""TorchScript's names. Programs run as Python here: annotations change nothing, and `script` and `trace` give modules that
-call the original. Saving such modules is not implemented; `torch.save(module.state_dict(), file)` is the way."""
+"""TorchScript: `trace` records programs, `script` checks and writes them, `save` and `load` exchange them with PyTorch.
+Programs from files are interpreted: nothing in a file is executed as Python."""
 
 from __future__ import annotations
 
 from ..futures import Future
+from . import frontend
 from ._annotations import (
     Attribute,
     Final,
@@ -18,47 +19,40 @@ from ._annotations import (
     script_if_tracing,
     unused,
 )  # fmt: skip
-from ._modules import (
-    CompilationUnit,
-    RecursiveScriptModule,
-    ScriptFunction,
-    ScriptModule,
-    TopLevelTracedModule,
-    TracedModule,
-    is_scripting,
-    is_tracing,
-    script,
-    script_method,
-    trace,
-    trace_module,
-)  # fmt: skip
+from ._archive import load, save
+from ._errors import JITException
 from ._runtime import (
     Error,
-    JITException,
     enable_onednn_fusion,
     fork,
     freeze,
     fuser,
     jit_module_from_flatbuffer,
     last_executed_optimized_graph,
-    load,
     onednn_fusion_enabled,
     optimize_for_inference,
     optimized_execution,
     run_frozen_optimizations,
-    save,
     save_jit_module_to_flatbuffer,
     set_fusion_strategy,
     strict_fusion,
     wait,
 )  # fmt: skip
+from ._script_module import RecursiveScriptModule, ScriptModule, TopLevelTracedModule, TracedModule
+from ._scripting import is_scripting, script, script_method
+from ._tracer import TracerWarning, is_tracing
+from ._tracing import TracingCheckError, trace, trace_module
+from ._units import CompilationUnit, ScriptFunction
+
+
+_script_if_tracing = script_if_tracing  # the name that libraries use
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "JITException", "RecursiveScriptModule", "ScriptFunction",
-    "ScriptModule", "TopLevelTracedModule", "TracedModule", "_overload", "_overload_method", "annotate",
-    "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "is_scripting",
-    "is_tracing", "isinstance", "jit_module_from_flatbuffer", "last_executed_optimized_graph", "load",
-    "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save",
-    "save_jit_module_to_flatbuffer", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
-    "strict_fusion", "trace", "trace_module", "unused", "wait",
+    "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_overload",
+    "_overload_method", "annotate", "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "frontend",
+    "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "jit_module_from_flatbuffer",
+    "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
+    "run_frozen_optimizations", "save", "save_jit_module_to_flatbuffer", "script", "script_if_tracing", "script_method",
+    "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip

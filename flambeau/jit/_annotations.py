@@ -1,8 +1,10 @@
-"""Marks for a compiler that programs put on functions and values. They change nothing here."""
+"""Marks for the compiler that programs put on functions and values."""
 
 from __future__ import annotations
 
 import builtins
+import contextlib
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -33,19 +35,27 @@ def annotate(the_type: Any, the_value: _T) -> _T:
     return the_value
 
 
-def export(fn: _T) -> _T:
-    """Marks a method for compilation; the function itself."""
+def _marked(fn: Any, modifier: str) -> Any:
+    with contextlib.suppress(AttributeError):
+        fn._torchscript_modifier = modifier
     return fn
+
+
+def export(fn: _T) -> _T:
+    """Marks a method for compilation although `forward` does not call it; the function itself."""
+    return _marked(fn, "export")  # type: ignore[no-any-return]
 
 
 def unused(fn: _T) -> _T:
     """Marks a method that compiled code never calls; the function itself."""
-    return fn
+    return _marked(fn, "unused")  # type: ignore[no-any-return]
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """Marks a function that stays Python: `@ignore` and `@ignore(drop=True)`."""
-    return drop if callable(drop) else lambda fn: fn
+    if callable(drop):
+        return _marked(drop, "ignore")
+    return lambda fn: _marked(fn, "unused" if drop else "ignore")
 
 
 def interface(obj: _T) -> _T:
@@ -67,8 +77,19 @@ def _overload_method(func: _T) -> _T:
 
 
 def export_opnames(m: Any) -> list[str]:
-    """The operators of a compiled module; a Python module has none."""
-    return []
+    """The operators that a compiled module uses.
+
+    >>> import flambeau as torch
+    >>> torch.jit.export_opnames(torch.jit.trace(torch.nn.ReLU(), torch.ones(1)))
+    ['aten::relu']
+    """
+    from ._units import as_module  # compiled modules know this file
+
+    found = set()
+    for text in as_module(m)._script.program.files().values():
+        found.update(f"aten::{name}" for name in re.findall(r"\btorch\.(\w+)\(", text))
+        found.update(f"{space}::{name}" for space, name in re.findall(r"\bops\.(\w+)\.(\w+)\(", text))
+    return sorted(found)
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Functions of TorchScript's own representation of programs, which is not here."""
+"""Functions of PyTorch's inner representation of programs, which is not here."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = [
 def _refuse(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name}: TorchScript programs are not read here; use the Python module, or torch.fx for graphs"
+            f"{name}: PyTorch's inner representation of programs is not read here; use torch.jit.load for archives, torch.fx for graphs"
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Not available: TorchScript programs are not read here."
+    function.__doc__ = "Not available: PyTorch's inner representation of programs is not read here."
     return function
 
 

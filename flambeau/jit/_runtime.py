@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ..futures import Future
-from ._modules import SAVING, ScriptModule
+from ._archive import load, save
+from ._errors import JITException
+from ._script_module import ScriptModule
 
-__all__ = ["Error", "JITException", "fork", "freeze", "load", "save", "wait"]
-
-
-class JITException(RuntimeError):
-    """An error inside of compiled code."""
+__all__ = ["Error", "fork", "freeze", "wait"]
 
 
 Error = JITException
@@ -45,39 +44,35 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
-def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """Not available; save the `state_dict` with `torch.save` instead."""
-    raise NotImplementedError(SAVING)
-
-
-def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
-    """Not available: TorchScript archives hold code for PyTorch's own interpreter."""
-    raise NotImplementedError(
-        "TorchScript archives cannot be loaded here: they hold code for PyTorch's own interpreter. Save the state_dict "
-        "with PyTorch and load it into the Python module with torch.load"
-    )
-
-
 save_jit_module_to_flatbuffer = save
 jit_module_from_flatbuffer = load
 
 
 def freeze(mod: ScriptModule, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
-    """A scripted module in evaluation, as it is."""
+    """A copy of a compiled module in evaluation whose parameters need no gradient.
+
+    >>> import flambeau as torch
+    >>> traced = torch.jit.trace(torch.nn.Linear(2, 1).eval(), torch.ones(1, 2))
+    >>> torch.jit.freeze(traced)(torch.ones(3, 2)).requires_grad
+    False
+    """
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
             "Freezing expects a ScriptModule as input; make one with torch.jit.script or torch.jit.trace"
         )
     if mod.training:
         raise RuntimeError("Freezing works on modules in eval mode; call .eval() first")
-    return mod
+    made = copy.deepcopy(mod)
+    for parameter in made.parameters():
+        parameter.requires_grad_(False)
+    return made
 
 
 def optimize_for_inference(mod: ScriptModule, other_methods: list[str] | None = None) -> Any:
-    """A scripted module, as it is."""
+    """A compiled module for inference: in evaluation, without gradients."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError("optimize_for_inference expects a ScriptModule as input")
-    return mod
+    return freeze(mod.eval())
 
 
 def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:

@@ -1,5 +1,7 @@
 """The bridge to NumPy."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,18 @@ def test_a_copy_ends_the_link():
     t = torch.from_numpy(array).clone()
     array[0] = 1
     assert t[0] == 0
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool_, np.complex64])
+def test_from_numpy_of_an_unpickled_array(kind):
+    array = pickle.loads(pickle.dumps(np.array([0, 1, 1, 0]).astype(kind)))
+    array = array.view(
+        pickle.loads(pickle.dumps(np.dtype(kind).newbyteorder("S").newbyteorder("S")))
+    )  # not the canonical dtype
+    assert array.dtype is not np.dtype(kind)
+    t = torch.from_numpy(array)
+    assert t.dtype is torch.from_numpy(np.zeros(1, kind)).dtype
+    assert (t + t).tolist() == torch.from_numpy(np.array([0, 1, 1, 0]).astype(kind)).add(t).tolist()
+    assert torch.equal(t, torch.tensor([0, 1, 1, 0]).to(t.dtype))
+    assert torch.tensor(array).dtype is t.dtype and torch.as_tensor(array).data_ptr() == t.data_ptr()
+    assert (t.sum().item(), t.reshape(2, 2).T.tolist()) == (2, t.reshape(2, 2).t().tolist())

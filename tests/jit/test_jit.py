@@ -10,19 +10,11 @@ from flambeau import jit, nn
 from flambeau.futures import Future, collect_all, wait_all
 
 
-def test_marks_change_nothing():
+def test_marks():
     def f(x):
         return x + 1
 
-    for mark in (
-        jit.script,
-        jit.export,
-        jit.unused,
-        jit.ignore,
-        jit.ignore(drop=True),
-        jit.interface,
-        jit.script_if_tracing,
-    ):
+    for mark in (jit.export, jit.unused, jit.ignore, jit.ignore(drop=True), jit.interface, jit.script_if_tracing):
         assert mark(f) is f
     assert jit.annotate(int, 3) == 3 and not jit.is_scripting() and not jit.is_tracing()
     assert jit.isinstance([1], list[int]) and not jit.isinstance(["a"], list[int])
@@ -41,35 +33,6 @@ def test_scripted_modules_share_state():
     assert torch.equal(scripted(x), model(x))
     for other in (copy.deepcopy(scripted), pickle.loads(pickle.dumps(scripted))):
         assert torch.equal(other(x), model(x)) and other[0] is not model[0]
-
-
-def test_trace_runs_the_example():
-    seen = []
-
-    class Net(nn.Module):
-        def forward(self, x):
-            seen.append(jit.is_tracing())
-            return x * 2
-
-    traced = jit.trace(Net(), torch.ones(2))
-    assert seen == [True] and traced(torch.ones(1)).item() == 2 and seen == [True, False]
-    assert jit.trace(lambda x: x + 1, torch.ones(1))(torch.ones(1)).item() == 2
-    with pytest.raises(TypeError):
-        jit.trace(Net(), (torch.ones(1), 2))
-
-
-def test_what_cannot_work_says_so(tmp_path):
-    scripted = jit.script(nn.Linear(1, 1))
-    for refuse in (
-        lambda: jit.save(scripted, tmp_path / "m.pt"),
-        lambda: scripted.save(tmp_path / "m.pt"),
-        lambda: jit.load(tmp_path / "m.pt"),
-        lambda: jit.CompilationUnit("def f(x): return x"),
-    ):
-        with pytest.raises(NotImplementedError):
-            refuse()
-    with pytest.raises(RuntimeError, match="eval mode"):
-        jit.freeze(scripted)
 
 
 def test_futures():

@@ -1,0 +1,314 @@
+"""Operators whose arguments differ from those of the Python function, and fused ones, written with public operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._ops.registry import functions, methods, ops
+from .._tensor import Tensor
+
+__all__ = ["FORMS"]
+
+_F = "nn.functional."
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _f(name: str) -> Any:
+    return functions[_F + name]
+
+
+def _convolution(
+    input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, *flags: bool,
+) -> Tensor:  # fmt: skip
+    rank = weight.dim() - 2
+    if transposed:
+        return _f(f"conv_transpose{rank}d")(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _f(f"conv{rank}d")(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolution_mode(
+    input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Tensor:
+    return _f(f"conv{weight.dim() - 2}d")(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _pooling(name: str) -> Any:
+    """An empty list for the stride means the kernel's size."""
+    function = functions.get(name) or _f(name)
+
+    def pool(input: Tensor, kernel_size: Any, stride: Any = None, *rest: Any, **named: Any) -> Any:
+        return function(input, kernel_size, stride if stride or stride.__class__ is int else None, *rest, **named)
+
+    pool.__name__ = name
+    return pool
+
+
+def max_pool_with_indices(rank: int) -> Any:
+    function = _f(f"max_pool{rank}d")
+
+    def pool(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> Any:
+        return function(input, kernel_size, stride or None, padding, dilation, ceil_mode, True)
+
+    return pool
+
+
+def _adaptive_max(rank: int) -> Any:
+    return lambda x, output_size: _f(f"adaptive_max_pool{rank}d")(x, output_size, True)
+
+
+def _loss(name: str, weighted: bool = False, *more: str) -> Any:
+    """Losses, whose reduction is a number here. `more`: what comes after it."""
+
+    def loss(input: Tensor, target: Tensor, *args: Any, **named: Any) -> Tensor:
+        order = (*(("weight",) if weighted else ()), "reduction", *more)
+        given = {**dict(zip(order, args)), **named}
+        if given.get("reduction").__class__ is int:
+            given["reduction"] = _REDUCTIONS[given["reduction"]]
+        return _f(name)(input, target, **given)
+
+    loss.__name__ = name
+    return loss
+
+
+def _upsample(mode: str, aligned: bool) -> Any:
+    """Upsampling: the result's size or factors for every dimension."""
+
+    def upsample(input: Tensor, output_size: Any, *rest: Any, **named: Any) -> Tensor:
+        values = list(rest)
+        corners = named.get("align_corners", values.pop(0) if aligned and values else None)
+        factors = named.get("scale_factors")
+        if values and factors is None:
+            factors = values[0] if isinstance(values[0], (list, tuple)) else [v for v in values if v is not None]
+        if output_size is not None:
+            return _f("interpolate")(input, list(output_size), None, mode, corners if aligned else None)
+        return _f("interpolate")(input, None, list(factors), mode, corners if aligned else None)
+
+    return upsample
+
+
+def _pad(mode: str) -> Any:
+    def pad(self: Tensor, padding: Any) -> Tensor:
+        return _f("pad")(self, padding, mode)
+
+    return pad
+
+
+def constant_pad_nd(self: Tensor, pad: Any, value: float = 0) -> Tensor:
+    return _f("pad")(self, pad, "constant", value)
+
+
+def elu(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    made = _f("elu")(self * input_scale if input_scale != 1 else self, alpha)
+    return made * scale if scale != 1 else made
+
+
+def elu_(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    return self.copy_(elu(self, alpha, scale, input_scale))  # type: ignore[attr-defined]
+
+
+def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
+    return ops.tensordot(self, other, (list(dims_self), list(dims_other)))
+
+
+def einsum(equation: str, tensors: Any, path: Any = None) -> Tensor:
+    return ops.einsum(equation, *tensors)
+
+
+def to(self: Tensor, *args: Any, **named: Any) -> Tensor:
+    """All forms of `to`: (dtype, …), (device, dtype, …), (other, …), and options by name."""
+    from ._operators import _memory_format, scalar_type  # they need the table below
+
+    values = list(args)
+    options: dict[str, Any] = {}
+    if values and isinstance(values[0], Tensor):
+        other = values.pop(0)
+        options.update(dtype=other.dtype, device=other.device)  # type: ignore[attr-defined]
+    else:
+        if values and not isinstance(values[0], (int, type(None))):
+            options["device"] = values.pop(0)
+        elif len(values) > 1 and values[0] is None and values[1].__class__ is not bool:
+            values.pop(0)  # no device, then a dtype
+        if values and values[0].__class__ is not bool:
+            options["dtype"] = scalar_type(values.pop(0))
+    options.update(zip(("non_blocking", "copy", "memory_format"), values))
+    options.update((k, v) for k, v in named.items() if k not in ("layout", "pin_memory"))
+    options["dtype"] = scalar_type(options.get("dtype"))
+    options["memory_format"] = _memory_format(options.get("memory_format"))
+    return ops.to(self, **{k: v for k, v in options.items() if v is not None})
+
+
+to.raw = True  # type: ignore[attr-defined]
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    return ops.to(self, dtype=other.dtype)
+
+
+def _heads(x: Tensor, heads: int) -> Tensor:
+    """(N, L, E) as (N, heads, L, E / heads)."""
+    batch, length, size = x.shape
+    return x.view(batch, length, heads, size // heads).transpose(1, 2)
+
+
+def attention_mask(mask: Any, kind: Any, x: Tensor, heads: int) -> Any:
+    """A mask of the fused operators as what is added to scores. Kinds: 0 (L, L), 1 padding (N, L), 2 all dimensions."""
+    if mask is None:
+        return None
+    if kind == 1:
+        mask = mask.view(x.shape[0], 1, 1, x.shape[1])
+    elif mask.dim() == 3:
+        mask = mask.view(x.shape[0], heads, x.shape[1], x.shape[1])
+    return ~mask if mask.dtype.name == "bool" else mask
+
+
+def _native_multi_head_attention(
+    query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_head: int, qkv_weight: Tensor, qkv_bias: Tensor,
+    proj_weight: Tensor, proj_bias: Tensor, mask: Any = None, need_weights: bool = True,
+    average_attn_weights: bool = True, mask_type: Any = None,
+) -> tuple[Tensor, Any]:  # fmt: skip
+    parts = []
+    for x, w, b in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3)):  # type: ignore[attr-defined]
+        parts.append(_heads(_f("linear")(x, w, b), num_head))
+    q, k, v = parts
+    bias = attention_mask(mask, mask_type, query, num_head)
+    weights = None
+    if need_weights:
+        scores = (q * (embed_dim // num_head) ** -0.5) @ k.transpose(-2, -1)
+        if bias is not None:
+            scores = scores.masked_fill(~bias, float("-inf")) if bias.dtype.name == "bool" else scores + bias
+        weights = scores.softmax(-1)
+        out = weights @ v
+        weights = weights.mean(1) if average_attn_weights else weights
+    else:
+        out = _f("scaled_dot_product_attention")(q, k, v, bias)
+    out = out.transpose(1, 2).reshape(query.shape[0], query.shape[1], embed_dim)
+    return _f("linear")(out, proj_weight, proj_bias), weights
+
+
+def _transformer_encoder_layer_fwd(
+    src: Tensor, embed_dim: int, num_heads: int, qkv_weight: Tensor, qkv_bias: Tensor, proj_weight: Tensor,
+    proj_bias: Tensor, use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Tensor, norm_bias_1: Tensor,
+    norm_weight_2: Tensor, norm_bias_2: Tensor, ffn_weight_1: Tensor, ffn_bias_1: Tensor, ffn_weight_2: Tensor,
+    ffn_bias_2: Tensor, mask: Any = None, mask_type: Any = None,
+) -> Tensor:  # fmt: skip
+    def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return _f("layer_norm")(x, (embed_dim,), weight, bias, eps)
+
+    def attend(x: Tensor) -> Tensor:
+        return _native_multi_head_attention(
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type
+        )[0]
+
+    def feed(x: Tensor) -> Tensor:
+        hidden = _f("linear")(x, ffn_weight_1, ffn_bias_1)
+        return _f("linear")(_f("gelu")(hidden) if use_gelu else ops.relu(hidden), ffn_weight_2, ffn_bias_2)
+
+    x = src
+    if norm_first:
+        x = x + attend(norm(x, norm_weight_1, norm_bias_1))
+        return x + feed(norm(x, norm_weight_2, norm_bias_2))
+    x = norm(x + attend(x), norm_weight_1, norm_bias_1)
+    return norm(x + feed(x), norm_weight_2, norm_bias_2)
+
+
+def unbind(self: Tensor, dim: int = 0) -> list[Tensor]:
+    return list(ops.unbind(self, dim))
+
+
+def _listed(name: str) -> Any:
+    """Operators that give lists, where the function gives tuples."""
+
+    def call(*args: Any, **named: Any) -> list[Any]:
+        return list(functions[name](*args, **named))
+
+    return call
+
+
+def _added(self: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    return ops.add(self, other) if alpha == 1 else functions["add"](self, other, alpha=alpha)
+
+
+def _subtracted(self: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    return ops.sub(self, other) if alpha == 1 else functions["sub"](self, other, alpha=alpha)
+
+
+def _unique2(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    return methods["unique"](x, sorted, True, True)
+
+
+def unique_dim(
+    x: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    return methods["unique"](x, sorted, True, True, dim)
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    dims = [d for d in range(v.dim()) if d != dim]  # type: ignore[attr-defined]
+    return v * (g / functions["linalg.vector_norm"](v, 2, dims, True))
+
+
+FORMS: dict[str, Any] = {
+    "_convolution": _convolution,
+    "_convolution_mode": _convolution_mode,
+    "einsum": einsum,
+    "elu": elu,
+    "elu_": elu_,
+    "constant_pad_nd": constant_pad_nd,
+    "tensordot": tensordot,
+    "to": to,
+    "type_as": type_as,
+    "unbind": unbind,
+    "add": _added,
+    "sub": _subtracted,
+    "_unique2": _unique2,
+    "unique_dim": unique_dim,
+    "_weight_norm": weight_norm,
+    "_native_multi_head_attention": _native_multi_head_attention,
+    "_transformer_encoder_layer_fwd": _transformer_encoder_layer_fwd,
+    "im2col": lambda x, kernel_size, dilation, padding, stride: _f("unfold")(x, kernel_size, dilation, padding, stride),
+    "col2im": lambda x, size, kernel, dilation, padding, stride: _f("fold")(x, size, kernel, dilation, padding, stride),
+    "unfold": lambda x, dimension, size, step: methods["unfold"](x, dimension, size, step),
+    "log_sigmoid": lambda x: _f("logsigmoid")(x),
+    "_upsample_bilinear2d_aa": lambda x, size, corners, *scales: _f("interpolate")(
+        x, size, None, "bilinear", corners, antialias=True
+    ),
+    "_upsample_bicubic2d_aa": lambda x, size, corners, *scales: _f("interpolate")(
+        x, size, None, "bicubic", corners, antialias=True
+    ),
+    "is_autocast_enabled": lambda *kind: False,
+    "numpy_T": lambda x: x.T,
+    "_reshape_alias": lambda x, size, stride: ops.reshape(x, list(size)),
+    "_shape_as_tensor": lambda x: ops.tensor(list(x.shape)),
+    "nll_loss_nd": _loss("nll_loss", True, "ignore_index"),
+    "nll_loss": _loss("nll_loss", True, "ignore_index"),
+    "nll_loss2d": _loss("nll_loss", True, "ignore_index"),
+    "cross_entropy_loss": _loss("cross_entropy", True, "ignore_index", "label_smoothing"),
+    "binary_cross_entropy": _loss("binary_cross_entropy", True),
+    "mse_loss": _loss("mse_loss"),
+    "l1_loss": _loss("l1_loss"),
+    "smooth_l1_loss": _loss("smooth_l1_loss", False, "beta"),
+    "huber_loss": _loss("huber_loss", False, "delta"),
+    "kl_div": _loss("kl_div", False, "log_target"),
+    "soft_margin_loss": _loss("soft_margin_loss"),
+    **{name: _listed(name) for name in ("split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit",
+                                        "dsplit", "broadcast_tensors", "meshgrid") if name in functions},
+    **{f"{kind}_pool{n}d": _pooling(f"{kind}_pool{n}d") for kind in ("max", "avg") for n in (1, 2, 3)},
+    **{f"max_pool{n}d_with_indices": max_pool_with_indices(n) for n in (1, 2, 3)},
+    **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
+    **{f"reflection_pad{n}d": _pad("reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _pad("replicate") for n in (1, 2, 3)},
+    **{f"upsample_nearest{n}d": _upsample("nearest", False) for n in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{n}d": _upsample("nearest-exact", False) for n in (1, 2, 3)},
+    "upsample_linear1d": _upsample("linear", True),
+    "upsample_bilinear2d": _upsample("bilinear", True),
+    "upsample_trilinear3d": _upsample("trilinear", True),
+    "upsample_bicubic2d": _upsample("bicubic", True),
+}  # fmt: skip

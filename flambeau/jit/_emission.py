@@ -1,0 +1,558 @@
+"""Writes Python modules and functions as TorchScript: calls are resolved to operators, submodules and further functions."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import re
+import textwrap
+import types
+import typing
+from typing import Any
+
+from .._core.devices import device
+from .._core.dtypes import dtype
+from .._ops.registry import Namespace
+from .._tensor import Tensor
+from ..nn.modules.container import ModuleDict, ModuleList, Sequential
+from ..nn.modules.module import Module
+from ._errors import Problem
+from ._layer_texts import layer_text
+from ._lowering import _names, name_of
+from ._operators import builtin, dtype_code, find
+from ._program import Program
+from ._script_module import RecursiveScriptModule
+from ._scripting import Scripted, ScriptedFunction, exported, is_left_out
+from ._trace_code import class_path, class_text, identifier, literal, type_of
+from .frontend import definition_of, is_scripting_test
+
+__all__ = ["emit", "emit_function"]
+
+_LAYERS = f"{__name__.partition('.')[0]}.nn."
+_MARKS = ("annotate", "isinstance", "is_scripting", "is_tracing", "unchecked_cast")
+_SPECIAL_TYPES = {Tensor: "Tensor", type(None): "NoneType", device: "Device", dtype: "int", Any: "Any"}
+
+
+def type_text(kind: Any) -> str:
+    """A Python annotation as a TorchScript type."""
+    if kind is inspect.Parameter.empty:
+        return "Tensor"
+    if isinstance(kind, str):
+        raise Problem(f"the annotation {kind!r} cannot be read")
+    if kind is None or kind in _SPECIAL_TYPES:
+        return _SPECIAL_TYPES.get(kind, "NoneType")
+    if kind in (int, float, bool, str, complex):
+        return kind.__name__  # type: ignore[no-any-return]
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        parts = [a for a in inside if a is not type(None)]
+        text = type_text(parts[0]) if len(parts) == 1 else f"Union[{', '.join(map(type_text, parts))}]"
+        return f"Optional[{text}]" if len(parts) < len(inside) else text
+    names = {list: "List", dict: "Dict", tuple: "Tuple"}
+    if origin in names:
+        return f"{names[origin]}[{', '.join(map(type_text, inside)) or '()'}]"
+    raise Problem(f"the type {kind} cannot be written as TorchScript")
+
+
+class _Emitter:
+    """The program under construction, with what was written and what is still to be written."""
+
+    def __init__(self, root: Module | None):
+        self.program = Program()
+        self.paths: dict[int, str] = {}
+        self.constants: list[Any] = []
+        self.functions: dict[Any, str] = {}
+        taken: set[str] = set()
+        for module in root.modules() if root is not None else ():
+            if id(module) not in self.paths:
+                self.paths[id(module)] = class_path(module, taken)
+                taken.add(self.paths[id(module)])
+
+    def function(self, function: Any) -> str:
+        """The path of a Python function in the program; written when it is first called."""
+        function = function._function if isinstance(function, ScriptedFunction) else function
+        found = self.functions.get(function)
+        if found is None:
+            space = [identifier(p) for p in (function.__module__ or "").split(".")]
+            parts = [] if space in (["__main__"], [""]) else space
+            found, number = ".".join(("__torch__", *parts, identifier(function.__name__))), 0
+            while found in self.program.sources or found in self.functions.values():
+                found, number = (
+                    ".".join(("__torch__", *parts, f"___torch_mangle_{number}", function.__name__)),
+                    number + 1,
+                )
+            self.functions[function] = found
+            self.program.add(found, _Rewriter(self, function, None).text(function.__name__))
+        return found
+
+
+def _original(module: Any) -> Module:
+    return module._original if isinstance(module, Scripted) else module  # type: ignore[no-any-return]
+
+
+def emit(root: Module) -> RecursiveScriptModule:
+    """A module of a program that does what the Python module does."""
+    emitter = _Emitter(root)
+    made: dict[int, Any] = {}
+
+    def build(module: Any) -> Any:
+        module = _original(module)
+        if id(module) in made:
+            return made[id(module)]
+        if isinstance(module, RecursiveScriptModule):
+            result = made[id(module)] = _adopted(emitter, module)
+            return result
+        children = {name: build(child) for name, child in module._modules.items() if child is not None}
+        path = emitter.paths.get(id(module)) or class_path(module, {*emitter.program.sources, *emitter.paths.values()})
+        emitter.paths[id(module)] = path
+        attributes, methods = _methods(emitter, module)
+        types_of = {name: kind for name, (kind, _) in attributes.items()}
+        scripts = {id(module._modules[name]): child._script.path for name, child in children.items()}
+        emitter.program.add(path, class_text(path, module, scripts, methods, types_of))
+        result = made[id(module)] = RecursiveScriptModule(emitter.program.definition(path))
+        own, theirs = result.__dict__, module.__dict__
+        for table in ("_parameters", "_buffers"):
+            own[table].update(theirs[table])
+        own["_modules"].update(children)
+        own["_attributes"].update({name: value for name, (_, value) in attributes.items()})
+        own["training"] = module.training
+        return result
+
+    top = build(root)
+    emitter.program.constants = tuple(emitter.constants)
+    return top  # type: ignore[no-any-return]
+
+
+def _adopted(emitter: _Emitter, module: RecursiveScriptModule) -> RecursiveScriptModule:
+    """A module of another program, whose definitions move into this one under names of their own."""
+    theirs, first = module._script.program, len(emitter.constants)
+    emitter.constants += theirs.constants
+    number = 0
+    while any(p.startswith(f"__torch__.___torch_mangle_{number}.") for p in emitter.program.sources):
+        number += 1
+    for path in module_classes(module):
+        theirs.definition(path)
+    prefix = f"__torch__.___torch_mangle_{number}."
+
+    def moved(text: str) -> str:
+        text = re.sub(r"\b__torch__\.", prefix, text)
+        return re.sub(r"\bCONSTANTS\.c(\d+)", lambda m: f"CONSTANTS.c{int(m[1]) + first}", text)
+
+    for path, text in theirs.sources.items():
+        emitter.program.add(moved(path), moved(text))
+
+    def again(inner: Any) -> Any:
+        result = RecursiveScriptModule(emitter.program.definition(moved(inner._script.path)))
+        for table in ("_parameters", "_buffers", "_attributes"):
+            result.__dict__[table].update(inner.__dict__[table])
+        result.__dict__["_modules"].update({name: again(child) for name, child in inner._modules.items()})
+        result.__dict__["training"] = inner.training
+        return result
+
+    return again(module)  # type: ignore[no-any-return]
+
+
+def module_classes(module: Any) -> list[str]:
+    return [inner._script.path for inner in module.modules()]
+
+
+def _methods(emitter: _Emitter, module: Module) -> tuple[dict[str, Any], list[str]]:
+    """Attributes with types and values, and the texts of methods."""
+    own = f"self: {emitter.paths[id(module)]}"
+    known = layer_text(module)
+    if known is not None:
+        return {}, [known.replace("self", own, 1)]
+    if isinstance(module, Sequential):
+        return {}, [_sequential(module, own)]
+    if isinstance(module, (ModuleList, ModuleDict)):
+        return {}, []
+    kind = type(module)
+    if (kind.__module__ or "").startswith(_LAYERS):
+        raise Problem(f"{kind.__name__}: this layer cannot be written as TorchScript yet; use torch.jit.trace")
+    attributes: dict[str, Any] = {}
+    written: dict[str, str] = {}
+    waiting = ["forward", *exported(kind)]
+    while waiting:
+        name = waiting.pop()
+        method = getattr(kind, name, None)
+        if name in written or method is None or method is Module.forward:
+            continue
+        rewriter = _Rewriter(emitter, method, module)
+        written[name] = rewriter.text(name)
+        attributes.update(rewriter.attributes)
+        waiting += rewriter.called
+    order = sorted(written, key=lambda n: (n != "forward", n))
+    return attributes, [written[name] for name in order]
+
+
+def _sequential(module: Sequential, own: str) -> str:
+    lines = [f"def forward({own},", "    input):"]
+    value = "input"
+    for i, name in enumerate(module._modules):
+        lines.append(f'  _{i} = (getattr(self, "{name}")).forward({value})')
+        value = f"_{i}"
+    return "\n".join([*lines, f"  return {value}"])
+
+
+def emit_function(function: Any) -> Program:
+    """A program with one function, and those that it calls; `top` is its path."""
+    emitter = _Emitter(None)
+    program = emitter.program
+    program.top = emitter.function(function)  # type: ignore[attr-defined]
+    program.constants = tuple(emitter.constants)
+    return program
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites one Python function so that its names are those of the program."""
+
+    def __init__(self, emitter: _Emitter, function: Any, module: Module | None):
+        self.emitter, self.function, self.module = emitter, inspect.unwrap(function), module
+        node = definition_of(function)
+        if node is None:
+            raise Problem(f"the source of {function.__name__} is not known")
+        self.node = node
+        self.space = inspect.getclosurevars(self.function)
+        self.names = {**self.space.globals, **self.space.nonlocals}
+        given = [a.arg for a in (*node.args.args, *node.args.kwonlyargs)]
+        self.self_name = given[0] if module is not None and given else None
+        self.locals = {*given} | {
+            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        self.attributes: dict[str, tuple[str, Any]] = {}
+        self.called: list[str] = []
+        self.replaced: dict[str, ast.expr] = {}
+
+    def text(self, name: str) -> str:
+        node = self.node
+        try:
+            hints = typing.get_type_hints(self.function)
+        except Exception as error:
+            raise Problem(f"the annotations of {name} cannot be read: {error}") from None
+        parameters = []
+        count = len(node.args.args) - len(node.args.defaults)
+        for i, parameter in enumerate(node.args.args):
+            if i == 0 and self.self_name is not None:
+                parameters.append(f"self: {self.emitter.paths[id(self.module)]}")
+                continue
+            text = f"{parameter.arg}: {type_text(hints.get(parameter.arg, inspect.Parameter.empty))}"
+            if i >= count:
+                text += f"={ast.unparse(self.visit(node.args.defaults[i - count]))}"
+            parameters.append(text)
+        result = f" -> {type_text(hints['return'])}" if "return" in hints else ""
+        body = self.block(node.body)
+        lines = textwrap.indent("\n".join(ast.unparse(ast.fix_missing_locations(s)) for s in body), "  ")
+        return f"def {name}({(',' + chr(10) + '    ').join(parameters)}){result}:\n{lines}"
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in body:
+            result = self.visit(statement)
+            made += result if isinstance(result, list) else [] if result is None else [result]
+        return made or [ast.Pass()]
+
+    def fail(self, node: ast.AST, what: str) -> Problem:
+        return Problem(f"{self.function.__name__}, line {getattr(node, 'lineno', 0)}: {what}")
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def resolve(self, node: ast.expr) -> Any:
+        """The Python object that a dotted name outside of the function means; `...` if it is none."""
+        if isinstance(node, ast.Name):
+            if node.id in self.locals:
+                return ...
+            if node.id in self.names:
+                return self.names[node.id]
+            return getattr(builtins, node.id, ...)
+        if isinstance(node, ast.Attribute):
+            holder = self.resolve(node.value)
+            if isinstance(holder, Namespace):
+                return vars(holder).get(node.attr, ...)
+            if holder is not ... and (inspect.ismodule(holder) or isinstance(holder, type)):
+                return getattr(holder, node.attr, ...)
+        return ...
+
+    def own(self, node: ast.expr) -> Any:
+        """What `self.a.b` is; `...` for anything else."""
+        if isinstance(node, ast.Name) and node.id == self.self_name:
+            return self.module
+        if isinstance(node, ast.Name) and node.id in self.replaced:
+            return self.own(self.replaced[node.id])
+        if isinstance(node, ast.Attribute):
+            holder = self.own(node.value)
+            return getattr(holder, node.attr, ...) if isinstance(holder, Module) else ...
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            holder = self.own(node.value)
+            if isinstance(holder, (ModuleList, ModuleDict, Sequential)):
+                return holder[node.slice.value]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            holder = self.own(node.args[0])
+            name = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
+            return getattr(holder, name, ...) if isinstance(holder, Module) and isinstance(name, str) else ...
+        return ...
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in self.replaced:
+            return self.visit(self.replaced[node.id])
+        if node.id == self.self_name:
+            return ast.Name("self", node.ctx)
+        if node.id in self.locals or node.id in ("None", "True", "False"):
+            return node
+        return self.constant(node, self.resolve(node))
+
+    def constant(self, node: ast.expr, value: Any) -> Any:
+        if value is ...:
+            raise self.fail(node, f"the name {ast.unparse(node)} is not known")
+        if isinstance(value, dtype):
+            return ast.Constant(dtype_code(value))
+        if isinstance(value, (bool, int, float, str, type(None))):
+            return ast.parse(literal(value), mode="eval").body
+        if isinstance(value, (list, tuple)):
+            parts = [self.constant(node, v) for v in value]
+            return ast.List(parts, ast.Load()) if isinstance(value, list) else ast.Tuple(parts, ast.Load())
+        if isinstance(value, device):
+            return ast.parse(literal(value), mode="eval").body
+        if inspect.isbuiltin(value) or isinstance(value, type):
+            return node
+        raise self.fail(node, f"{ast.unparse(node)} of type {type(value).__name__} cannot be part of TorchScript")
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        mine = self.own(node)
+        if mine is not ...:
+            holder = self.own(node.value)
+            if holder is self.module and not isinstance(mine, Module) and not callable(mine):
+                return self.attribute(node, mine)
+            base = self.visit(node.value)
+            if node.attr.isidentifier():
+                return ast.Attribute(base, node.attr, node.ctx)
+            return _getattr(base, node.attr)
+        found = self.resolve(node)
+        if found is not ...:
+            return self.constant(node, found)
+        return ast.Attribute(self.visit(node.value), node.attr, node.ctx)
+
+    def attribute(self, node: ast.Attribute, value: Any) -> Any:
+        own = self.module.__dict__  # type: ignore[union-attr]
+        name = node.attr
+        if name not in own["_parameters"] and name not in own["_buffers"] and name != "training":
+            if (
+                isinstance(value, (int, float, str, bool))
+                and isinstance(node.ctx, ast.Load)
+                and not self._assigned(name)
+            ):
+                return self.constant(node, value)
+            hints = typing.get_type_hints(type(self.module)) if type(self.module).__annotations__ else {}
+            kind = type_text(hints[name]) if name in hints else type_of(value)
+            self.attributes[name] = (kind, list(value) if isinstance(value, list) else value)
+        return ast.Attribute(ast.Name("self", ast.Load()), name, node.ctx)
+
+    def _assigned(self, name: str) -> bool:
+        """Whether some method of the class sets an attribute."""
+        for method in vars(type(self.module)).values():
+            if inspect.isfunction(method) and method.__name__ != "__init__":
+                tree = definition_of(method)
+                for n in ast.walk(tree) if tree is not None else ():
+                    if isinstance(n, ast.Attribute) and n.attr == name and isinstance(n.ctx, ast.Store):
+                        return True
+        return False
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        mine = self.own(node)
+        if isinstance(mine, Module):
+            key = node.slice.value  # type: ignore[attr-defined]
+            names = list(self.own(node.value)._modules)
+            return _getattr(self.visit(node.value), key if isinstance(key, str) else names[key])
+        return self.generic_visit(node)
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        mine = self.own(node.func)
+        args = [self.visit(a) for a in node.args]
+        named = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        if isinstance(mine, Module):
+            return ast.Call(ast.Attribute(self.visit(node.func), "forward", ast.Load()), args, named)
+        if mine is not ... and inspect.ismethod(mine) and mine.__self__ is self.module:
+            if is_left_out(mine.__func__):
+                raise self.fail(node, f"{mine.__name__} is marked as ignored or unused: it stays Python")
+            self.called.append(mine.__name__)
+            return ast.Call(ast.Attribute(ast.Name("self", ast.Load()), mine.__name__, ast.Load()), args, named)
+        found = self.resolve(node.func)
+        if found is ...:
+            if isinstance(node.func, ast.Attribute):
+                return ast.Call(ast.Attribute(self.visit(node.func.value), node.func.attr, ast.Load()), args, named)
+            raise self.fail(node, f"the function {ast.unparse(node.func)} is not known")
+        return self.call_of(node, found, args, named)
+
+    def call_of(self, node: ast.Call, found: Any, args: list[Any], named: list[Any]) -> Any:
+        name = getattr(found, "__name__", "")
+        if name in _MARKS and (getattr(found, "__module__", "") or "").startswith(__name__.partition(".")[0] + ".jit"):
+            if name in ("is_scripting", "is_tracing"):
+                return ast.Constant(name == "is_scripting")
+            return ast.Call(ast.Name(name, ast.Load()), [_type_node(self, node.args[0]), args[1]], [])
+        if found is getattr or found is hasattr:
+            return ast.Call(ast.Name(name, ast.Load()), args, named)
+        if found is isinstance:
+            return ast.Call(ast.Name("isinstance", ast.Load()), [args[0], _type_node(self, node.args[1])], [])
+        if found in (list, int, float, bool, str, tuple) or (
+            builtin(name) is not None and found is getattr(builtins, name, None)
+        ):
+            return ast.Call(ast.Name(name, ast.Load()), args, named)
+        if getattr(math, name, None) is found:
+            return ast.Call(_torch(name), args, named)
+        if found is device:
+            return ast.Call(_torch("device"), args, named)
+        if isinstance(found, ScriptedFunction) or (inspect.isfunction(found) and _is_foreign(found)):
+            path = self.emitter.function(found)
+            return ast.Call(ast.parse(path, mode="eval").body, args, named)
+        if id(found) in _names() or callable(found):
+            operator = name_of(found)
+            functional = (getattr(found, "__module__", "") or "").endswith("functional") or _names().get(
+                id(found), ""
+            ).startswith("nn.functional")
+            form = _FUNCTIONAL.get(operator) if functional else None
+            if form is not None:
+                return form(args, named)
+            try:
+                find("aten", operator)
+            except RuntimeError as error:
+                raise self.fail(node, str(error)) from None
+            return ast.Call(_torch(operator), args, [k for k in named if k.arg != "inplace"])
+        raise self.fail(node, f"{ast.unparse(node.func)} cannot be called in TorchScript")
+
+    # -- statements --------------------------------------------------------------------------------------------
+
+    def visit_If(self, node: ast.If) -> Any:
+        known = is_scripting_test(node.test)
+        if known is not None:
+            return self.block(node.body) if known else self.block(node.orelse) if node.orelse else []
+        return ast.If(self.visit(node.test), self.block(node.body), self.block(node.orelse) if node.orelse else [])
+
+    def visit_For(self, node: ast.For) -> Any:
+        modules = self._modules_in(node.iter)
+        if modules is None:
+            return ast.For(self.visit(node.target), self.visit(node.iter), self.block(node.body), [])
+        made: list[ast.stmt] = []
+        for bindings in modules:
+            before = dict(self.replaced)
+            targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+            if len(targets) != len(bindings) or not all(isinstance(t, ast.Name) for t in targets):
+                raise self.fail(node, "the loop over modules has too many targets")
+            self.replaced.update({t.id: b for t, b in zip(targets, bindings)})  # type: ignore[attr-defined]
+            if any(isinstance(n, (ast.Break, ast.Continue)) for s in node.body for n in ast.walk(s)):
+                raise self.fail(node, "break and continue in loops over modules cannot be written as TorchScript")
+            made += self.block([_copied(s) for s in node.body])
+            self.replaced = before
+        return made
+
+    def _modules_in(self, values: ast.expr) -> Any:
+        """What a loop over a container of modules binds in each round; None for other loops."""
+        counted = isinstance(values, ast.Call) and isinstance(values.func, ast.Name) and values.func.id == "enumerate"
+        target = values.args[0] if counted else values  # type: ignore[attr-defined]
+        items = (
+            isinstance(target, ast.Call)
+            and isinstance(target.func, ast.Attribute)
+            and target.func.attr in ("items", "values")
+        )
+        holder_node = target.func.value if items else target  # type: ignore[attr-defined]
+        holder = self.own(holder_node)
+        if not isinstance(holder, (ModuleList, ModuleDict, Sequential)):
+            return None
+        rounds = []
+        for i, name in enumerate(holder._modules):
+            part: list[ast.expr] = [_getattr(holder_node, name)]
+            if items and target.func.attr == "items":  # type: ignore[attr-defined]
+                part = [ast.Constant(name), *part]
+            rounds.append([ast.Constant(i), *part] if counted else part)
+        return rounds
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.Constant):
+            return None  # a docstring
+        return ast.Expr(self.visit(node.value))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        value = None if node.value is None else self.visit(node.value)
+        if value is None:
+            return None
+        kind = _type_node(self, node.annotation)
+        return ast.Assign(
+            [self.visit(node.target)], ast.Call(ast.Name("annotate", ast.Load()), [kind, value], []), lineno=0
+        )
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        text, values = "", []
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text += part.value
+            else:
+                text += "{}"
+                values.append(self.visit(part.value))  # type: ignore[attr-defined]
+        return ast.Call(ast.Attribute(ast.Constant(text), "format", ast.Load()), values, [])
+
+
+def _is_foreign(function: Any) -> bool:
+    """Whether a function is one of the program's, not of this package."""
+    package, part = [*(function.__module__ or "").split("."), ""][:2]
+    return package not in (__name__.partition(".")[0], "torch") or part == "vision"
+
+
+def _copied(node: ast.stmt) -> ast.stmt:
+    return ast.parse(ast.unparse(node)).body[0]
+
+
+def _torch(name: str) -> ast.expr:
+    return ast.Attribute(ast.Name("torch", ast.Load()), name, ast.Load())
+
+
+def _getattr(holder: ast.expr, name: str) -> ast.expr:
+    return ast.Call(ast.Name("getattr", ast.Load()), [holder, ast.Constant(name)], [])
+
+
+def _type_node(rewriter: _Rewriter, node: ast.expr) -> ast.expr:
+    """A type in the source as one of the language."""
+    try:
+        kind = eval(
+            compile(ast.Expression(node), "<annotation>", "eval"), {**rewriter.function.__globals__, **rewriter.names}
+        )
+    except Exception as error:
+        raise rewriter.fail(node, f"the type {ast.unparse(node)} cannot be read: {error}") from None
+    return ast.parse(type_text(kind), mode="eval").body
+
+
+def _plain(operator: str, *order: str, **defaults: Any) -> Any:
+    """A function of `nn.functional` as an operator; `order` are its parameters that the operator has, in its order."""
+
+    def form(args: list[Any], named: list[Any]) -> ast.expr:
+        keys = defaults.get("keys", order)
+        given = {**dict(zip(keys, args)), **{k.arg: k.value for k in named}}
+        values = [given.get(k) or ast.parse(literal(defaults.get(k)), mode="eval").body for k in order]
+        return ast.Call(_torch(operator), values, [])
+
+    return form
+
+
+_FUNCTIONAL: dict[str, Any] = {
+    "relu": _plain("relu", "input"),
+    "dropout": _plain("dropout", "input", "p", "training", p=0.5, training=True),
+    "softmax": _plain("softmax", "input", "dim", keys=("input", "dim", "_stacklevel", "dtype")),
+    "log_softmax": _plain("log_softmax", "input", "dim", keys=("input", "dim", "_stacklevel", "dtype")),
+    "gelu": lambda args, named: ast.Call(_torch("gelu"), args, named),
+    "silu": _plain("silu", "input"),
+    "hardswish": _plain("hardswish", "input"),
+    "leaky_relu": _plain("leaky_relu", "input", "negative_slope", negative_slope=0.01),
+    "elu": _plain("elu", "input", "alpha", alpha=1.0),
+    "sigmoid": _plain("sigmoid", "input"),
+    "tanh": _plain("tanh", "input"),
+    "layer_norm": _plain("layer_norm", "input", "normalized_shape", "weight", "bias", "eps", eps=1e-5),
+    "batch_norm": _plain(
+        "batch_norm", "input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps", "cudnn",
+        training=False, momentum=0.1, eps=1e-5, cudnn=True,
+        keys=("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
+    ),
+    "embedding": _plain("embedding", "weight", "input", keys=("input", "weight")),
+    "max_pool2d": lambda args, named: ast.Call(_torch("max_pool2d"), args, named),
+    "avg_pool2d": lambda args, named: ast.Call(_torch("avg_pool2d"), args, named),
+}  # fmt: skip

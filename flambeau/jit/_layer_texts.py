@@ -1,0 +1,171 @@
+"""The `forward` of our layers as TorchScript, for modules that are written as programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import nn
+from ..nn.modules.module import Module
+from . import _attention_texts
+from ._trace_code import literal
+
+__all__ = ["layer_text"]
+
+
+def _values(*values: Any) -> str:
+    return ", ".join(f"[{', '.join(map(literal, v))}]" if isinstance(v, (list, tuple)) else literal(v) for v in values)
+
+
+def _each(value: Any, rank: int) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value] * rank
+
+
+def _conv(m: Any) -> str:
+    rank = m.weight.dim() - 2
+    padding = m.padding if isinstance(m.padding, str) else list(m.padding)
+    value = "input"
+    if m.padding_mode != "zeros":
+        value = f"torch.pad(input, {_values(list(m._reversed_padding_repeated_twice))}, {literal(m.padding_mode)})"
+        padding = [0] * rank
+    return f"torch.conv{rank}d({value}, self.weight, self.bias, {_values(list(m.stride), padding, list(m.dilation), m.groups)})"
+
+
+def _conv_transpose(m: Any) -> str:
+    rank = m.weight.dim() - 2
+    rest = _values(list(m.stride), list(m.padding), list(m.output_padding), m.groups, list(m.dilation))
+    return f"torch.conv_transpose{rank}d(input, self.weight, self.bias, {rest})"
+
+
+def _batch_norm(m: Any) -> str:
+    training = "self.training" if m.running_mean is not None else "True"
+    if m.momentum is None:
+        raise RuntimeError("batch norm with a cumulative average cannot be written as TorchScript yet")
+    call = f"torch.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, {training}, "
+    count = (
+        "if self.training:\n    _n = torch.add_(self.num_batches_tracked, 1)\n  "
+        if m.num_batches_tracked is not None
+        else ""
+    )
+    return f"{count}return {call}{_values(float(m.momentum), float(m.eps), True)})"
+
+
+def _pool(kind: str) -> Callable[[Any], str]:
+    def text(m: Any) -> str:
+        rank = int(type(m).__name__[-2])
+        size = _each(m.kernel_size, rank)
+        steps = size if m.stride is None else _each(m.stride, rank)
+        rest = [_each(m.padding, rank)]
+        if kind == "max":
+            if m.return_indices:
+                raise RuntimeError("pooling with indices cannot be written as TorchScript yet")
+            rest += [_each(m.dilation, rank), m.ceil_mode]
+        else:
+            rest += [m.ceil_mode, m.count_include_pad]
+        return f"torch.{kind}_pool{rank}d(input, {_values(size, steps, *rest)})"
+
+    return text
+
+
+def _adaptive(m: Any) -> str:
+    rank = int(type(m).__name__[-2])
+    return f"torch.adaptive_avg_pool{rank}d(input, {_values(_each(m.output_size, rank))})"
+
+
+def _interpolated(m: Any) -> str:
+    mode = {"nearest": "nearest2d", "bilinear": "bilinear2d", "bicubic": "bicubic2d", "linear": "linear1d"}[m.mode]
+    size = None if m.size is None else _each(m.size, 2 if "2d" in mode else 1)
+    factors = None if m.scale_factor is None else [float(f) for f in _each(m.scale_factor, 2 if "2d" in mode else 1)]
+    corners = () if m.mode == "nearest" else (bool(m.align_corners),)
+    return f"torch.upsample_{mode}(input, {_values(size, *corners, factors)})"
+
+
+def _recurrent(m: Any) -> str:
+    op = {"LSTM": "lstm", "GRU": "gru"}.get(m.mode) or m.mode.lower()
+    weights = ", ".join(f"self.{name}" for group in m._all_weights for name in group)
+    width = m.hidden_size if not getattr(m, "proj_size", 0) else m.proj_size
+    count = m.num_layers * (2 if m.bidirectional else 1)
+    batch = f"torch.size(input, {0 if m.batch_first else 1})"
+    state = f"torch.zeros([{count}, {batch}, {{}}], dtype=ops.prim.dtype(input), device=ops.prim.device(input))"
+    options = f"{m.bias}, {m.num_layers}, {float(m.dropout)}, self.training, {m.bidirectional}, {m.batch_first}"
+    if op != "lstm":
+        return (
+            f"if torch.__is__(hx, None):\n    h = {state.format(m.hidden_size)}\n  else:\n    h = unchecked_cast(Tensor, hx)\n"
+            f"  out, last = torch.{op}(input, h, [{weights}], {options})\n  return (out, last)"
+        )
+    return (
+        f"if torch.__is__(hx, None):\n    h, c = {state.format(width)}, {state.format(m.hidden_size)}\n"
+        "  else:\n    h, c = unchecked_cast(Tuple[Tensor, Tensor], hx)\n"
+        f"  out, last, cell = torch.lstm(input, [h, c], [{weights}], {options})\n  return (out, (last, cell))"
+    )
+
+
+def _call(op: str, *names: str, **fixed: Any) -> Callable[[Any], str]:
+    """`torch.op(input, values of attributes…)`."""
+
+    def text(m: Any) -> str:
+        given = [_values(getattr(m, n)) for n in names] + [f"{k}={_values(v)}" for k, v in fixed.items()]
+        return f"torch.{op}({', '.join(['input', *given])})"
+
+    return text
+
+
+def _pad(mode: str) -> Callable[[Any], str]:
+    return lambda m: (
+        f"torch.pad(input, {_values(list(m.padding), mode, *((float(m.value),) if hasattr(m, 'value') else ()))})"
+    )
+
+
+_N = (1, 2, 3)
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    nn.modules.linear.NonDynamicallyQuantizableLinear: lambda m: "torch.linear(input, self.weight, self.bias)",
+    nn.Linear: lambda m: "torch.linear(input, self.weight, self.bias)",
+    nn.Identity: lambda m: "input",
+    nn.Flatten: _call("flatten", "start_dim", "end_dim"),
+    nn.Unflatten: lambda m: f"torch.unflatten(input, {m.dim}, {_values(list(m.unflattened_size))})",
+    nn.ReLU: _call("relu"), nn.Sigmoid: _call("sigmoid"), nn.Tanh: _call("tanh"), nn.SiLU: _call("silu"),
+    nn.Mish: _call("mish"), nn.ReLU6: _call("relu6"), nn.SELU: _call("selu"), nn.Hardswish: _call("hardswish"),
+    nn.Hardsigmoid: _call("hardsigmoid"), nn.LogSigmoid: _call("log_sigmoid"), nn.ELU: _call("elu", "alpha"),
+    nn.CELU: _call("celu", "alpha"), nn.LeakyReLU: _call("leaky_relu", "negative_slope"),
+    nn.Hardtanh: _call("hardtanh", "min_val", "max_val"), nn.Softplus: _call("softplus", "beta", "threshold"),
+    nn.Softshrink: _call("softshrink", "lambd"), nn.Hardshrink: _call("hardshrink", "lambd"),
+    nn.Threshold: _call("threshold", "threshold", "value"), nn.GLU: _call("glu", "dim"),
+    nn.GELU: lambda m: f"torch.gelu(input, approximate={literal(m.approximate)})",
+    nn.PReLU: lambda m: "torch.prelu(input, self.weight)",
+    nn.Softmax: lambda m: f"torch.softmax(input, {literal(1 if m.dim is None else m.dim)})",
+    nn.LogSoftmax: lambda m: f"torch.log_softmax(input, {literal(1 if m.dim is None else m.dim)})",
+    nn.Dropout: lambda m: f"torch.dropout(input, {float(m.p)}, self.training)",
+    **{getattr(nn, f"Dropout{n}d"): lambda m: f"torch.feature_dropout(input, {float(m.p)}, self.training)" for n in _N},
+    **{getattr(nn, f"Conv{n}d"): _conv for n in _N},
+    **{getattr(nn, f"ConvTranspose{n}d"): _conv_transpose for n in _N},
+    **{getattr(nn, f"BatchNorm{n}d"): _batch_norm for n in _N},
+    **{getattr(nn, f"MaxPool{n}d"): _pool("max") for n in _N},
+    **{getattr(nn, f"AvgPool{n}d"): _pool("avg") for n in _N},
+    **{getattr(nn, f"AdaptiveAvgPool{n}d"): _adaptive for n in _N},
+    **{getattr(nn, f"ReflectionPad{n}d"): _pad("reflect") for n in _N},
+    **{getattr(nn, f"ReplicationPad{n}d"): _pad("replicate") for n in _N},
+    **{getattr(nn, f"ConstantPad{n}d"): _pad("constant") for n in _N},
+    **{getattr(nn, f"ZeroPad{n}d"): _pad("constant") for n in _N},
+    nn.LayerNorm: lambda m: f"torch.layer_norm(input, {_values(list(m.normalized_shape))}, self.weight, self.bias, {float(m.eps)})",
+    nn.GroupNorm: lambda m: f"torch.group_norm(input, {m.num_groups}, self.weight, self.bias, {float(m.eps)})",
+    nn.Embedding: lambda m: f"torch.embedding(self.weight, input, {-1 if m.padding_idx is None else m.padding_idx})",
+    nn.Upsample: _interpolated, nn.LSTM: _recurrent, nn.GRU: _recurrent, nn.RNN: _recurrent,
+    nn.PixelShuffle: _call("pixel_shuffle", "upscale_factor"),
+}  # fmt: skip
+
+
+def layer_text(module: Module) -> str | None:
+    """The text of a layer's `forward`, with a bare `self`; None if the layer is none of ours."""
+    whole = _attention_texts.TEXTS.get(type(module))
+    if whole is not None:
+        return whole(module)
+    write = _TEXTS.get(type(module))
+    if write is None:
+        return None
+    text = write(module)
+    body = text if "\n" in text or text.startswith(("return ", "if ")) else f"return {text}"
+    more = ""
+    if isinstance(module, nn.RNNBase):
+        kind = "Tuple[Tensor, Tensor]" if module.mode == "LSTM" else "Tensor"
+        more = f",\n    hx: Optional[{kind}]=None"
+    return f"def forward(self,\n    input: Tensor{more}):\n  {body}"

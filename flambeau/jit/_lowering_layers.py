@@ -1,0 +1,317 @@
+"""How layers and losses become operators of PyTorch's library in a trace."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._ops.registry import functions, ops
+from .._tensor import Tensor
+from ._lowering import REDUCTIONS, SPECIAL, Steps, listed, signature_of, special
+from ._operators import dtype_code
+
+
+@special("F.batch_norm")
+def _batch_norm(
+    s: Steps, input: Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    return s.do("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+
+
+@special("F.instance_norm")
+def _instance_norm(
+    s: Steps, input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    out = s.function(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    args = [input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True]
+    return s.note("instance_norm", args, out)
+
+
+@special("F.layer_norm")
+def _layer_norm(
+    s: Steps, input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    out = s.function(input, normalized_shape, weight, bias, eps)
+    return s.note("layer_norm", [input, list(normalized_shape), weight, bias, eps], out)
+
+
+@special("F.dropout")
+def _dropout(s: Steps, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return s.do("dropout", input, p, training)
+
+
+@special("F.dropout1d", "F.dropout2d", "F.dropout3d")
+def _feature_dropout(s: Steps, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return s.do("feature_dropout", input, p, training)
+
+
+@special("F.embedding")
+def _embedding(
+    s: Steps, input: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    return s.do("embedding", weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse)
+
+
+@special("F.embedding_bag")
+def _embedding_bag(
+    s: Steps, input: Tensor, weight: Tensor, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: Any = None,
+) -> Tensor:  # fmt: skip
+    if input._array.ndim == 2:
+        with s.tracer.again():
+            rows, columns = input.shape
+            offsets = ops.arange(0, rows * columns, columns, device=input.device)  # type: ignore[attr-defined]
+            input = input.reshape(-1)
+            per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    out = functions["nn.functional.embedding_bag"](
+        input, weight, offsets, None, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
+        include_last_offset, padding_idx,
+    )  # fmt: skip
+    kind = ("sum", "mean", "max").index(mode)
+    rest = [scale_grad_by_freq, kind, sparse, per_sample_weights, include_last_offset, padding_idx]
+    s.note("embedding_bag", [weight, input, offsets, *rest], (out, ops.empty(0), ops.empty(0), ops.empty(0)))
+    return out
+
+
+def _softmax(s: Steps, input: Tensor, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    op = "log_softmax" if "log" in s.function.__name__ else "softmax"
+    dim = (0 if input._array.ndim in (0, 1, 3) else 1) if dim is None else dim
+    return s.do(op, input, dim, *(() if dtype is None else (dtype_code(dtype),)))
+
+
+SPECIAL.update({"F.softmax": _softmax, "F.log_softmax": _softmax})
+
+
+def _activation(op: str, *keys: str, **defaults: Any) -> None:
+    """An activation with `inplace` as its last argument."""
+
+    def lower(s: Steps, input: Tensor, *args: Any, inplace: bool = False, **named: Any) -> Tensor:
+        given = {**defaults, **dict(zip(keys, args)), **named}
+        inplace = inplace or (len(args) > len(keys) and bool(args[len(keys)]))
+        out = s.do(op, input, *(given[k] for k in keys))
+        return s.do("copy_", input, out) if inplace else out
+
+    SPECIAL["F." + op] = SPECIAL[op] = lower
+
+
+@special("elu", "F.elu", "elu_in_place", "elu_")
+def _elu(s: Steps, input: Tensor, alpha: float = 1.0, *rest: Any, inplace: bool = False) -> Tensor:
+    inplace = inplace or rest[:1] == (True,) or "_" in s.function.__name__
+    scales = [n for n in rest if not isinstance(n, bool)]
+    return s.do("elu_" if inplace else "elu", input, alpha, *scales)
+
+
+@special("F.unfold")
+def _unfold(s: Steps, input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    return s.do("im2col", input, *(listed(n, 2) for n in (kernel_size, dilation, padding, stride)))
+
+
+@special("fold")
+def _fold(
+    s: Steps, input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    return s.do("col2im", input, *(listed(n, 2) for n in (output_size, kernel_size, dilation, padding, stride)))
+
+
+_activation("hardtanh", "min_val", "max_val", min_val=-1.0, max_val=1.0)
+_activation("leaky_relu", "negative_slope", negative_slope=0.01)
+for _op in ("hardswish", "hardsigmoid", "silu", "mish", "relu6", "selu", "celu"):
+    _activation(_op, *(("alpha",) if _op == "celu" else ()), alpha=1.0)
+
+
+@special("F.relu")
+def _relu(s: Steps, input: Tensor, inplace: bool = False) -> Tensor:
+    return s.do("relu_" if inplace else "relu", input)
+
+
+@special("logsigmoid")
+def _logsigmoid(s: Steps, input: Tensor) -> Tensor:
+    return s.note("log_sigmoid", [input], s.function(input))
+
+
+@special("gelu", "gelu_tanh")
+def _gelu(s: Steps, input: Tensor, approximate: str = "none") -> Tensor:
+    if "tanh" in s.function.__name__:
+        approximate = "tanh"
+    return s.do("gelu", input, approximate=approximate)
+
+
+def _pool(rank: int, kind: str) -> Any:
+    def max_pool(
+        s: Steps, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        op = f"max_pool{rank}d" + ("_with_indices" if return_indices else "")
+        size = listed(kernel_size, rank)
+        steps = size if stride is None or stride == [] else listed(stride, rank)
+        return s.do(op, input, size, steps, listed(padding, rank), listed(dilation, rank), ceil_mode)
+
+    def avg_pool(
+        s: Steps, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: Any = None,
+    ) -> Any:  # fmt: skip
+        size = listed(kernel_size, rank)
+        steps = size if stride is None or stride == [] else listed(stride, rank)
+        rest = (divisor_override,) if rank > 1 else ()
+        return s.do(f"avg_pool{rank}d", input, size, steps, listed(padding, rank), ceil_mode, count_include_pad, *rest)
+
+    return max_pool if kind == "max" else avg_pool
+
+
+def _adaptive(rank: int, kind: str) -> Any:
+    def pool(s: Steps, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        target = listed(output_size, rank)
+        if None in target:
+            target = [
+                s.tracer.size(input, input._array.ndim - rank + i) if n is None else n for i, n in enumerate(target)
+            ]
+        if kind == "avg":
+            return s.do(f"adaptive_avg_pool{rank}d", input, target)
+        out = functions[f"nn.functional.adaptive_max_pool{rank}d"](input, target, True)
+        s.note(f"adaptive_max_pool{rank}d", [input, target], out)
+        return out if return_indices else out[0]
+
+    return pool
+
+
+for _n in (1, 2, 3):
+    SPECIAL[f"F.max_pool{_n}d"] = SPECIAL[f"max_pool{_n}d"] = _pool(_n, "max")
+    SPECIAL[f"F.avg_pool{_n}d"] = SPECIAL[f"avg_pool{_n}d"] = _pool(_n, "avg")
+    SPECIAL[f"adaptive_avg_pool{_n}d"] = _adaptive(_n, "avg")
+    SPECIAL[f"F.adaptive_max_pool{_n}d"] = SPECIAL[f"adaptive_max_pool{_n}d"] = _adaptive(_n, "max")
+
+
+def _conv(rank: int, transposed: bool) -> Any:
+    op = f"conv_transpose{rank}d" if transposed else f"conv{rank}d"
+
+    def conv(s: Steps, input: Tensor, weight: Tensor, bias: Any = None, *args: Any, **named: Any) -> Tensor:
+        keys = (
+            "stride",
+            "padding",
+            *(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")),
+        )
+        given = {
+            "stride": 1,
+            "padding": 0,
+            "output_padding": 0,
+            "groups": 1,
+            "dilation": 1,
+            **dict(zip(keys, args)),
+            **named,
+        }
+        values = [given[k] if k == "groups" or isinstance(given[k], str) else listed(given[k], rank) for k in keys]
+        return s.do(op, input, weight, bias, *values)
+
+    return conv
+
+
+for _n in (1, 2, 3):
+    SPECIAL[f"conv{_n}d"], SPECIAL[f"conv_transpose{_n}d"] = _conv(_n, False), _conv(_n, True)
+
+
+@special("pad")
+def _pad(s: Steps, input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+    return s.do("pad", input, list(pad), mode, *(() if value is None else (float(value),)))
+
+
+@special("interpolate", "upsample", "upsample_nearest", "upsample_bilinear")
+def _interpolate(
+    s: Steps, input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None,
+    recompute_scale_factor: Any = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    rank = input._array.ndim - 2
+    name = s.function.__name__
+    if name in ("upsample_nearest", "upsample_bilinear"):
+        mode, align_corners = name.removeprefix("upsample_"), True if name.endswith("linear") else None
+    kinds = {"nearest": "upsample_nearest{}d", "nearest-exact": "_upsample_nearest_exact{}d"}
+    op = kinds.get(mode, f"upsample_{mode}{{}}d").format(rank)
+    if recompute_scale_factor and scale_factor is not None:
+        factors = listed(scale_factor, rank)
+        size, scale_factor = [math.floor(n * f) for n, f in zip(input._array.shape[2:], factors)], None
+    out = functions["nn.functional.interpolate"](input, size, scale_factor, mode, align_corners, None, antialias)
+    target = None if size is None else listed(size, rank)
+    if mode == "area":
+        return s.note(f"adaptive_avg_pool{rank}d", [input, target or list(out._array.shape[2:])], out)
+    if antialias:
+        sizes = target or list(out._array.shape[2:])
+        return s.note(f"_upsample_{mode}2d_aa", [input, sizes, bool(align_corners), None, None], out)
+    corners = () if mode.startswith("nearest") else (bool(align_corners),)
+    factors = None if scale_factor is None else [float(f) for f in listed(scale_factor, rank)]
+    return s.note(op, [input, target, *corners, factors], out)
+
+
+def _loss(op: str, *keys: str) -> None:
+    """A loss; `keys` are the arguments of the operator after input and target."""
+    name = {"cross_entropy_loss": "cross_entropy", "nll_loss_nd": "nll_loss"}.get(op, op)
+
+    def lower(s: Steps, *args: Any, **named: Any) -> Tensor:
+        given = signature_of(s.function).bind(*args, **named)
+        given.apply_defaults()
+        values = [given.arguments[k] for k in ("input", "target", *keys)]
+        values = [REDUCTIONS.index(v) if k == "reduction" else v for k, v in zip(("", "", *keys), values)]
+        return s.note(op, values, s.function(*args, **named))
+
+    SPECIAL["F." + name] = SPECIAL[name] = lower
+
+
+_loss("cross_entropy_loss", "weight", "reduction", "ignore_index", "label_smoothing")
+_loss("nll_loss_nd", "weight", "reduction", "ignore_index")
+_loss("binary_cross_entropy", "weight", "reduction")
+_loss("mse_loss", "reduction")
+_loss("l1_loss", "reduction")
+_loss("smooth_l1_loss", "reduction", "beta")
+_loss("huber_loss", "reduction", "delta")
+_loss("soft_margin_loss", "reduction")
+
+
+@special("kl_div")
+def _kl_div(
+    s: Steps, input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: Any = "mean",
+    log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    if reduction == "batchmean":
+        total = s.do("kl_div", input, target, 2, log_target=log_target)
+        return s.do("div", total, s.tracer.size(input, 0))
+    return s.do("kl_div", input, target, REDUCTIONS.index(reduction), log_target=log_target)
+
+
+@special("lstm", "gru", "rnn_tanh", "rnn_relu")
+def _recurrent(s: Steps, input: Tensor, *args: Any, **named: Any) -> Any:
+    op = s.function.__name__
+    if not isinstance(args[-1], bool) or (isinstance(args[0], Tensor) and args[0]._array.ndim == 1):
+        out = s.function(input, *args, **named)  # packed sequences
+        return s.note(op, [input, *args], out)
+    first = args[0]
+    batch_first = args[-1]
+    states = [_first_state(s, input, t, batch_first) for t in (first if isinstance(first, (tuple, list)) else [first])]
+    given = states if isinstance(first, (tuple, list)) else states[0]
+    out = s.function(input, tuple(given) if isinstance(given, list) else given, *args[1:], **named)
+    return s.note(op, [input, given, list(args[1]), *args[2:]], out)
+
+
+@special("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _cell(s: Steps, input: Tensor, hx: Any, *weights: Any) -> Any:
+    states = [_first_cell_state(s, input, t) for t in (hx if isinstance(hx, (tuple, list)) else [hx])]
+    out = s.function(input, tuple(states) if isinstance(hx, (tuple, list)) else states[0], *weights)
+    return s.note(s.function.__name__, [input, states if isinstance(hx, (tuple, list)) else states[0], *weights], out)
+
+
+def _first_cell_state(s: Steps, input: Tensor, state: Tensor) -> Tensor:
+    if s.tracer.is_known(state) or state._array.ndim != 2 or state._array.any():
+        return state
+    with s.tracer.again():
+        return ops.zeros(input.shape[0], state._array.shape[1], dtype=state.dtype, device=state.device)  # type: ignore[attr-defined]
+
+
+def _first_state(s: Steps, input: Tensor, state: Tensor, batch_first: bool) -> Tensor:
+    """The state that a layer makes when none is given: zeros for any size of the batch."""
+    if s.tracer.is_known(state) or state._array.any():
+        return state
+    with s.tracer.again():
+        layers, _, width = state._array.shape
+        batch = input.shape[0 if batch_first else 1]
+        return ops.zeros(layers, batch, width, dtype=state.dtype, device=state.device)  # type: ignore[attr-defined]

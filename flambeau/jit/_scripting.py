@@ -1,0 +1,208 @@
+"""`script`: modules and functions that run as Python here, are checked to be TorchScript, and can be written as such."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import threading
+from typing import Any
+
+from ..nn.modules.module import Module
+from . import frontend
+from ._annotations import export
+from ._errors import Problem
+from ._script_module import RecursiveScriptModule, ScriptModule
+from ._units import ScriptFunction
+
+__all__ = ["is_scripting", "script", "script_method"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class _Depth(threading.local):
+    value = 0
+
+
+_depth = _Depth()
+
+
+def is_scripting() -> bool:
+    """Whether code runs as part of what `script` gave."""
+    return _depth.value > 0
+
+
+def _checked(module: Module) -> None:
+    """Checks the methods that compiled code consists of, those of submodules too."""
+    for inner in module.modules():
+        kind = type(inner)
+        if isinstance(inner, ScriptModule) or (kind.__module__ or "").partition(".")[0] in (_PACKAGE, "torch"):
+            continue
+        for name in {"forward", *exported(kind)}:
+            method = getattr(kind, name, None)
+            if inspect.isfunction(method) and not is_left_out(method):
+                frontend.check(method)
+
+
+def exported(kind: type) -> list[str]:
+    """The methods that `@torch.jit.export` marks."""
+    return [name for name in dir(kind) if getattr(getattr(kind, name, None), "_torchscript_modifier", "") == "export"]
+
+
+def is_left_out(method: Any) -> bool:
+    """Whether a method is marked as one that compiled code does not contain."""
+    return getattr(method, "_torchscript_modifier", "") in ("ignore", "unused", "drop")
+
+
+class Scripted(RecursiveScriptModule):
+    """What `script` makes of a module: it shares parameters, buffers and submodules with the original, and runs it."""
+
+    def __init__(self, module: Module):
+        ScriptModule.__init__(self)
+        own = self.__dict__
+        own["_original"] = module
+        for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            own[table] = module.__dict__[table]
+        own["training"] = module.training
+
+    @property
+    def original_name(self) -> str:
+        return type(self._original).__name__
+
+    def _as_program(self) -> RecursiveScriptModule:
+        """The module as one of a TorchScript program."""
+        from ._emission import emit
+
+        return emit(self._original)
+
+    @property
+    def code(self) -> str:
+        """The text of `forward`: TorchScript where it can be written as such, otherwise the Python source."""
+        try:
+            return self._as_program().code
+        except (Problem, RuntimeError):
+            return inspect.getsource(type(self._original).forward)
+
+    @property
+    def graph(self) -> Any:
+        """`forward` as a graph of operators."""
+        return self._as_program().graph
+
+    inlined_graph = graph
+
+    @property
+    def code_with_constants(self) -> tuple[str, Any]:
+        """The text of `forward`, and the constants that it names."""
+        return self._as_program().code_with_constants
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        _depth.value += 1
+        try:
+            return self._original(*args, **kwargs)
+        finally:
+            _depth.value -= 1
+
+    def train(self, mode: bool = True) -> Scripted:
+        """Training or evaluation, for the original too."""
+        self._original.train(mode)
+        self.training = mode
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        original = self.__dict__.get("_original")
+        if original is None:
+            raise AttributeError(f"'RecursiveScriptModule' object has no attribute '{name}'")
+        return getattr(original, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "training" or "_original" not in self.__dict__ or name in self.__dict__:
+            Module.__setattr__(self, name, value)
+        else:
+            setattr(self._original, name, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._original[key]
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+    def __iter__(self) -> Any:
+        return iter(self._original)
+
+    def __contains__(self, name: Any) -> bool:
+        return name in self._original
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *dir(self._original)})
+
+    def __reduce__(self) -> Any:
+        return Scripted, (self._original,)
+
+    def __copy__(self) -> Any:
+        return Scripted(copy.copy(self._original))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return Scripted(copy.deepcopy(self._original, memo))
+
+
+class ScriptedFunction(ScriptFunction):
+    """What `script` makes of a function."""
+
+    def __init__(self, function: Any):
+        functools.update_wrapper(self, function)
+        self._function, self.name = function, function.__name__
+
+    @functools.cached_property
+    def _program(self) -> Any:  # type: ignore[override]
+        from ._emission import emit_function
+
+        return emit_function(self._function)
+
+    _path = property(lambda self: self._program.top)  # type: ignore[assignment]
+    _run = property(lambda self: self._program.definition(self._program.top))  # type: ignore[assignment]
+
+    @property
+    def code(self) -> str:
+        """The function's text: TorchScript where it can be written as such, otherwise the Python source."""
+        try:
+            return self._program.sources[self._path] + "\n"  # type: ignore[no-any-return]
+        except (Problem, RuntimeError):
+            return inspect.getsource(self._function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _depth.value += 1
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            _depth.value -= 1
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+    """A module or function as TorchScript: branches and loops stay. It runs as Python here; constructs that TorchScript
+    does not have raise now, and `torch.jit.save` writes it as a TorchScript archive. Classes stay as they are.
+
+    >>> import flambeau as torch
+    >>> @torch.jit.script
+    ... def halves(x: torch.Tensor, n: int) -> torch.Tensor:
+    ...     for i in range(n):
+    ...         x = x / 2
+    ...     return x
+    >>> halves(torch.tensor([8.0]), 3)
+    tensor([1.])
+    """
+    if isinstance(obj, (ScriptModule, ScriptFunction)):
+        return obj
+    if isinstance(obj, Module):
+        _checked(obj)
+        return Scripted(obj)
+    if inspect.isfunction(obj):
+        frontend.check(obj)
+        return ScriptedFunction(obj)
+    if inspect.isclass(obj) or callable(obj):
+        return obj
+    raise RuntimeError(f"Could not get name of python class object {obj!r:.200}: it cannot be scripted")
+
+
+def script_method(fn: Any) -> Any:
+    """Marks a method of a `ScriptModule` for compilation; the method itself."""
+    return export(fn)

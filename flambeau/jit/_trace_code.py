@@ -1,0 +1,442 @@
+"""From a recording to a program: each module that was called becomes a class, each of its calls a method."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import math
+import re
+from typing import Any
+
+from .._core.devices import device
+from .._tensor import Tensor
+from ..nn.modules.module import Module
+from ._errors import Problem
+from ._program import Program
+from ._script_module import TopLevelTracedModule, TracedModule
+from ._tracer import Call, Node, Tracer, Value, values_in
+
+__all__ = ["class_path", "literal", "traced_module", "type_of"]
+
+# Arguments of operators that must be written as floating-point numbers.
+_FLOATS = {
+    **dict.fromkeys(
+        ["dropout", "dropout_", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "bernoulli", "bernoulli_", "exponential_", "geometric_", "logit", "special_logit", "normal", "pdist", "pinverse", "linalg_pinv", "linalg_matrix_rank"],
+        (1,),
+    ),
+    **dict.fromkeys(["lstm", "gru", "rnn_tanh", "rnn_relu"], (5,)),
+    **dict.fromkeys(["uniform_", "normal_", "cauchy_", "log_normal_"], (1, 2)),
+    "batch_norm": (6, 7), "instance_norm": (6, 7), "layer_norm": (4,), "group_norm": (4,), "rms_norm": (3,), "pad": (3,),
+    "scaled_dot_product_attention": (4,), "cross_entropy_loss": (5,), "huber_loss": (3,), "smooth_l1_loss": (3,),
+    "pairwise_distance": (2, 3), "cosine_similarity": (3,), "cdist": (2,), "allclose": (2, 3), "isclose": (2, 3),
+    "nan_to_num": (1, 2, 3), "logspace": (3,),
+}  # fmt: skip
+_PACKAGE = __name__.partition(".")[0]
+
+
+def literal(value: Any) -> str:
+    """A constant as source text."""
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, float):
+        if math.isinf(value):
+            return 'float("-inf")' if value < 0 else 'float("inf")'
+        return 'float("nan")' if math.isnan(value) else repr(float(value))
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, device):
+        return f"torch.device({json.dumps(str(value))})"
+    raise Problem(f"a value of type {type(value).__name__} cannot be written into a TorchScript program")
+
+
+def type_of(example: Any) -> str:
+    """The TorchScript type of an input or output."""
+    if isinstance(example, Tensor):
+        return "Tensor"
+    if example is None or isinstance(example, Module):
+        return "NoneType"
+    for kind in (bool, int, float, str):
+        if isinstance(example, kind):
+            return kind.__name__
+    if isinstance(example, tuple):
+        return f"Tuple[{', '.join(map(type_of, example)) or '()'}]"
+    if isinstance(example, list):
+        return f"List[{type_of(example[0]) if example else 'Tensor'}]"
+    if isinstance(example, dict):
+        keys, values = (next(iter(x), None) for x in (example.keys(), example.values()))
+        return f"Dict[{type_of(keys) if example else 'str'}, {type_of(values) if example else 'Tensor'}]"
+    if isinstance(example, device):
+        return "Device"
+    raise RuntimeError(
+        f"Type '{type(example).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of "
+        "Tensors can be traced"
+    )
+
+
+def class_path(module: Any, taken: Any) -> str:
+    """A full name for a module's class that is not taken yet."""
+    kind = type(module)
+    space = re.sub(rf"^{_PACKAGE}(?=\.|$)", "torch", kind.__module__ or "")
+    parts = [] if space in ("__main__", "builtins", "") else [identifier(p) for p in space.split(".")]
+    name = identifier(kind.__name__)
+    path, number = ".".join(("__torch__", *parts, name)), 0
+    while path in taken:
+        path = ".".join(("__torch__", *parts, f"___torch_mangle_{number}", name))
+        number += 1
+    return path
+
+
+def identifier(text: str) -> str:
+    """Text made a name of the language."""
+    text = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return f"_{text}" if not text or text[0].isdigit() or keyword.iskeyword(text) else text
+
+
+# -- what is needed ----------------------------------------------------------------------------------------------
+
+
+def _has_effect(node: Node) -> bool:
+    if node.op == "batch_norm" and node.args[5] is True:
+        return True
+    return node.op.endswith("_") and not node.op.endswith("__")
+
+
+def prune(call: Call, needed: set[Value]) -> None:
+    """Leaves out what no result needs. Walks backward; `needed` grows on the way."""
+    kept: list[Any] = []
+    for item in reversed(call.items):
+        if isinstance(item, Call):
+            prune(item, needed)
+            if item.items:
+                kept.append(item)
+        elif _has_effect(item) or any(v in needed for v in item.outputs):
+            for argument in (*item.args, *item.named.values()):
+                needed.update(values_in(argument))
+            kept.append(item)
+    call.items = kept[::-1]
+
+
+def _uses(item: Any) -> list[Value]:
+    if isinstance(item, Call):
+        return [v for inner in item.items for v in _uses(inner)]
+    return [v for argument in (*item.args, *item.named.values()) for v in values_in(argument)]
+
+
+# -- text --------------------------------------------------------------------------------------------------------
+
+
+class _Method:
+    """Writes one call of a module as a method."""
+
+    def __init__(self, writer: Writer, call: Call):
+        self.writer, self.call = writer, call
+        self.names: dict[Value, str] = {}
+        self.lines: list[str] = []
+        self.taken: set[str] = {"self"}
+        self._modules: dict[str, str] = {}
+
+    def fresh(self, hint: str = "") -> str:
+        name, number = hint or f"_{len(self.taken)}", 0
+        while name in self.taken:
+            number += 1
+            name = f"{hint}{number}" if hint else f"_{len(self.taken) + number}"
+        self.taken.add(name)
+        return name
+
+    def bind(self, value: Value, hint: str = "") -> str:
+        name = self.names[value] = self.fresh(hint)
+        return name
+
+    def name(self, value: Value) -> str:
+        found = self.names.get(value)
+        if found is not None:
+            return found
+        if value.name.startswith("CONSTANTS."):
+            return value.name
+        if value.attribute is None:
+            raise RuntimeError("a trace uses a value before it is there")
+        inside = value.attribute[len(self.call.path) + 1 :] if self.call.path else value.attribute
+        *parts, last = inside.split(".")
+        holder = self.module(".".join(parts))
+        name = self.bind(value, identifier(last))
+        self.lines.append(f"{name} = {_attribute(holder, last)}")
+        return name
+
+    def module(self, inside: str) -> str:
+        """The variable that holds a submodule, by its path below this one."""
+        if not inside:
+            return "self"
+        found = self._modules.get(inside)
+        if found is None:
+            above, _, last = inside.rpartition(".")
+            holder = self.module(above)
+            found = self._modules[inside] = self.fresh(f"_{last}" if last[0].isdigit() else identifier(last))
+            self.lines.append(f"{found} = {_attribute(holder, last)}")
+        return found
+
+    def argument(self, value: Any) -> str:
+        if isinstance(value, Value):
+            return self.name(value)
+        if isinstance(value, (list, tuple)):
+            parts = [self.argument(v) for v in value]
+            if any(v is None for v in value):
+                return f"annotate(List[Optional[Tensor]], [{', '.join(parts)}])"
+            return f"[{', '.join(parts)}]" if parts else "annotate(List[int], [])"
+        return literal(value)
+
+    def node(self, node: Node) -> None:
+        args = list(node.args)
+        for i in _FLOATS.get(node.op, ()):
+            if i < len(args) and isinstance(args[i], (int, float)) and not isinstance(args[i], bool):
+                args[i] = float(args[i])
+        parts = [self.argument(a) for a in args]
+        if node.op == "index" or node.op.startswith("index_put"):
+            parts[1] = parts[1] if parts[1].startswith("annotate") else f"annotate(List[Optional[Tensor]], {parts[1]})"
+        parts += [f"{k}={self.argument(v)}" for k, v in node.named.items()]
+        space, _, name = node.op.rpartition("::")
+        text = f"{'ops.' + space if space else 'torch'}.{name}({', '.join(parts)})"
+        if node.form == "one":
+            self.lines.append(f"{self.bind(node.outputs[0])} = {text}")
+        else:
+            self.lines.append(f"{', '.join(self.bind(v) for v in node.outputs)}, = {text}")
+
+    def inner(self, call: Call) -> None:
+        inputs, outputs, method = self.writer.method(call)
+        inside = call.path[len(self.call.path) + 1 :] if self.call.path else call.path
+        given = ", ".join([self.name(v) for v in inputs])
+        text = f"({self.module(inside)}).{method}({given})"
+        if not outputs:
+            self.lines.append(f"{self.fresh()} = {text}")
+        elif len(outputs) == 1:
+            self.lines.append(f"{self.bind(outputs[0])} = {text}")
+        else:
+            self.lines.append(f"{', '.join(self.bind(v) for v in outputs)}, = {text}")
+
+    def body(self) -> None:
+        for item in self.call.items:
+            if isinstance(item, Call):
+                self.inner(item)
+            else:
+                self.node(item)
+
+
+def _attribute(holder: str, name: str) -> str:
+    return f"{holder}.{name}" if name.isidentifier() and not keyword.iskeyword(name) else f'getattr({holder}, "{name}")'
+
+
+class Writer:
+    """Writes all methods of a trace. `scripts` are the paths of classes by the paths of modules."""
+
+    def __init__(self, tracer: Tracer, scripts: dict[str, str]):
+        self.tracer, self.scripts = tracer, scripts
+        self.methods: dict[str, list[str]] = {}  # by the path of a module
+        self._outside: dict[Call, list[Value]] = {}
+
+    def top(self, name: str, parameters: list[tuple[str, Any]], out: Any) -> None:
+        """The method that was traced. `parameters` are names with values or structures of values."""
+        outputs = _structure_values(out)
+        prune(self.tracer.top, set(outputs))
+        self._find_outputs(self.tracer.top, outputs)
+        method = _Method(self, self.tracer.top)
+        header = []
+        for parameter, value in parameters:
+            kind = _structure_type(value)
+            taken = (
+                method.bind(value, identifier(parameter))
+                if isinstance(value, Value)
+                else method.fresh(identifier(parameter))
+            )
+            header.append(f"{taken}: {kind}")
+            if not isinstance(value, Value):
+                self._unpack(method, taken, value)
+        method.body()
+        result = _structure_text(method, out)
+        self._finish("", name, header, method, f"return {result}", _structure_type(out))
+
+    def _unpack(self, method: _Method, holder: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                part = method.bind(inner) if isinstance(inner, Value) else method.fresh()
+                method.lines.append(f"{part} = {holder}[{literal(key)}]")
+                if not isinstance(inner, Value):
+                    self._unpack(method, part, inner)
+            return
+        parts = [method.bind(v) if isinstance(v, Value) else method.fresh() for v in value]
+        if parts:
+            method.lines.append(f"{', '.join(parts)}, = {holder}")
+        for part, inner in zip(parts, value):
+            if not isinstance(inner, Value):
+                self._unpack(method, part, inner)
+
+    def _find_outputs(self, top: Call, results: list[Value]) -> None:
+        """For every call, the values made inside of it that are used outside, in the order of their making."""
+        users: dict[Value, set[Call]] = {}  # value -> calls in which it is used
+        order: dict[Value, int] = {}
+
+        def walk(call: Call, chain: tuple[Call, ...]) -> None:
+            self._outside[call] = []
+            for item in call.items:
+                if isinstance(item, Call):
+                    walk(item, (*chain, item))
+                    continue
+                for value in _uses(item):
+                    users.setdefault(value, set()).add(call)
+                for value in item.outputs:
+                    order[value] = len(order)
+                    value.call = call
+
+        walk(top, (top,))
+        for value in results:
+            users.setdefault(value, set()).add(top)
+        for value in order:
+            call = value.call
+            while call is not None and call is not top:
+                if any(not _within(user, call) for user in users.get(value, ())):
+                    self._outside[call].append(value)
+                call = call.parent
+
+    def method(self, call: Call) -> tuple[list[Value], list[Value], str]:
+        """Writes the method for a call: (inputs, outputs, its name)."""
+        made = {v for node in call.nodes() for v in node.outputs}
+        inputs = []
+        for value in dict.fromkeys(_uses(call)):
+            inside = value.attribute is not None and value.attribute.startswith(call.path + ".")
+            if value not in made and not inside and not value.name.startswith("CONSTANTS."):
+                inputs.append(value)
+        outputs = self._outside[call]
+        method = _Method(self, call)
+        header = [f"{method.bind(v, v.name or 'argument_' + str(i + 1))}: {v.kind}" for i, v in enumerate(inputs)]
+        method.body()
+        names = [method.name(v) for v in outputs]
+        kinds = [v.kind for v in outputs]
+        result = (
+            "return None" if not names else f"return {names[0]}" if len(names) == 1 else f"return ({', '.join(names)})"
+        )
+        kind = "NoneType" if not kinds else kinds[0] if len(kinds) == 1 else f"Tuple[{', '.join(kinds)}]"
+        return inputs, outputs, self._finish(call.path, "forward", header, method, result, kind)
+
+    def _finish(self, path: str, name: str, header: list[str], method: _Method, result: str, kind: str) -> str:
+        script = self.scripts.get(path)
+        own = [f"self: {script}"] if script is not None else []
+        lines = [*method.lines, result]
+
+        def text(called: str) -> str:
+            signature = ",\n    ".join([*own, *header])
+            return f"def {called}({signature}) -> {kind}:\n" + "\n".join("  " + line for line in lines)
+
+        known = self.methods.setdefault(path, [])
+        for number, other in enumerate(known):
+            called = name if not number else f"{name}{number}"
+            if other == text(called):
+                return called
+        called = name if not known or path == "" else f"{name}{len(known)}"
+        known.append(text(called))
+        return called
+
+
+def _within(call: Call | None, outer: Call) -> bool:
+    while call is not None:
+        if call is outer:
+            return True
+        call = call.parent
+    return False
+
+
+def _structure_values(value: Any) -> list[Value]:
+    if isinstance(value, Value):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [v for part in value for v in _structure_values(part)] if isinstance(value, (list, tuple)) else []
+
+
+def _structure_type(value: Any) -> str:
+    if isinstance(value, Value):
+        return value.kind
+    if isinstance(value, tuple):
+        return f"Tuple[{', '.join(map(_structure_type, value))}]"
+    if isinstance(value, list):
+        return f"List[{_structure_type(value[0]) if value else 'Tensor'}]"
+    if isinstance(value, dict):
+        first = next(iter(value.items()), ("", None))
+        return f"Dict[{type_of(first[0])}, {_structure_type(first[1]) if first[1] is not None else 'Tensor'}]"
+    return type_of(value)
+
+
+def _structure_text(method: _Method, value: Any) -> str:
+    if isinstance(value, Value):
+        return method.name(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(_structure_text(method, v) for v in value)}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"[{', '.join(_structure_text(method, v) for v in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(k)}: {_structure_text(method, v)}" for k, v in value.items()) + "}"
+    return literal(value)
+
+
+# -- classes -----------------------------------------------------------------------------------------------------
+
+
+def class_text(
+    path: str, module: Module, scripts: dict[int, str], methods: list[str], extra: dict[str, str] | None = None
+) -> str:
+    """The class of a module: what it has, and its methods. `scripts` are paths by the identity of submodules."""
+    own = module.__dict__
+    tables = own["_parameters"], own["_buffers"]
+    parameters, buffers = ("".join(f'"{name}", ' for name in table) for table in tables)
+    lines = [
+        f"class {path.rpartition('.')[2]}(Module):",
+        f"  __parameters__ = [{parameters}]",
+        f"  __buffers__ = [{buffers}]",
+    ]
+    types = {name: "NoneType" if t is None else "Tensor" for table in tables for name, t in table.items()}
+    types["training"] = "bool"
+    types.update(extra or {})
+    for name, kind in types.items():
+        lines.append(_declaration(name, kind))
+    lines += [_declaration(name, scripts[id(child)]) for name, child in own["_modules"].items() if child is not None]
+    text = "\n".join(lines)
+    for method in methods:
+        text += "\n" + "\n".join("  " + line for line in method.splitlines())
+    return text
+
+
+def _declaration(name: str, kind: str) -> str:
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return f"  {name} : {kind}"
+    return f'  __annotations__["{name}"] = {kind}'
+
+
+def traced_module(tracer: Tracer, root: Module, methods: Any, top_class: type = TopLevelTracedModule) -> Any:
+    """The program of a trace as a module. `methods` calls `Writer.top` for each traced method."""
+    paths: dict[str, str] = {}
+    by_module: dict[int, str] = {}
+    taken: set[str] = set()
+    for name, module in root.named_modules():
+        path = by_module[id(module)] = paths[name] = class_path(module, taken)
+        taken.add(path)
+    writer = Writer(tracer, paths)
+    methods(writer)
+    program = Program(tuple(tracer.constants))
+    for name, module in root.named_modules():
+        program.add(paths[name], class_text(paths[name], module, by_module, writer.methods.get(name, [])))
+    made: dict[int, Any] = {}
+
+    def build(module: Module, kind: type) -> Any:
+        if id(module) in made:
+            return made[id(module)]
+        result = made[id(module)] = kind(program.definition(by_module[id(module)]))
+        own, theirs = result.__dict__, module.__dict__
+        for table in ("_parameters", "_buffers"):
+            own[table].update(theirs[table])
+        own["_non_persistent_buffers_set"] = set(theirs["_non_persistent_buffers_set"])
+        own["training"] = module.training
+        for name, child in theirs["_modules"].items():
+            if child is not None:
+                own["_modules"][name] = build(child, TracedModule)
+        return result
+
+    return build(root, top_class)

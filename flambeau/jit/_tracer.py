@@ -1,0 +1,432 @@
+"""Records what a module or function does when it runs on examples: operators of PyTorch's library on values, in the
+order of their calls, inside of the modules that called them. Sizes taken from tensors are values too."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._core.sizes import Size
+from .._core.state import local
+from .._ops.registry import ops
+from .._ops_namespace import ops as operators
+from .._overrides import TorchFunctionMode, dispatch
+from .._tensor import Tensor
+from ..nn.modules.module import Module
+from . import _lowering, _lowering_layers, _trace_forms
+
+__all__ = ["Call", "Node", "Tracer", "TracerWarning", "Value"]
+
+
+_PACKAGE = __name__.partition(".")[0]
+_ROWS = _lowering_layers  # its rows are in the table once it is imported
+
+
+class TracerWarning(Warning):
+    """Something in a trace that will not follow other inputs."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Nothing to do: operations of this package warn nobody."""
+
+
+class Value:
+    """A result or input in a recording. `kind` is a TorchScript type; `example` is what stood there."""
+
+    __slots__ = ("attribute", "call", "example", "kind", "name", "node")
+
+    def __init__(self, kind: str, example: Any = None, name: str = ""):
+        self.kind, self.example, self.name = kind, example, name
+        self.attribute: str | None = None  # full path of a parameter or buffer
+        self.node: Node | None = None
+        self.call: Call | None = None
+
+
+class Node:
+    """One operator: name without namespace, arguments (with values for tensors and sizes) and results."""
+
+    __slots__ = ("args", "form", "named", "op", "outputs")
+
+    def __init__(self, op: str, args: list[Any], named: dict[str, Any], outputs: list[Value], form: str):
+        self.op, self.args, self.named, self.outputs, self.form = op, args, named, outputs, form
+        for value in outputs:
+            value.node = self
+
+
+class Call:
+    """A call of a module: what it did, in order."""
+
+    def __init__(self, path: str, module: Any, parent: Call | None):
+        self.path, self.module, self.parent = path, module, parent
+        self.items: list[Node | Call] = []
+
+    def nodes(self) -> Iterator[Node]:
+        """All operators, those of inner modules included, in order."""
+        for item in self.items:
+            if isinstance(item, Call):
+                yield from item.nodes()
+            else:
+                yield item
+
+
+def values_in(argument: Any) -> Iterator[Value]:
+    """The values among the arguments of a node."""
+    if isinstance(argument, Value):
+        yield argument
+    elif isinstance(argument, (list, tuple)):
+        for a in argument:
+            yield from values_in(a)
+
+
+# -- numbers that depend on sizes --------------------------------------------------------------------------------
+
+
+def _active() -> Tracer | None:
+    stack = local.function_modes
+    return stack[-1] if stack and stack[-1].__class__ is Tracer else None
+
+
+def _arithmetic(op: str, name: str, swapped: bool = False) -> Any:
+    plain = getattr(int, name)
+    plain_float = getattr(float, name, None)
+
+    def method(self: Any, other: Any) -> Any:
+        result = plain(int(self), other) if isinstance(self, int) else plain_float(float(self), other)  # type: ignore[misc]
+        if result is NotImplemented:
+            if isinstance(self, int) and isinstance(other, float):
+                result = getattr(float, name)(float(self), other)
+            if result is NotImplemented:
+                return result
+        tracer = _active()
+        if tracer is None:
+            return result
+        a, b = (other, self) if swapped else (self, other)
+        return tracer.number(op, [a, b], result)
+
+    method.__name__ = name
+    return method
+
+
+class TracedInt(int):
+    """A size, or a number computed from sizes."""
+
+    value: Value
+
+    def __neg__(self) -> Any:
+        tracer = _active()
+        return -int(self) if tracer is None else tracer.number("neg", [self], -int(self))
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+
+class TracedSize(Size):
+    """A shape of traced sizes; so are its parts."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(sizes: Any) -> Any:
+        return tuple.__new__(TracedSize, sizes)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return TracedSize.of(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return TracedSize.of(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> Any:
+        return TracedSize.of(tuple(other) + tuple(self))
+
+
+class TracedFloat(float):
+    """A quotient of sizes."""
+
+    value: Value
+
+    def __reduce__(self) -> Any:
+        return float, (float(self),)
+
+
+for _op, _names in {
+    "add": ("__add__", "__radd__"), "sub": ("__sub__", "__rsub__"), "mul": ("__mul__", "__rmul__"),
+    "div": ("__truediv__", "__rtruediv__"), "floordiv": ("__floordiv__", "__rfloordiv__"),
+    "remainder": ("__mod__", "__rmod__"),
+}.items():  # fmt: skip
+    for _kind in (TracedInt, TracedFloat):
+        setattr(_kind, _names[0], _arithmetic(_op, _names[0]))
+        setattr(_kind, _names[1], _arithmetic(_op, _names[1], True))
+
+
+# -- the recording -----------------------------------------------------------------------------------------------
+
+
+class Tracer(TorchFunctionMode):
+    """A mode in which operations are recorded. `root` is the module that is traced, if one is; constants are added to
+    those given, which other recordings use."""
+
+    def __init__(self, root: Module | None = None, constants: list[Tensor] | None = None):
+        self.root = root
+        self.top = self.call = Call("", root, None)
+        self.constants: list[Tensor] = [] if constants is None else constants
+        self.inputs: list[Value] = []
+        self._values: dict[int, Value] = {}
+        self._alive: list[Any] = []  # so that no identity is used twice
+        self._paths: dict[int, str] = {}
+        if root is not None:
+            for name, module in root.named_modules():
+                self._paths.setdefault(id(module), name)
+            for name, t in (
+                *root.named_parameters(remove_duplicate=False),
+                *root.named_buffers(remove_duplicate=False),
+            ):
+                if id(t) not in self._values:
+                    value = self._bind(t, Value("Tensor", t))
+                    value.attribute = name
+
+    def _bind(self, t: Tensor, value: Value) -> Value:
+        self._values[id(t)] = value
+        self._alive.append(t)
+        return value
+
+    def add_input(self, t: Any, name: str) -> Value:
+        """Declares an input: a tensor of the example."""
+        value = Value("Tensor", t, name)
+        value.call = self.top
+        self.inputs.append(value)
+        return self._bind(t, value)
+
+    def value_of(self, t: Any) -> Any:
+        """The value of a tensor or traced number; a constant if it was never met."""
+        if isinstance(t, (TracedInt, TracedFloat)):
+            return t.value
+        if not isinstance(t, Tensor):
+            return t
+        found = self._values.get(id(t))
+        if found is None:
+            found = self._bind(t, Value("Tensor", t))
+            found.name = f"CONSTANTS.c{len(self.constants)}"
+            self.constants.append(t.detach() if t.requires_grad else t)  # type: ignore[attr-defined]
+        return found
+
+    def is_known(self, t: Any) -> bool:
+        return id(t) in self._values
+
+    def _encoded(self, argument: Any) -> Any:
+        if isinstance(argument, (Tensor, TracedInt, TracedFloat)):
+            return self.value_of(argument)
+        if isinstance(argument, (list, tuple)):
+            return [self._encoded(a) for a in argument]
+        return argument
+
+    def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> None:
+        """Adds an operator with its result."""
+        arguments = [self._encoded(a) for a in args]
+        options = {k: self._encoded(v) for k, v in named.items()}
+        several = isinstance(out, (tuple, list)) and not isinstance(out, Size)
+        outputs = []
+        for t in out if several else (out,):
+            value = Value("Tensor", t)
+            value.call = self.call
+            if isinstance(t, Tensor):
+                self._bind(t, value)
+            outputs.append(value)
+        form = "one" if not several else "tuple" if hasattr(type(out), "_fields") or op in _lowering.TUPLES else "list"
+        self.call.items.append(Node(op, arguments, options, outputs, form))
+
+    def number(self, op: str, args: list[Any], result: Any) -> Any:
+        """A number computed from traced ones."""
+        whole = isinstance(result, int)
+        value = Value("int" if whole else "float", result)
+        value.call = self.call
+        self.call.items.append(Node(op, [self._encoded(a) for a in args], {}, [value], "one"))
+        made = TracedInt(result) if whole else TracedFloat(result)
+        made.value = value
+        return made
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _lowering.run(self, func, args, kwargs or {})
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside, operations are recorded although one is being recorded now."""
+        before = local.function_modes
+        local.function_modes = (*before, self)
+        try:
+            yield
+        finally:
+            local.function_modes = before
+
+    def size(self, t: Tensor, dim: int) -> Any:
+        """One size of a tensor, as a traced number; that of a parameter or constant is fixed."""
+        value = self._values.get(id(t))
+        if value is None or value.attribute is not None or value.name.startswith("CONSTANTS"):
+            return t._array.shape[dim]
+        return self.number("size", [t, dim], int(t._array.shape[dim]))
+
+    def call_module(self, module: Module, args: Any, kwargs: Any) -> Any:
+        """Calls a module inside of the trace."""
+        form = _trace_forms.form_of(module)
+        path = self._paths.get(id(module))
+        if form is None:
+            body: Callable[..., Any] = lambda *a, **k: _plain_call(module, *a, **k)
+        else:
+            body = lambda *a, **k: form(module, *a, **k)
+        if path is None or path == self.call.path:
+            return body(*args, **kwargs)
+        before, inner = self.call, Call(path, module, self.call)
+        before.items.append(inner)
+        self.call = inner
+        try:
+            return body(*args, **kwargs)
+        finally:
+            self.call = before
+
+
+def warn(what: str) -> None:
+    """Tells that a value of this run becomes part of the trace."""
+    warn_user(
+        f"Converting a tensor to a Python {what} might cause the trace to be incorrect: the value of this run is recorded "
+        "as a constant and will not follow other inputs"
+    )
+
+
+def warn_user(text: str) -> None:
+    """Warns at the line of the program that called into this package."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(text, TracerWarning, stacklevel=level)
+
+
+# -- attributes of tensors that ask nobody -----------------------------------------------------------------------
+
+# Methods that settle sizes before they ask; properties and conversions that ask nobody.
+_METHODS = [
+    "view",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "chunk",
+    "split",
+    "squeeze",
+    "unsqueeze",
+    "permute",
+    "transpose",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "expand",
+    "broadcast_to",
+    "narrow",
+    "select",
+    "unbind",
+    "size",
+    "numel",
+    "nelement",
+    "item",
+    "tolist",
+    "__len__",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "__complex__",
+    "__iter__",
+    "expand_as",
+    "view_as",
+    "reshape_as",
+]
+_PROPERTIES = ("shape", "T", "mT")
+_lock = threading.Lock()
+_depth = [0]
+_plain: dict[str, Any] = {}
+_plain_ops: dict[str, Any] = {}
+_plain_nms: list[tuple[dict[str, Any], Any]] = []
+_plain_call = Module.__call__
+
+
+def _asking(name: str, plain: Any) -> Any:
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        if _active() is None:
+            return plain(self, *args, **named)
+        return dispatch(method, [], (self, *args), named)
+
+    method.__name__, method.plain = name, plain  # type: ignore[attr-defined]
+    return method
+
+
+def _as_operator(plain: Any) -> Any:
+    """`vision.ops.nms`, which works on arrays, as the operator that it is in traces."""
+
+    @functools.wraps(plain)
+    def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Any:
+        if _active() is None:
+            return plain(boxes, scores, iou_threshold)
+        importlib.import_module(f"{_PACKAGE}.vision.ops._operators")  # defines it
+        return operators.torchvision.nms(boxes, scores, float(iou_threshold))
+
+    return nms
+
+
+def _vision_spaces() -> list[dict[str, Any]]:
+    """The namespaces in which the function is found, if it is loaded."""
+    found = (sys.modules.get(f"{_PACKAGE}.vision.ops{part}") for part in ("", ".boxes"))
+    return [vars(module) for module in found if module is not None and "nms" in vars(module)]
+
+
+def _module_call(module: Module, *args: Any, **kwargs: Any) -> Any:
+    tracer = _active()
+    return _plain_call(module, *args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Inside, tensors tell the tracer of their thread what is asked of them, and modules that they are called."""
+    with _lock:
+        _depth[0] += 1
+        if _depth[0] == 1:
+            for name in (*_METHODS, *_PROPERTIES):
+                plain = _plain[name] = Tensor.__dict__[name]
+                asking = _asking(name, plain.fget if isinstance(plain, property) else plain)
+                setattr(Tensor, name, property(asking, plain.fset) if isinstance(plain, property) else asking)
+                inner = ops.__dict__.get(name)
+                if callable(inner):
+                    _plain_ops[name] = inner
+                    setattr(ops, name, _asking(name, inner))
+            Module.__call__ = _module_call  # type: ignore[method-assign]
+            for space in _vision_spaces():
+                _plain_nms.append((space, space["nms"]))
+                space["nms"] = _as_operator(space["nms"])
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth[0] -= 1
+            if not _depth[0]:
+                for name, plain in _plain.items():
+                    setattr(Tensor, name, plain)
+                for name, plain in _plain_ops.items():
+                    setattr(ops, name, plain)
+                while _plain_nms:
+                    space, plain = _plain_nms.pop()
+                    space["nms"] = plain
+                Module.__call__ = _plain_call  # type: ignore[method-assign]
+
+
+def is_tracing() -> bool:
+    """Whether `torch.jit.trace` runs the example."""
+    return any(mode.__class__ is Tracer for mode in local.function_modes)
+
+
+def traced_shape(tracer: Tracer, t: Tensor) -> Size:
+    """The shape of a tensor as traced sizes."""
+    with tracer.again():
+        return TracedSize.of(tracer.size(t, d) for d in range(len(t._array.shape)))

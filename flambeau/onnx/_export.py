@@ -1,0 +1,375 @@
+"""`export`: a model is recorded on examples, and the recording is written as an ONNX model."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from contextlib import contextmanager
+from typing import Any
+
+from .._autograd.modes import no_grad
+from .._tensor import Tensor
+from ..jit._trace_code import _structure_values, prune
+from ..jit._tracer import TracerWarning, Value, values_in
+from ..jit._tracing import record
+from ..nn.modules.module import Module
+from . import _table_layers, _table_shapes
+from ._builder import Builder
+from ._table import TABLE
+from .errors import OnnxExporterError, UnsupportedOperatorError
+
+__all__ = ["ONNXProgram", "custom", "export", "is_in_onnx_export", "select_model_mode_for_export"]
+
+_FILES = (_table_layers, _table_shapes)  # their rows are in the table once they are imported
+_VERSIONS = range(11, 22)
+_DEFAULT = 18
+_LAST = (1 << 63) - 1
+custom: dict[tuple[str, int], Any] = {}  # forms that programs registered: (operator, first version) -> function
+
+
+class _State(threading.local):
+    exporting = False
+
+
+_state = _State()
+
+
+def is_in_onnx_export() -> bool:
+    """Whether a model is being exported now."""
+    return _state.exporting
+
+
+def _load_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.helper
+        import onnx.numpy_helper
+        import onnx.shape_inference
+    except ImportError as error:
+        raise OnnxExporterError(
+            "torch.onnx.export needs the package onnx, which is not installed: pip install flambeau[onnx]"
+        ) from error
+    return onnx
+
+
+@contextmanager
+def select_model_mode_for_export(model: Any, mode: Any) -> Any:
+    """Inside, a model is in evaluation or training as the export asks; afterwards as before."""
+    if not isinstance(model, Module) or getattr(mode, "name", "EVAL") == "PRESERVE":
+        yield
+        return
+    before = [(m, m.training) for m in model.modules()]
+    model.train(getattr(mode, "name", "EVAL") == "TRAINING")
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.__dict__["training"] = training
+
+
+class ONNXProgram:
+    """An exported model, as `export(..., dynamo=True)` gives it."""
+
+    def __init__(self, model_proto: Any):
+        self.model_proto = model_proto
+
+    def save(self, destination: Any, **options: Any) -> None:
+        """Writes the model to a path or file object."""
+        _write(self.model_proto, destination)
+
+
+def _write(model: Any, f: Any) -> None:
+    data = model.SerializeToString()
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "wb") as file:
+            file.write(data)
+    else:
+        f.write(data)
+
+
+def export(
+    model: Any,
+    args: Any = (),
+    f: Any = None,
+    *,
+    kwargs: Any = None,
+    export_params: bool = True,
+    verbose: bool | None = None,
+    training: Any = None,
+    input_names: Any = None,
+    output_names: Any = None,
+    operator_export_type: Any = None,
+    opset_version: int | None = None,
+    do_constant_folding: bool = True,
+    dynamic_axes: Any = None,
+    keep_initializers_as_inputs: bool | None = None,
+    custom_opsets: Any = None,
+    export_modules_as_functions: Any = False,
+    autograd_inlining: bool = True,
+    dynamo: bool = False,
+    dynamic_shapes: Any = None,
+    custom_translation_table: Any = None,
+    report: bool = False,
+    optimize: bool = True,
+    verify: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: Any = ".",
+    fallback: bool = False,
+    external_data: bool = False,
+    **options: Any,
+) -> Any:
+    """Writes a model as ONNX to a path or file object. It runs once on `args`, as in `torch.jit.trace`.
+
+    `dynamic_axes` names dimensions that may have other sizes: {"input": {0: "batch"}}. Needs the package onnx.
+    """
+    onnx = _load_onnx()
+    opset = _DEFAULT if opset_version is None else int(opset_version)
+    if opset not in _VERSIONS:
+        raise ValueError(f"opset_version {opset} is not supported: {_VERSIONS[0]} to {_VERSIONS[-1]} are")
+    if isinstance(args, Tensor):
+        args = (args,)
+    args = tuple(args)
+    named = dict(kwargs or {})
+    if args and isinstance(args[-1], dict) and not named and all(isinstance(k, str) for k in args[-1]):
+        args, named = args[:-1], args[-1]  # the last dictionary names arguments
+    tracer, parameters, out = _recorded(model, args, named, training)
+    axes = _dynamic(dynamic_axes, dynamic_shapes, parameters, input_names)
+    proto = _Writer(onnx, opset, tracer).model(
+        parameters, out, list(input_names or ()), list(output_names or ()), axes, bool(export_params),
+        bool(keep_initializers_as_inputs), dict(custom_opsets or {}),
+    )  # fmt: skip
+    if f is not None:
+        _write(proto, f)
+    return ONNXProgram(proto) if dynamo or f is None else None
+
+
+def _recorded(model: Any, args: tuple[Any, ...], named: dict[str, Any], training: Any) -> tuple[Any, ...]:
+    """A recording of the model. Arguments that are no tensors are part of the program."""
+    root = model if isinstance(model, Module) else None
+    plain = {i: a for i, a in enumerate(args) if not _is_traced(a)}
+    fixed = {k: v for k, v in named.items() if not _is_traced(v)}
+    examples = {f"{i}": a for i, a in enumerate(args) if i not in plain}
+    examples.update((k, v) for k, v in named.items() if k not in fixed)
+
+    def call(**given: Any) -> Any:
+        values = [plain[i] if i in plain else given.pop(f"{i}") for i in range(len(args))]
+        return model(*values, **given, **fixed)
+
+    _state.exporting = True
+    try:
+        with no_grad(), select_model_mode_for_export(model, training), warnings.catch_warnings():
+            warnings.simplefilter("default", TracerWarning)
+            tracer, parameters, out = record(root, call, None, examples, strict=False)
+    finally:
+        _state.exporting = False
+    names = _names_of(model, len(args))
+    return tracer, [(names[int(n)] if n.isdigit() else n, v) for n, v in parameters], out
+
+
+def _names_of(model: Any, count: int) -> list[str]:
+    from ..jit._tracing import _parameter_names
+
+    return _parameter_names(model.forward if isinstance(model, Module) else model, count)
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return bool(value) and all(_is_traced(v) for v in value)
+    if isinstance(value, dict):
+        return bool(value) and all(_is_traced(v) for v in value.values())
+    return isinstance(value, Tensor)
+
+
+def _dynamic(dynamic_axes: Any, dynamic_shapes: Any, parameters: Any, input_names: Any) -> dict[str, dict[int, str]]:
+    """{name: {dimension: symbol}} of all forms in which dynamic dimensions are given."""
+    found: dict[str, dict[int, str]] = {}
+    for name, dims in (dynamic_axes or {}).items():
+        items = (
+            dims.items()
+            if isinstance(dims, dict)
+            else [(d, f"{name}_dynamic_axes_{i + 1}") for i, d in enumerate(dims)]
+        )
+        found[name] = {int(d): str(symbol) for d, symbol in items}
+    names = list(input_names or ()) or [n for n, _ in parameters]
+    given = dynamic_shapes or {}
+    pairs = (
+        zip(names, given)
+        if isinstance(given, (tuple, list))
+        else ((dict(zip([n for n, _ in parameters], names)).get(k, k), v) for k, v in given.items())
+    )
+    for name, dims in pairs:
+        items = dims.items() if isinstance(dims, dict) else enumerate(dims or ())
+        symbols = {int(d): str(getattr(s, "__name__", s)) for d, s in items if s is not None}
+        if symbols:
+            found[name] = {d: s if s.isidentifier() else f"{name}_dim_{d}" for d, s in symbols.items()}
+    return found
+
+
+class _Writer:
+    """Writes a recording as an ONNX model."""
+
+    def __init__(self, onnx: Any, opset: int, tracer: Any):
+        self.onnx, self.opset, self.tracer = onnx, opset, tracer
+        self.b = Builder(onnx, opset)
+
+    def model(
+        self, parameters: Any, out: Any, input_names: list[str], output_names: list[str], axes: dict[str, dict[int, str]],
+        export_params: bool, as_inputs: bool, domains: dict[str, int],
+    ) -> Any:  # fmt: skip
+        b, helper = self.b, self.onnx.helper
+        outputs = _structure_values(out)
+        prune(self.tracer.top, set(outputs))
+        inputs = self._inputs(parameters, input_names, axes)
+        for node in self.tracer.top.nodes():
+            self._node(node)
+        results, final = [], []
+        for i, value in enumerate(outputs):
+            name = output_names[i] if i < len(output_names) else f"output_{i}" if len(outputs) > 1 else "output"
+            final.append(helper.make_node("Identity", [b.name(value)], [name], name=f"/Identity_{name}"))
+            kind = b.element(value.example.dtype) if isinstance(value.example, Tensor) else 7
+            shape = self._output_shape(value, axes.get(name), bool(axes))
+            results.append(helper.make_tensor_value_info(name, kind, shape))
+        self._drop_identities(final, outputs, {i.name for i in inputs})
+        stored = list(b.initializers.values())
+        if as_inputs or not export_params:
+            inputs += [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in stored
+                       if as_inputs or not t.name.startswith("onnx::")]  # fmt: skip
+        if not export_params:
+            stored = [t for t in stored if t.name.startswith("onnx::")]
+        graph = helper.make_graph([*b.nodes, *final], "main_graph", inputs, results, stored)
+        versions = [helper.make_opsetid("", self.opset)]
+        versions += [helper.make_opsetid(d, domains.get(d, 1)) for d in sorted(b.domains - {""})]
+        made = helper.make_model(graph, opset_imports=versions, producer_name="flambeau")
+        made.ir_version = min(made.ir_version, 8 if self.opset < 19 else 9 if self.opset < 21 else 10)
+        return self._with_shapes(made, outputs) if axes else made
+
+    def _with_shapes(self, model: Any, outputs: list[Value]) -> Any:
+        """The model with shapes of results as ONNX infers them; what it cannot infer gets symbols."""
+        made = self.onnx.shape_inference.infer_shapes(model)
+        for result, value in zip(made.graph.output, outputs):
+            kind = result.type.tensor_type
+            if not kind.HasField("shape") and isinstance(value.example, Tensor):
+                for d in range(len(value.example.shape)):
+                    kind.shape.dim.add().dim_param = f"{result.name}_dim_{d}"
+                if not value.example.shape:
+                    kind.shape.SetInParent()
+        return made
+
+    def _drop_identities(self, final: list[Any], outputs: list[Value], inputs: set[str]) -> None:
+        """A result that a node makes for nobody else gets its final name at once."""
+        b = self.b
+        for node in list(final):
+            inner, name = node.input[0], node.output[0]
+            makers = [m for m in b.nodes if inner in m.output]
+            users = sum(list(m.input).count(inner) for m in (*b.nodes, *final))
+            if len(makers) == 1 and users == 1 and inner not in inputs:
+                place = list(makers[0].output).index(inner)
+                makers[0].output[place] = name
+                final.remove(node)
+
+    def _inputs(self, parameters: Any, names: list[str], axes: dict[str, dict[int, str]]) -> list[Any]:
+        made, number = [], 0
+        for parameter, structure in parameters:
+            values = _structure_values(structure)
+            for i, value in enumerate(values):
+                name = names[number] if number < len(names) else parameter if len(values) == 1 else f"{parameter}.{i}"
+                number += 1
+                self.b.names[value] = name
+                shape = [axes.get(name, {}).get(d, n) for d, n in enumerate(value.example.shape)]
+                made.append(self.onnx.helper.make_tensor_value_info(name, self.b.element(value.example.dtype), shape))
+        return made
+
+    def _output_shape(self, value: Value, named: dict[int, str] | None, open_sizes: bool) -> Any:
+        if not isinstance(value.example, Tensor):
+            return [1]
+        sizes = list(value.example.shape)
+        if named is not None:
+            return [named.get(d, named.get(d - len(sizes), n)) for d, n in enumerate(sizes)]
+        return None if open_sizes else sizes
+
+    def _node(self, node: Any) -> None:
+        row = self._row(node.op)
+        if row is None:
+            name = node.op if "::" in node.op else f"aten::{node.op}"
+            raise UnsupportedOperatorError(name, self.opset)
+        made = row(self.b, node, *node.args, **node.named)
+        results = made if isinstance(made, (list, tuple)) else [made]
+        for value, name in zip(node.outputs, results):
+            self.b.names[value] = name
+        if node.op.endswith("_") and not node.op.endswith("__") and isinstance(node.args[0], Value):
+            self._written(node.args[0], results[0])
+
+    def _row(self, op: str) -> Any:
+        name = op if "::" in op else f"aten::{op}"
+        fitting = [v for (n, v) in custom if n == name and v <= self.opset]
+        if fitting:
+            return _custom_row(custom[name, max(fitting)])
+        found = TABLE.get(op)
+        if found is None and op.endswith("_") and not op.endswith("__"):
+            found = TABLE.get(op[:-1])
+        return found
+
+    def _written(self, value: Value, name: str) -> None:
+        """A write in place: the tensor now stands elsewhere in the graph, and so does what it is a part of."""
+        b = self.b
+        b.names[value] = name
+        maker = value.node
+        if maker is None or not any(True for a in maker.args for _ in values_in(a)) or maker.op not in _VIEWS:
+            return
+        base = maker.args[0]
+        if maker.op not in ("select", "slice") or any(isinstance(a, Value) for a in maker.args[1:]):
+            raise OnnxExporterError(f"a write in place into a part made by {maker.op} cannot be exported")
+        dim = maker.args[1] % len(base.example.shape)
+        if maker.op == "select":
+            start, part = maker.args[2], b.unsqueeze(name, [dim])
+            end = None if start == -1 else start + 1
+        else:
+            (start, end, step), part = (*maker.args[2:5], *(None, None, 1)[len(maker.args[2:5]) :]), name
+            if step != 1:
+                raise OnnxExporterError("a write in place into every second element cannot be exported")
+        whole = b.name(base)
+        pieces = [b.slice(whole, dim, 0, start)] if start else []
+        pieces += [part] + ([b.slice(whole, dim, end, _LAST)] if end is not None and end < _LAST else [])
+        self._written(base, b.add("Concat", *pieces, axis=dim) if len(pieces) > 1 else part)
+
+
+_VIEWS = frozenset(
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "transpose",
+        "permute",
+        "unsqueeze",
+        "squeeze",
+        "expand",
+        "select",
+        "slice",
+        "narrow",
+        "split",
+        "chunk",
+        "unbind",
+        "t",
+        "split_with_sizes",
+        "swapaxes",
+        "swapdims",
+        "movedim",
+        "detach",
+        "alias",
+    ]
+)
+
+
+def _custom_row(function: Any) -> Any:
+    from .symbolic_helper import GraphContext, GraphValue
+
+    def row(b: Builder, node: Any, *args: Any, **named: Any) -> Any:
+        graph = GraphContext(b)
+        values = [GraphValue(b, a) for a in args]
+        made = function(graph, *values, **named)
+        return [v.name for v in made] if isinstance(made, (tuple, list)) else made.name
+
+    return row

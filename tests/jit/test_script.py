@@ -1,0 +1,247 @@
+"""`script`: modules and functions that stay Python and can be written as TorchScript."""
+
+import io
+from typing import Dict, List  # noqa: UP035  (what programs write)
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import jit, nn
+
+SCALE = 0.5
+
+
+def _again(scripted):
+    file = io.BytesIO()
+    jit.save(scripted, file)
+    file.seek(0)
+    return jit.load(file)
+
+
+class Dynamic(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.mean() > 0:
+            return torch.relu(x)
+        return torch.tanh(x)
+
+
+def helper(x: torch.Tensor, times: int = 2) -> torch.Tensor:
+    return x * times + SCALE
+
+
+class Everything(nn.Module):
+    widths: List[int]  # noqa: UP006
+
+    def __init__(self):
+        super().__init__()
+        self.widths = [1, 2, 3]
+        self.name, self.scale, self.table, self.count = "net", 0.5, {"a": 1.5}, 0
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.register_buffer("shift", torch.arange(4.0))
+
+    @jit.export
+    def twice(self, x: torch.Tensor, times: int = 2) -> torch.Tensor:
+        return x * times
+
+    @jit.ignore
+    def python_only(self, x):
+        return [y for y in x]
+
+    def forward(self, x: torch.Tensor, extra: torch.Tensor | None = None, flag: bool = True) -> Dict[str, torch.Tensor]:  # noqa: UP006
+        """Uses much of the language."""
+        out: Dict[str, torch.Tensor] = {}  # noqa: UP006
+        seen: List[torch.Tensor] = []  # noqa: UP006
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i % 2 == 0 and flag:
+                x = x + self.shift
+            seen.append(x)
+        n = 0
+        while n < 5:
+            n += 2
+            if n == 4:
+                break
+        if extra is not None:
+            x = x * extra
+        else:
+            x = x - self.scale
+        if not jit.is_scripting():
+            x = self.python_only(x)
+        assert x.dim() == 2, f"bad {x.dim()}"
+        y = x.clone()
+        y[:, 0] = 1.0
+        values, places = x.max(dim=1)
+        out["x"], out["y"], out["v"], out["i"] = x, y, values, places
+        out["cat"] = torch.cat(seen, dim=1)
+        out["n"] = torch.tensor([n, len(seen), sum([w for w in self.widths])])
+        out["f"] = F.softmax(helper(x) + helper(x, times=3), dim=1)
+        out["t"] = self.twice(x, 2) if self.name == "net" else x
+        out["c"] = x.to(torch.int64)[:, 1:3][..., None]
+        out["d"] = torch.full((2,), self.table["a"])
+        self.count += 1
+        return out
+
+
+def test_control_flow_survives_the_file():
+    scripted = jit.script(Dynamic())
+    loaded = _again(scripted)
+    for x in (torch.tensor([1.0, -0.5]), torch.tensor([-1.0, 0.5])):
+        assert torch.equal(scripted(x), Dynamic()(x)) and torch.equal(loaded(x), Dynamic()(x))
+    assert "torch.relu(x)" in scripted.code and "prim::If" in str(scripted.graph)
+    assert loaded.original_name == "Dynamic" and isinstance(loaded, jit.RecursiveScriptModule)
+
+
+def test_the_language():
+    model = Everything()
+    scripted = jit.script(model)
+    x, extra = torch.randn(3, 4), torch.randn(4)
+    loaded = _again(scripted)
+    for args in ((x,), (x, extra), (x, None, False)):
+        want, got = scripted(*args), loaded(*args)
+        assert want.keys() == got.keys()
+        assert all(torch.allclose(want[k], got[k]) and want[k].dtype is got[k].dtype for k in want)
+    assert loaded.count == 3 and loaded.widths == [1, 2, 3] and model.count == 3
+    assert torch.equal(loaded.twice(x, 5), x * 5)
+    assert list(loaded.state_dict()) == list(model.state_dict())
+
+
+def test_functions():
+    @jit.script
+    def power(x: torch.Tensor, n: int):
+        y = x
+        for i in range(n):
+            if i % 2 == 0:
+                y = y * 2
+            else:
+                y = y - 1
+        return y, (n, float(n) / 2)
+
+    x = torch.randn(3)
+    y, rest = power(x, 3)
+    assert isinstance(power, jit.ScriptFunction) and rest == (3, 1.5)
+    again = _again(power)
+    assert torch.equal(again(x, 3)[0], y) and again(x, 3)[1] == (3, 1.5)
+    assert "for i in range(n)" in power.code
+
+
+def test_layers_in_scripted_modules():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.emb, self.rnn = nn.Embedding(9, 4), nn.LSTM(4, 5, batch_first=True)
+            self.traced = jit.trace(nn.Linear(5, 5), torch.ones(1, 5))
+            self.tail = nn.Sequential(nn.LayerNorm(5), nn.GELU(), nn.Dropout(0.5), nn.Linear(5, 2))
+
+        def forward(self, x):
+            y, (h, c) = self.rnn(self.emb(x))
+            return self.tail(self.traced(y[:, -1])), h, c
+
+    model = Net().eval()
+    x = torch.randint(0, 9, (2, 3))
+    got = _again(jit.script(model))(x)
+    assert all(torch.allclose(a, b) for a, b in zip(got, model(x)))
+
+
+def test_training_stays_a_choice():
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.5))
+    loaded = _again(jit.script(model))
+    x = torch.randn(8, 2)
+    assert loaded.training and (loaded(x) == 0).any()
+    count = loaded[0].num_batches_tracked.item()
+    loaded.eval()
+    assert not (loaded(x) == 0).any() and count == 1
+
+
+def test_what_the_language_lacks_is_refused():
+    class Bad(nn.Module):
+        def forward(self, x):
+            try:
+                return x
+            except ValueError:
+                return x
+
+    class Starred(nn.Module):
+        def forward(self, *args):
+            return args[0]
+
+    with pytest.raises(jit.frontend.UnsupportedNodeError, match="try blocks"):
+        jit.script(Bad())
+    with pytest.raises(jit.frontend.NotSupportedError, match="variable number"):
+        jit.script(nn.Sequential(Starred()))
+
+
+def test_is_scripting_is_known_inside_only():
+    class Net(nn.Module):
+        def forward(self, x):
+            return x + 1 if jit.is_scripting() else x
+
+    net = Net()
+    assert net(torch.zeros(1)).item() == 0 and jit.script(net)(torch.zeros(1)).item() == 1 and not jit.is_scripting()
+
+
+def test_units_of_source():
+    unit = jit.CompilationUnit("def f(x, n: int = 2):\n    return x * n")
+    assert unit.f(torch.ones(1)).item() == 2 and unit.f(torch.ones(1), n=3).item() == 3
+    with pytest.raises(RuntimeError):
+        jit.CompilationUnit("import os")
+    module = jit.ScriptModule()
+    module.define("def g(self, x):\n    return torch.relu(x)")
+    assert module.g(torch.tensor([-1.0])).item() == 0
+
+
+def test_freezing():
+    scripted = jit.script(nn.Linear(2, 1))
+    with pytest.raises(RuntimeError, match="eval"):
+        jit.freeze(scripted)
+    traced = jit.trace(nn.Linear(2, 1).eval(), torch.ones(1, 2))
+    frozen = jit.freeze(traced)
+    x = torch.randn(3, 2)
+    assert torch.equal(frozen(x), traced(x)) and not frozen(x).requires_grad and traced(x).requires_grad
+    assert torch.equal(jit.optimize_for_inference(traced)(x), traced(x))
+    with pytest.raises(RuntimeError, match="ScriptModule"):
+        jit.freeze(nn.Linear(1, 1).eval())
+
+
+def test_written_as_a_script_module():
+    class Old(jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+        @jit.script_method
+        def helper(self, x):
+            return x * self.weight
+
+        @jit.script_method
+        def forward(self, x):
+            return self.helper(x) + 1
+
+    model = Old()
+    x = torch.randn(3, 2)
+    assert torch.equal(_again(model)(x), model(x))
+
+
+def test_what_cannot_be_written_says_so():
+    class Strange(nn.Module):
+        def forward(self, x):
+            return x * len({}.__class__.__name__)
+
+    scripted = jit.script(Strange())
+    assert scripted(torch.ones(1)).item() == 4
+    with pytest.raises(RuntimeError):
+        _again(scripted)
+
+
+def test_transformers_are_written():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    loaded = _again(jit.script(model))
+    x, mask = torch.randn(2, 5, 8), nn.Transformer.generate_square_subsequent_mask(5)
+    assert torch.allclose(loaded(x), model(x), atol=1e-6)
+    assert torch.allclose(loaded(x, mask), model(x, mask), atol=1e-6)
+    attention = nn.MultiheadAttention(8, 2).eval()
+    hidden = torch.tensor([[False, False, True], [False, True, True]])
+    args = torch.randn(4, 2, 8), torch.randn(3, 2, 8), torch.randn(3, 2, 8), hidden
+    for a, b in zip(_again(jit.script(attention))(*args), attention(*args)):
+        assert torch.allclose(a, b, atol=1e-6)

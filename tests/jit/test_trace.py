@@ -1,0 +1,254 @@
+"""Traces: what they record, what they freeze, how they follow sizes."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import jit, nn
+from flambeau.jit import TracerWarning
+
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.block = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5))
+        self.out = nn.Linear(16, 2)
+
+    def forward(self, x):
+        x = self.block(self.norm(self.conv(x)))
+        return self.out(x.view(x.size(0), -1))
+
+
+def test_a_module_keeps_its_parts_and_follows_batches():
+    model = Conv().eval()
+    traced = jit.trace(model, torch.randn(1, 3, 4, 4))
+    assert isinstance(traced, jit.ScriptModule) and isinstance(traced, jit.TopLevelTracedModule)
+    assert list(traced.state_dict()) == list(model.state_dict())
+    assert traced.conv.weight is model.conv.weight and traced.original_name == "Conv"
+    x = torch.randn(5, 3, 4, 4)
+    assert torch.equal(traced(x), model(x))
+    assert "torch.linear(" in traced.out.code and "(block).forward" in traced.code
+    assert traced.out.graph.findNode("aten::linear") is not None and "aten::linear" in str(traced.out.graph)
+    loss = traced(x).sum()
+    loss.backward()
+    assert model.conv.weight.grad is not None
+    for other in (copy.deepcopy(traced), pickle.loads(pickle.dumps(traced))):
+        assert torch.equal(other(x), model(x)) and other.conv.weight is not model.conv.weight
+
+
+def test_branches_are_frozen_with_a_warning():
+    def f(x):
+        return x * 2 if x.sum() > 0 else x - 1
+
+    with pytest.warns(TracerWarning, match="boolean"):
+        traced = jit.trace(f, torch.ones(2))
+    assert traced(-torch.ones(2)).tolist() == [-2, -2]
+    with pytest.warns(TracerWarning, match="number"):
+        fixed = jit.trace(lambda x: x * x.max().item(), torch.tensor([1.0, 3.0]))
+    assert fixed(torch.tensor([1.0, 5.0])).tolist() == [3, 15]
+
+
+def test_sizes_are_followed():
+    def f(x):
+        rows, columns = x.shape
+        grid = torch.arange(rows).float().unsqueeze(1) * columns
+        return (
+            x.reshape(rows * columns // 2, -1),
+            grid + x.new_zeros(x.size(0), 1),
+            torch.full((len(x.shape), rows), 2.0),
+        )
+
+    traced = jit.trace(f, torch.ones(2, 4))
+    x = torch.randn(6, 4)
+    assert all(torch.equal(a, b) for a, b in zip(traced(x), f(x)))
+
+
+def test_states_of_recurrent_layers_follow_the_batch():
+    for layer in (nn.LSTM(3, 4, 2, bidirectional=True), nn.GRU(3, 4, batch_first=True), nn.RNN(3, 4)):
+        traced = jit.trace(layer, torch.randn(2, 2, 3))
+        x = torch.randn(5, 7, 3)
+        assert torch.allclose(traced(x)[0], layer(x)[0])
+
+
+def test_attention_follows_lengths():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    traced = jit.trace(layer, torch.randn(2, 3, 8))
+    x = torch.randn(4, 6, 8)
+    assert torch.allclose(traced(x), layer(x), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[:, 1:][..., None].mean((0, 1)),
+        lambda x: x[torch.tensor([1, 0])],
+        lambda x: x[x > 0],
+        lambda x: torch.stack([a * i for i, a in enumerate(x.chunk(2, 1))]),
+        lambda x: x.max(1),
+        lambda x: x.topk(2, dim=1)[0] + x.sort(1)[0][:, :2],
+        lambda x: torch.cat([x, x.t() @ x], 0),
+        lambda x: F.normalize(x) + x.var(1, keepdim=True) + x.std(),
+        lambda x: torch.einsum("ij,kj->ik", x, x),
+        lambda x: F.softmax(x, 1) + F.gelu(x) + F.elu(x) + F.hardtanh(x, -0.5, 0.5) + F.leaky_relu(x, 0.3),
+        lambda x: 1 / (x.abs() + 1) + 2**x - x**3 + x**0.5,
+        lambda x: x.sub(1, alpha=3).long() // 2,
+        lambda x: F.pad(x, (1, 2), value=0.5).clamp(max=1),
+        lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"),
+        lambda x: F.cross_entropy(x, x.argmax(1)) + F.mse_loss(x, -x),
+        lambda x: x.unsqueeze(1).expand(-1, 3, -1).repeat(1, 1, 2).flip(2),
+        lambda x: torch.where(x > 0, x, torch.zeros_like(x)).cumsum(1),
+        lambda x: x.masked_fill(x > 0, 1.5).norm(dim=1),
+        lambda x: F.one_hot(x.argmax(1), 4).float().T,
+    ],
+)
+def test_operations(f):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = jit.trace(f, torch.randn(2, 4))
+    x = torch.randn(2, 4)
+    want, got = f(x), traced(x)
+    for a, b in zip(want, got) if isinstance(want, tuple) else [(want, got)]:
+        assert a.dtype is b.dtype and torch.allclose(a, b, equal_nan=True)
+
+
+def test_writes_in_place():
+    def f(x):
+        y = x.clone()
+        y[:, 0] = 1.0
+        y[0] += 2
+        y.relu_()
+        return y
+
+    traced = jit.trace(f, torch.randn(2, 3))
+    x = torch.randn(4, 3)
+    assert torch.equal(traced(x), f(x)) and "copy_" in traced.code
+
+
+def test_structures_of_inputs_and_outputs():
+    def f(pair, table):
+        return pair[0] * table["a"], (pair[1], table["b"] + 1)
+
+    traced = jit.trace(f, ((torch.ones(2), torch.ones(1)), {"a": torch.ones(2), "b": torch.ones(1)}))
+    got = traced((torch.full((2,), 3.0), torch.zeros(1)), {"a": torch.full((2,), 2.0), "b": torch.zeros(1)})
+    assert got[0].tolist() == [6, 6] and got[1][1].tolist() == [1]
+    with pytest.raises(RuntimeError, match="strict=False"):
+        jit.trace(lambda x: {"a": x}, torch.ones(1))
+    assert jit.trace(lambda x: {"a": x * 2}, torch.ones(1), strict=False)(torch.ones(1))["a"].item() == 2
+    with pytest.raises(RuntimeError, match="cannot be traced"):
+        jit.trace(lambda x, n: x * n, (torch.ones(1), 2))
+
+
+def test_named_examples_and_several_methods():
+    class Two(nn.Module):
+        def forward(self, x, scale):
+            return x * scale
+
+        def doubled(self, x):
+            return x * 2
+
+    assert jit.trace(Two(), example_kwarg_inputs={"x": torch.ones(2), "scale": torch.ones(1)})(
+        torch.ones(2), torch.full((1,), 3.0)
+    ).tolist() == [3, 3]
+    both = jit.trace_module(Two(), {"forward": (torch.ones(2), torch.ones(1)), "doubled": torch.ones(2)})
+    assert both.doubled(torch.ones(3)).tolist() == [2, 2, 2] and both(torch.ones(1), torch.ones(1)).item() == 1
+    with pytest.raises(RuntimeError, match="dict"):
+        jit.trace(Two())
+
+
+def test_randomness_is_seen_by_the_check():
+    with pytest.warns(TracerWarning, match="does not match"):
+        jit.trace(lambda x: x + torch.rand(3), torch.ones(3))
+
+
+def test_tracing_is_known_inside_only():
+    seen = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            seen.append(jit.is_tracing())
+            return x * 2
+
+    traced = jit.trace(Net(), torch.ones(2), check_trace=False)
+    assert seen == [True] and traced(torch.ones(1)).item() == 2 and seen == [True]
+    assert not jit.is_tracing() and torch.ones(2).shape == (2,) and type(torch.ones(2).shape[0]) is int
+
+
+def test_shared_modules_are_called_by_several_methods():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.layer(self.layer(x) + 1)
+
+    model = Twice()
+    traced = jit.trace(model, torch.ones(1, 2))
+    x = torch.randn(3, 2)
+    assert torch.equal(traced(x), model(x))
+
+
+def test_slices_of_shapes_are_followed():
+    def f(x):
+        small = F.interpolate(x[None, None], scale_factor=0.5)
+        return F.interpolate(small, size=x.shape[-2:]).view(*x.shape[:1], x.shape[1:].numel())
+
+    traced = jit.trace(f, torch.randn(4, 6))
+    x = torch.randn(8, 10)
+    assert torch.equal(traced(x), f(x))
+
+
+def test_warnings_point_at_the_program():
+    with pytest.warns(TracerWarning) as caught:
+        jit.trace(lambda x: x * 2 if x.sum() > 0 else x, torch.ones(1))
+    assert caught[0].filename == __file__
+
+
+def test_parameters_can_change():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    traced = jit.trace(model, torch.ones(1, 2))
+    x = torch.randn(3, 2)
+    traced(x)
+    traced.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
+    assert torch.equal(traced(x), model(x))
+    traced.double()
+    assert traced(x.double()).dtype is torch.float64
+
+
+def test_constants_of_several_methods():
+    class Two(nn.Module):
+        def forward(self, x):
+            return x + torch.tensor([1.0])
+
+        def other(self, x):
+            return x * torch.tensor([3.0])
+
+    traced = jit.trace_module(Two(), {"forward": torch.ones(1), "other": torch.ones(1)})
+    assert traced(torch.ones(1)).item() == 2 and traced.other(torch.ones(1)).item() == 3
+
+
+def test_operators_of_programs():
+    @torch.library.custom_op("jit_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    traced = jit.trace(lambda x: twice(x) + torch.ops.aten.relu(x), torch.ones(2))
+    assert "ops.jit_tests.twice(x)" in traced.code and "torch.relu(x)" in traced.code
+    assert traced(torch.ones(3)).tolist() == [3, 3, 3]
+
+
+def test_suppression_of_boxes_is_an_operator():
+    from flambeau.vision import ops
+
+    boxes = torch.tensor([[0.0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]])
+    plain = ops.nms
+    traced = jit.trace(lambda b, s: ops.nms(b, s, 0.5), (boxes, torch.tensor([0.9, 0.8, 0.7])))
+    assert ops.nms is plain and "ops.torchvision.nms(" in traced.code
+    assert traced(boxes, torch.tensor([0.1, 0.8, 0.9])).tolist() == [2, 1]

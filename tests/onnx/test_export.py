@@ -1,0 +1,230 @@
+"""Exported models: sound by ONNX's checker, and the same values when they run."""
+
+import importlib.util
+import io
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.onnx import errors
+
+onnx = pytest.importorskip("onnx")
+# ONNX's own evaluator lacks some activations and early versions of some operators.
+needs_runtime = pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime")
+
+
+def _run(data, inputs):
+    """The results of a model, from onnxruntime where it is installed, otherwise from ONNX's own evaluator."""
+    try:
+        import onnxruntime
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        return [a.copy() for a in ReferenceEvaluator(onnx.load_from_string(data)).run(None, inputs)]
+    return onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+def _flat(value):
+    return [t for part in value for t in _flat(part)] if isinstance(value, (tuple, list)) else [value]
+
+
+def _same(model, example, *args, opset=17, **options):
+    """Exports with one example, runs with other inputs."""
+    file = io.BytesIO()
+    names = [f"in{i}" for i in range(len(args))]
+    options.setdefault("dynamic_axes", {name: {0: "batch"} for name in names})
+    torch.onnx.export(model, example, file, input_names=names, opset_version=opset, **options)
+    proto = onnx.load_from_string(file.getvalue())
+    onnx.checker.check_model(proto, full_check=True)
+    used = {i.name for i in proto.graph.input}
+    got = _run(file.getvalue(), {n: a.numpy() for n, a in zip(names, args) if n in used})
+    with torch.no_grad():
+        want = _flat(model(*args))
+    assert len(got) == len(want)
+    for a, b in zip(got, want):
+        assert a.shape == tuple(b.shape) and torch.allclose(torch.tensor(a), b, 1e-3, 1e-4, equal_nan=True)
+        assert torch.tensor(a).dtype is b.dtype
+    return proto
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 18])
+def test_a_perceptron(tmp_path, opset):
+    model = nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 5)).eval()
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(
+        model, torch.randn(1, 10), path, input_names=["features"], output_names=["logits"],
+        dynamic_axes={"features": {0: "batch_size"}}, opset_version=opset,
+    )  # fmt: skip
+    proto = onnx.load(str(path))
+    onnx.checker.check_model(proto, full_check=True)
+    assert [i.name for i in proto.graph.input] == ["features"] and [o.name for o in proto.graph.output] == ["logits"]
+    assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch_size"
+    assert proto.opset_import[0].version == opset
+    assert {i.name for i in proto.graph.initializer} == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    x = torch.randn(4, 10)
+    assert torch.allclose(torch.tensor(_run(path.read_bytes(), {"features": x.numpy()})[0]), model(x), atol=1e-5)
+
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.depth, self.out = nn.Conv2d(8, 8, 3, groups=8, padding="same"), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        x = F.adaptive_avg_pool2d(F.avg_pool2d(F.gelu(self.depth(x)), 2), 1)
+        return F.log_softmax(self.out(F.dropout(x, 0.5, self.training).flatten(1)), dim=1)
+
+
+@pytest.mark.parametrize("opset", [pytest.param(11, marks=needs_runtime), 14, 18])
+def test_convolutions(opset):
+    model = Conv()
+    model(torch.randn(4, 3, 16, 16))  # the averages of batch norm are no longer 0 and 1
+    _same(model.eval(), torch.randn(1, 3, 16, 16), torch.randn(2, 3, 16, 16), opset=opset)
+
+
+def test_training_mode_is_put_back():
+    model = Conv()
+    torch.onnx.export(model, torch.randn(2, 3, 16, 16), io.BytesIO())
+    assert model.training and model.norm.training and model.norm.num_batches_tracked == 0
+
+
+@pytest.mark.parametrize("opset", [11, 17, 18])
+def test_a_transformer(opset):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    axes = {"in0": {0: "batch", 1: "length"}}
+    _same(model, torch.randn(2, 5, 8), torch.randn(3, 7, 8), opset=opset, dynamic_axes=axes)
+
+
+@needs_runtime
+def test_recurrent_networks():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.emb, self.lstm = nn.Embedding(9, 4), nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True)
+            self.gru, self.rnn = nn.GRU(10, 3, batch_first=True), nn.RNN(3, 2, nonlinearity="relu", batch_first=True)
+
+        def forward(self, x):
+            y, (h, c) = self.lstm(self.emb(x))
+            return self.rnn(self.gru(y)[0])[0][:, -1], h, c
+
+    _same(Net().eval(), torch.randint(0, 9, (2, 4)), torch.randint(0, 9, (3, 4)))
+
+
+def test_resnet():
+    from flambeau.vision.models import resnet18
+
+    _same(resnet18(num_classes=7).eval(), torch.randn(1, 3, 32, 32), torch.randn(2, 3, 32, 32))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Hardswish(), nn.LeakyReLU(0.1), nn.Sigmoid(), nn.Hardsigmoid(), nn.ELU(), nn.SiLU(), nn.Mish(), nn.Softplus(),
+        nn.PReLU(), nn.ReLU6(), nn.Softmax(1), nn.Tanh(), nn.GELU("tanh"), nn.Hardtanh(), nn.Softsign(), nn.SELU(), nn.CELU(),
+        nn.LogSigmoid(), nn.GLU(2), nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.ConstantPad2d(1, 2.0), nn.CircularPad2d(1),
+        nn.Upsample(scale_factor=2, mode="bilinear"), nn.Upsample(size=(5, 12)), nn.ConvTranspose2d(3, 4, 3, 2, 1, 1),
+        nn.GroupNorm(3, 3), nn.LayerNorm(8), nn.InstanceNorm2d(3), nn.AdaptiveMaxPool2d(2), nn.MaxPool2d(3, 2, 1, ceil_mode=True),
+        nn.AvgPool2d(3, 2, 1), nn.PixelUnshuffle(2), nn.Unflatten(1, (1, 3)), nn.RMSNorm(8),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)  # fmt: skip
+def test_layers(layer):
+    _same(layer.eval(), torch.randn(1, 3, 8, 8), torch.randn(2, 3, 8, 8))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[:, 1:][..., None].mean((1, 2)),
+        lambda x: (x[torch.tensor([1, 0])], x[x > 0]),
+        lambda x: (x.max(1), x.topk(2, dim=1)[0], x.sort(dim=1)[0], x.argmax(1)),
+        lambda x: torch.stack([x.chunk(2, 1)[0], x.split([2, 2], 1)[1]]),
+        lambda x: (torch.arange(x.size(0)).float() * 2, torch.full((x.size(0), 2), 3.0), x.new_ones(x.shape[0])),
+        lambda x: (x.norm(dim=1), x.var(1), x.std(1, unbiased=False), x.logsumexp(1), x.cumsum(1), x.amax(1)),
+        lambda x: torch.cat([torch.where(x > 0, x, -x), x.clamp(min=-0.5, max=0.5), x.masked_fill(x > 0, 1.0)], -1),
+        lambda x: (x.long() // 2, x.long() / 2, x % 2, x // 2, x.long() % 3, x > 0, ~(x > 0) & (x == x)),
+        lambda x: x.pow(3) + x**2 + 2**x - 1 / (x.abs() + 1) + x.sub(1, alpha=2) + (x + 2).rsqrt().nan_to_num(0),
+        lambda x: (x.unsqueeze(1).expand(-1, 3, -1), x.repeat(2, 1), x.flip(1), torch.roll(x, 1, 1), torch.tril(x)),
+        lambda x: (x.reshape(x.size(0) * 2, -1) * x.shape[1] / x.size(0), torch.einsum("bi,ci->bc", x, x)),
+        lambda x: (F.pad(x, (1, 2), value=0.5), F.one_hot(x.argmax(1), 4), F.cross_entropy(x, x.argmax(1))),
+        lambda x: (x.gather(1, x.argsort(1)), x.unbind(1)[0], x.double().select(1, 0), (x > 0).any(1), x.t() @ x),
+    ],
+)
+def test_operations(f):
+    if "nan_to_num" in f.__code__.co_names:
+        with pytest.raises(errors.UnsupportedOperatorError, match="aten::nan_to_num"):
+            _same(f, torch.rand(3, 4), torch.rand(5, 4))
+    else:
+        _same(f, torch.randn(3, 4), torch.randn(5, 4))
+
+
+def test_writes_in_place():
+    def f(x):
+        y = x.clone()
+        y[:, 0] = 1.0
+        y[0] += 2
+        y[1:3, 1] = 7.0
+        return y.relu_() * 2
+
+    _same(f, torch.randn(3, 4), torch.randn(5, 4))
+
+
+def test_what_has_no_form_names_itself():
+    with pytest.raises(errors.UnsupportedOperatorError, match="aten::erfinv"):
+        torch.onnx.export(torch.erfinv, torch.rand(2), io.BytesIO())
+    with pytest.raises(ValueError, match="opset_version 3"):
+        torch.onnx.export(nn.ReLU(), torch.rand(2), io.BytesIO(), opset_version=3)
+
+
+def test_custom_forms():
+    torch.onnx.register_custom_op_symbolic("aten::erfinv", lambda g, x: g.op("Mul", x, g.op("Tanh", x)), 11)
+    try:
+        file = io.BytesIO()
+        torch.onnx.export(torch.erfinv, torch.rand(2), file, input_names=["x"])
+        x = torch.tensor([0.5, 1.0])
+        assert torch.allclose(torch.tensor(_run(file.getvalue(), {"x": x.numpy()})[0]), x * x.tanh())
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::erfinv", 11)
+
+
+def test_options():
+    class Net(nn.Linear):
+        def forward(self, x, scale=None, flag=False):
+            assert torch.onnx.is_in_onnx_export()
+            return super().forward(x) * (scale if flag else 1)
+
+    model = Net(2, 3)
+    file = io.BytesIO()
+    torch.onnx.export(
+        model, (torch.ones(1, 2), {"scale": torch.ones(1), "flag": True}), file, keep_initializers_as_inputs=True
+    )
+    proto = onnx.load_from_string(file.getvalue())
+    assert {i.name for i in proto.graph.input} >= {"x", "scale", "weight", "bias"}
+    program = torch.onnx.export(nn.ReLU(), (torch.ones(2, 3),), dynamo=True, dynamic_shapes=({0: "n"},))
+    assert program.model_proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "n"
+    assert not torch.onnx.is_in_onnx_export()
+
+
+def test_traced_modules():
+    traced = torch.jit.trace(nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval(), torch.randn(1, 4))
+    _same(traced, torch.randn(1, 4), torch.randn(3, 4))
+
+
+def test_boxes():
+    from flambeau.vision import ops
+
+    def pick(boxes, scores):
+        return ops.nms(boxes, scores, 0.4)
+
+    def made(count):
+        corner = torch.rand(count, 2)
+        return torch.cat([corner, corner + torch.rand(count, 2)], 1), torch.rand(count)
+
+    torch.manual_seed(0)
+    _same(pick, made(5), *made(12))
+    assert torch.jit.trace(pick, made(5)).code.count("ops.torchvision.nms(") == 1
