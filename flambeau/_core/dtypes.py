@@ -83,10 +83,24 @@ quint4x2 = dtype("quint4x2", np.uint8, INTEGER)
 quint2x4 = dtype("quint2x4", np.uint8, INTEGER)
 QUANTIZED = frozenset((quint8, qint8, qint32, quint4x2, quint2x4))
 
+
+def _packed(name: str, kind: Any, category: int = INTEGER, aliases: tuple[str, ...] = ()) -> dtype:
+    """A dtype whose arrays NumPy moves but cannot compute with: records of one field."""
+    return dtype(name, [(name, kind)], category, "", aliases)
+
+
+# kept for kernels of a program's own: a few bits in each byte, or bits without a meaning
+PACKED = (
+    *(_packed(f"uint{n}", np.uint8, aliases=("bit",) if n == 1 else ()) for n in range(1, 8)),
+    *(_packed(f"int{n}", np.int8) for n in range(1, 8)),
+    *(_packed(name, np.uint8) for name in ("bits8", "bits1x8", "bits2x4", "bits4x2")),
+    _packed("bits16", np.uint16), _packed("float4_e2m1fn_x2", np.uint8, FLOATING),
+)  # fmt: skip
+
 ALL = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
     complex32, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
-    quint8, qint8, qint32, quint4x2, quint2x4,
+    quint8, qint8, qint32, quint4x2, quint2x4, *PACKED,
 )  # fmt: skip
 BY_NAME = {d.name: d for d in ALL}
 BY_NUMPY = {d.numpy: d for d in ALL if d not in QUANTIZED}
@@ -119,6 +133,8 @@ def _promote(a: dtype, b: dtype) -> dtype:
         return a
     if a in QUANTIZED or b in QUANTIZED:
         raise RuntimeError(f"Quantized numbers are not promoted: {a} and {b}; dequantize() them first")
+    if a in PACKED or b in PACKED:
+        raise RuntimeError(f"Packed bits are not promoted: {a} and {b}")
     if a in FLOAT8 or b in FLOAT8:
         raise RuntimeError(f"Promotion for Float8 Types is not supported, attempted to promote {a} and {b}")
     if a.category > b.category:

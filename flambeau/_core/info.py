@@ -73,7 +73,7 @@ class iinfo:
             raise TypeError(f"iinfo(): argument 'type' (position 1) must be torch.dtype, not {type.__class__.__name__}")
         if type.category == BOOL:
             raise TypeError("torch.bool is not supported by torch.iinfo")
-        if type.category >= FLOATING:
+        if type.category >= FLOATING or type.numpy.names:
             raise TypeError(f"iinfo() requires an integer input type, got {type}; floating types have finfo")
         info: Any = np.iinfo(type.numpy)
         self._dtype, self.bits = type, 8 * type.itemsize

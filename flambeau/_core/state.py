@@ -54,6 +54,7 @@ class Local(threading.local):
     anomaly: Any = None  # None, or whether NaN is looked for
     profiler: Any = None
     forward_level = 0
+    batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
 
 
 def held_over_forks(lock: Any) -> None:

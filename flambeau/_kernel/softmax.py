@@ -7,9 +7,11 @@ from typing import Any
 from .exponentials import exp_moderate
 from .floats import clamp
 from .lang import independent, inline, kernel
+from .streaming import ask_for, hand_over, whole_lines, width
 from .value import COMPUTE
 
 BLOCK = 512  # elements of a row that are summed in their own precision
+LONGEST = 4096  # elements of a row that are kept on the stack
 COLUMNS = 256  # columns carried along together by the kernels over an outer dimension
 
 
@@ -106,6 +108,38 @@ def softmax_rows(m: Any, x: Any, out: Any, log: Any) -> None:
         scale = 1.0 / _row_total(m, x, high, kind)
         for i in independent(0, x.n):
             out[i] = decay(m, x[i] - high) * scale
+
+
+@kernel("(n)->(n)")
+def softmax_rows_past_caches(m: Any, x: Any, out: Any, log: Any) -> None:
+    """`softmax_rows` of at most `LONGEST` elements, of a type that is computed in itself; for many rows."""
+    kind = x.type
+    high = _row_maximum(m, x, kind)
+    held = m.local(kind, LONGEST)
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        part = m.value(0, kind)
+        for i in independent(start, stop):
+            e = decay(m, x[i] - high)
+            held[i] = x[i] - high if log else e
+            part = m.loose_add(part, e)
+        total = total + m.cast(part, "f64")
+    if log:
+        step = m.log(m.cast(total, kind))
+    else:
+        step = m.cast(1.0 / total, kind)
+    first, last = whole_lines(out)
+    for i in independent(first):
+        out[i] = held[i] - step if log else held[i] * step
+    lines = m.local(kind, width(kind))
+    for start in range(first, last, width(kind)):
+        ask_for(x, start + x.n, width(kind))  # the next row
+        for i in independent(width(kind)):
+            lines[i] = held[start + i] - step if log else held[start + i] * step
+        hand_over(out, start, lines)
+    for i in independent(last, x.n):
+        out[i] = held[i] - step if log else held[i] * step
 
 
 @kernel("(n,c)->(n,c)")

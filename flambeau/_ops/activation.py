@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import BOOL, FLOATING
+from .._core.state import modes
 from .._tensor import Tensor
+from . import registry
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
@@ -34,6 +36,11 @@ def _functional(*paths: str, inplace: Any = None) -> Callable[[Any], Any]:
         return function
 
     return decorate
+
+
+def _watched(function: Any, args: tuple[Any, ...], **named: Any) -> Any:
+    """Classes and modes see the function that was called, not the records that it is made of."""
+    return registry.watched(function, args, named)
 
 
 # -- rectifiers --------------------------------------------------------------------------------------------------
@@ -63,6 +70,8 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
+    if modes.overrides and (taken := _watched(relu, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return ops.relu_(input) if inplace else relu_op.call(input)
 
 
@@ -84,6 +93,12 @@ def _limits(input: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
 @_functional(inplace=_hardtanh_)
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x brought into [min_val, max_val]."""
+    if (
+        modes.overrides
+        and (taken := _watched(hardtanh, (input,), min_val=min_val, max_val=max_val, inplace=inplace))
+        is not NotImplemented
+    ):
+        return taken
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
@@ -94,12 +109,20 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 @_functional()
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6)."""
+    if modes.overrides and (taken := _watched(relu6, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return _hardtanh_(input, 0.0, 6.0) if inplace else hardtanh_op.call(input, *_limits(input, 0.0, 6.0))
 
 
 @_functional(inplace=lambda input, negative_slope=0.01: pointwise_in_place(leaky_relu_op, input, negative_slope))
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x above zero, negative_slope * x below."""
+    if (
+        modes.overrides
+        and (taken := _watched(leaky_relu, (input,), negative_slope=negative_slope, inplace=inplace))
+        is not NotImplemented
+    ):
+        return taken
     if inplace:
         return pointwise_in_place(leaky_relu_op, input, negative_slope)
     return leaky_relu_op.call(input, negative_slope)
@@ -110,6 +133,12 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 )
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above the threshold, `value` elsewhere."""
+    if (
+        modes.overrides
+        and (taken := _watched(functions["nn.functional.threshold"], (input, threshold, value), inplace=inplace))
+        is not NotImplemented
+    ):
+        return taken
     if isinstance(input, Tensor) and input.dtype.category < FLOATING:
         threshold, value = int(threshold), int(value)
     if inplace:
@@ -135,6 +164,10 @@ def _elu_gradient_of_result(m: Any, g: Any, out: Any, alpha: Any, scale: Any, st
 
 
 elu_op = _declare("elu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"))
+celu_op = _declare(
+    "celu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"),
+    backward_name="CeluBackward0",
+)  # fmt: skip
 # in place only the result is there to differentiate from
 elu_in_place_op = _declare(
     "elu_in_place", _elu, real_floating_only, _elu_gradient_of_result, params=("alpha", "scale", "steepness"),
@@ -149,6 +182,8 @@ def _elu_(input: Tensor, alpha: float = 1.0, scale: float = 1.0, steepness: floa
 @_functional(inplace=lambda input, alpha=1.0: _elu_(input, alpha))
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, alpha * (exp(x) - 1) below."""
+    if modes.overrides and (taken := _watched(elu, (input,), alpha=alpha, inplace=inplace)) is not NotImplemented:
+        return taken
     return _elu_(input, alpha) if inplace else elu_op.call(input, alpha, 1.0, 1.0)
 
 
@@ -159,6 +194,8 @@ def _selu_(input: Tensor) -> Tensor:
 @_functional("selu", inplace=_selu_)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The scaled ELU of self-normalising networks."""
+    if modes.overrides and (taken := _watched(selu, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return _selu_(input) if inplace else elu_op.call(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
@@ -171,9 +208,11 @@ def _steepness(alpha: float) -> float:
 @_functional("celu", inplace=lambda input, alpha=1.0: _elu_(input, alpha, 1.0, _steepness(alpha)))
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, alpha * (exp(x / alpha) - 1) below."""
+    if modes.overrides and (taken := _watched(celu, (input,), alpha=alpha, inplace=inplace)) is not NotImplemented:
+        return taken
     if inplace:
         return _elu_(input, alpha, 1.0, _steepness(alpha))
-    return elu_op.call(input, alpha, 1.0, _steepness(alpha))
+    return celu_op.call(input, alpha, 1.0, _steepness(alpha))
 
 
 # -- smooth units ------------------------------------------------------------------------------------------------
@@ -211,6 +250,12 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     >>> torch.nn.functional.gelu(torch.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8413])
     """
+    if (
+        modes.overrides
+        and (taken := _watched(gelu, (input,), **({} if approximate == "none" else {"approximate": approximate})))
+        is not NotImplemented
+    ):
+        return taken
     if approximate == "none":
         return gelu_op.call(input, out=out)
     if approximate != "tanh":
@@ -233,6 +278,8 @@ def _silu_(input: Tensor) -> Tensor:
 @_functional(inplace=_silu_)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x)."""
+    if modes.overrides and (taken := _watched(silu, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return pointwise_in_place(silu_op, input) if inplace else silu_op.call(input)
 
 
@@ -256,6 +303,8 @@ def _mish_(input: Tensor) -> Tensor:
 @_functional(inplace=_mish_)
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(log(1 + exp(x)))."""
+    if modes.overrides and (taken := _watched(mish, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return pointwise_in_place(mish_op, input) if inplace else mish_op.call(input)
 
 
@@ -284,12 +333,16 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @_functional()
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
+    if modes.overrides and (taken := _watched(softsign, (input,))) is not NotImplemented:
+        return taken
     return input / (ops.abs(input) + 1)
 
 
 @_functional()
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)."""
+    if modes.overrides and (taken := _watched(tanhshrink, (input,))) is not NotImplemented:
+        return taken
     return input - ops.tanh(input)
 
 
@@ -321,6 +374,8 @@ def _hardsigmoid_(input: Tensor) -> Tensor:
 @_functional(inplace=_hardsigmoid_)
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1/2, brought into [0, 1]."""
+    if modes.overrides and (taken := _watched(hardsigmoid, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return pointwise_in_place(hardsigmoid_op, input) if inplace else hardsigmoid_op.call(input)
 
 
@@ -331,6 +386,8 @@ def _hardswish_(input: Tensor) -> Tensor:
 @_functional(inplace=_hardswish_)
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * hardsigmoid(x)."""
+    if modes.overrides and (taken := _watched(hardswish, (input,), inplace=inplace)) is not NotImplemented:
+        return taken
     return pointwise_in_place(hardswish_op, input) if inplace else hardswish_op.call(input)
 
 

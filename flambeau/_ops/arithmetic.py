@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._autograd import engine
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, scalar_dtype
+from .._core.state import GRAD, modes
 from .._kernel import division as division  # registers functions of `m`
+from .._kernel.value import is_float
 from .._tensor import Tensor
 from . import registry
 from .declare import pointwise
@@ -21,8 +25,15 @@ def _sum(m: Any, x: Any, y: Any) -> Any:
     return x | y if x.type == "b1" else x + y
 
 
-def _scaled(m: Any, y: Any, alpha: Any) -> Any:
-    return y & alpha if y.type == "b1" else y * alpha
+def _sum_scaled(m: Any, x: Any, y: Any, alpha: Any) -> Any:
+    """x + alpha * y; rounded once, as PyTorch does it."""
+    if is_float(x.type):
+        return m.fma(y, alpha, x)
+    return _sum(m, x, y & alpha if y.type == "b1" else y * alpha)
+
+
+def _difference_scaled(m: Any, x: Any, y: Any, alpha: Any) -> Any:
+    return m.fma(y, -alpha, x) if is_float(x.type) else x - y * alpha
 
 
 add_op = pointwise("add", _sum, grad={"x": lambda m, g: g, "y": lambda m, g: g}, public=False)
@@ -38,19 +49,29 @@ rsub_op = pointwise(
     numbers="right",
 )
 add_scaled_op = pointwise(
-    "add_scaled", lambda m, x, y, alpha: _sum(m, x, _scaled(m, y, alpha)), params=("alpha",), public=False,
+    "add_scaled", _sum_scaled, params=("alpha",), public=False,
     grad={"x": lambda m, g: g, "y": lambda m, g, alpha: g * m.conj(alpha)}, backward_name="AddBackward0",
 )  # fmt: skip
 sub_scaled_op = pointwise(
-    "sub_scaled", lambda m, x, y, alpha: x - y * alpha, no_bool_difference, params=("alpha",), public=False,
+    "sub_scaled", _difference_scaled, no_bool_difference, params=("alpha",), public=False,
     grad={"x": lambda m, g: g, "y": lambda m, g, alpha: -g * m.conj(alpha)}, backward_name="SubBackward0",
 )  # fmt: skip
 
 
-def _check_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
-    """The factor may not be of a higher category than the result."""
+def number(value: Any) -> Any:
+    """A factor; a tensor of no dimension may stand for it, as in PyTorch."""
+    if isinstance(value, Tensor):
+        if value._array.ndim or value._k & GRAD:
+            raise TypeError("expected a number, got a tensor of several elements, or one that requires grad")
+        return value.item()  # type: ignore[attr-defined]
+    return value
+
+
+def _checked_alpha(name: str, input: Any, other: Any, alpha: Any) -> Any:
+    """The factor, which may not be of a higher category than the result."""
     if alpha.__class__ is float and isinstance(input, Tensor) and input.dtype.category >= FLOATING:
-        return
+        return alpha
+    alpha = number(alpha)
     given = scalar_dtype(alpha)
     highest = max(a.dtype.category if isinstance(a, Tensor) else scalar_dtype(a).category for a in (input, other))
     if given.category == BOOL and highest != BOOL:
@@ -58,6 +79,7 @@ def _check_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
     if given.category > max(highest, INTEGER) or (highest == BOOL and given.category > INTEGER):
         kind = "integral input tensors" if highest < FLOATING else "non-complex input tensors"
         raise RuntimeError(f"{name}: For {kind}, argument alpha must not be a number of a higher kind.")
+    return alpha
 
 
 def _operand(name: str, input: Any) -> None:
@@ -65,33 +87,45 @@ def _operand(name: str, input: Any) -> None:
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
 
 
-def add(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other.
 
     >>> import flambeau as torch
     >>> torch.add(torch.tensor([1, 2]), torch.tensor([10, 20]), alpha=2)
     tensor([21, 42])
     """
+    if more:  # the older order (input, alpha, other)
+        alpha, (other,) = other, more
     if out is not None:
         return registry.into_out(out, add, (input, other), {"alpha": alpha})
     if alpha.__class__ is int and alpha == 1:
         return add_op.call(input, other)
-    _check_alpha("add", input, other, alpha)
+    if modes.overrides:
+        taken = registry.watched(add, (input, other), {"alpha": alpha})
+        if taken is not NotImplemented:
+            return taken
+    alpha = _checked_alpha("add", input, other, alpha)
     return add_scaled_op.call(input, other, alpha)
 
 
-def sub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other.
 
     >>> import flambeau as torch
     >>> torch.sub(torch.tensor([1.0, 2.0]), 1)
     tensor([0., 1.])
     """
+    if more:  # the older order (input, alpha, other)
+        alpha, (other,) = other, more
     if out is not None:
         return registry.into_out(out, sub, (input, other), {"alpha": alpha})
     if alpha.__class__ is int and alpha == 1:
         return sub_op.call(input, other)
-    _check_alpha("sub", input, other, alpha)
+    if modes.overrides:
+        taken = registry.watched(sub, (input, other), {"alpha": alpha})
+        if taken is not NotImplemented:
+            return taken
+    alpha = _checked_alpha("sub", input, other, alpha)
     return sub_scaled_op.call(input, other, alpha)
 
 
@@ -101,25 +135,29 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None
         return registry.into_out(out, rsub, (input, other), {"alpha": alpha})
     if alpha.__class__ is int and alpha == 1:
         return rsub_op.call(input, other)
-    _check_alpha("rsub", input, other, alpha)
+    alpha = _checked_alpha("rsub", input, other, alpha)
     return sub_scaled_op.call(other, input, alpha)
 
 
-def add_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def add_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
     """input += alpha * other, in place."""
     _operand("add_", input)
+    if more:  # the older order (input, alpha, other)
+        alpha, (other,) = other, more
     if alpha.__class__ is int and alpha == 1:
         return pointwise_in_place(add_op, input, other)
-    _check_alpha("add_", input, other, alpha)
+    alpha = _checked_alpha("add_", input, other, alpha)
     return pointwise_in_place(add_scaled_op, input, other, alpha)
 
 
-def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
     """input -= alpha * other, in place."""
     _operand("sub_", input)
+    if more:  # the older order (input, alpha, other)
+        alpha, (other,) = other, more
     if alpha.__class__ is int and alpha == 1:
         return pointwise_in_place(sub_op, input, other)
-    _check_alpha("sub_", input, other, alpha)
+    alpha = _checked_alpha("sub_", input, other, alpha)
     return pointwise_in_place(sub_scaled_op, input, other, alpha)
 
 
@@ -143,6 +181,12 @@ div_op.wide_number = pointwise(
     "div_number", lambda m, x, y: x / y, floating, params=("y",), grad={"x": lambda m, g, y: g / y}, public=False,
     backward_name="DivBackward0",
 )  # fmt: skip
+# a number over a tensor: the reciprocal times the number, as PyTorch computes it
+rdiv_op = pointwise(
+    "rdiv", lambda m, x, y: 1.0 / x * y, floating, public=False, numbers="right", stepwise=True,
+    grad={"x": lambda m, g, x, y: -(g * m.conj(y)) * m.conj(1.0 / x * (1.0 / x)), "y": lambda m, g, x: g * m.conj(1.0 / x)},
+    short=lambda m, cut, x, y: cut(1.0 / x) * y, backward_name="MulBackward0",
+)  # fmt: skip
 _no_gradient = {"x": lambda m, g: m.zeros_like(g), "y": lambda m, g: m.zeros_like(g)}
 floor_divide_op = pointwise(
     "floor_divide", lambda m, x, y: m.floor_divide(x, y), real_numeric, _no_gradient, public=False,
@@ -161,6 +205,7 @@ fmod_op = pointwise(
     "fmod", lambda m, x, y: m.fmod(x, y), real_numeric, public=False, numbers="right",
     grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.trunc_divide(x, y)},
 )  # fmt: skip
+_WHOLE = (int, np.integer, np.bool_)
 _ROUNDED = {"floor": floor_divide_op, "trunc": trunc_divide_op}
 
 
@@ -171,7 +216,7 @@ def _check_divisor(input: Any, other: Any) -> None:
             left = input.dtype.category if isinstance(input, Tensor) else scalar_dtype(input).category
             if left < FLOATING and other._array.size and not other._array.all():
                 raise RuntimeError("ZeroDivisionError")
-    elif other == 0 and not isinstance(other, float) and isinstance(input, Tensor) and input.dtype.category < FLOATING:
+    elif isinstance(other, _WHOLE) and other == 0 and isinstance(input, Tensor) and input.dtype.category < FLOATING:
         raise RuntimeError("ZeroDivisionError")
 
 
@@ -208,6 +253,10 @@ def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tens
     return pointwise_in_place(_division(input, other, rounding_mode), input, other)
 
 
+def _rdiv(self: Tensor, other: Any) -> Tensor:
+    return ops.mul(ops.reciprocal(self), other) if isinstance(other, Tensor) else rdiv_op.call(self, other)
+
+
 def _with_aliases(function: Any, changed: Any, names: tuple[str, ...]) -> None:
     """Public as they are, for speed: the records they call see to overrides."""
     for name in names:
@@ -221,10 +270,10 @@ _with_aliases(sub, sub_, ("sub", "subtract"))
 _with_aliases(rsub, None, ("rsub",))
 _with_aliases(div, div_, ("div", "divide"))
 methods["__div__"], methods["__idiv__"] = div_op.call, div_
-methods["__rdiv__"] = lambda self, other: ops.mul(ops.reciprocal(self), other)
+methods["__rdiv__"] = _rdiv
 for _changed in (add_, sub_, div_):
     setattr(ops, _changed.__name__, _changed)
-for _op, _function in ((add_op, add), (sub_op, sub), (rsub_op, rsub), (div_op, div)):
+for _op, _function in ((add_op, add), (sub_op, sub), (rsub_op, rsub), (div_op, div), (rdiv_op, _rdiv)):
     _op.public = _function  # type: ignore[attr-defined]
 true_divide_op = pointwise("true_divide", div_op.body, floating, {
     "x": lambda m, g, y: g / m.conj(y), "y": lambda m, g, x, y: -g * m.conj((x / y) / y),

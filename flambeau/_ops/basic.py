@@ -24,7 +24,7 @@ def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     if d in QUANTIZED:
         raise RuntimeError(f"to {d}: tensors are not cast to quantized types; use quantize_per_tensor")
     if (x.dtype.names or (not d.code and d.numpy.names)) and x.dtype != d.numpy:
-        raise NotImplementedError(f"\"copy_\" not implemented for packed bits ({d}); view() them as bytes")
+        raise NotImplementedError(f'"copy_" not implemented for packed bits ({d}); view() them as bytes')
     return cast_array(x, d)
 
 

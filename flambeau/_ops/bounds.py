@@ -65,9 +65,17 @@ clamp_max_op = pointwise(
         "y": lambda m, g, x, y: m.where(x > y, g, m.zeros_like(g)),
     },
 )  # fmt: skip
+
+
+def _clamp_name(node: Any) -> str:
+    """PyTorch numbers the forms: with tensors and with numbers as bounds."""
+    bounds = node.saved[1:3] if node.saved else ()
+    return "ClampBackward1" if all(isinstance(b, (int, float)) for b in bounds) else "ClampBackward0"
+
+
 clamp_op = pointwise(
     "clamp", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), real_numeric, public=False, numbers="right",
-    backward_name="ClampBackward1",
+    backward_name=_clamp_name,
     grad={
         "x": lambda m, g, x, low, high: m.where((x >= low) & (x <= high), g, m.zeros_like(g)),
         "low": lambda m, g, x, low, high: m.where((low < high) & (x < low), g, m.zeros_like(g)),

@@ -17,6 +17,7 @@ from .._core.dtypes import (
     complex32,
     complex64,
     dtype,
+    float8_e8m0fnu,
     promote_types,
     scalar_dtype,
 )
@@ -67,7 +68,7 @@ def operand_arrays(backend: Any, op: Any, args: tuple[Any, ...], compute: dtype)
 def number_array(value: Any, d: dtype) -> Any:
     """A Python number as a 0-d array; a large integer wraps around."""
     try:
-        return np.array(value, d.numpy)
+        return np.array(value, d.numpy) if d is not float8_e8m0fnu else cast_array(np.asarray(value), d)
     except OverflowError:
         if d.category == INTEGER:
             if not -(1 << 63) <= value < 1 << 64:
@@ -109,6 +110,8 @@ def cast_array(array: Any, d: dtype) -> Any:
         source = BY_NUMPY[array.dtype]
         if source.category == d.category and source.code and d.code:
             return _cast_floats(array, source, d)
+    if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
+        array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if array.dtype.itemsize > d.itemsize and d.category >= FLOATING:
         with np.errstate(all="ignore"):
             return array.astype(d.numpy)

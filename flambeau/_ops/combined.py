@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from .._core.dtypes import COMPLEX, FLOATING, int32, scalar_dtype
 from .._kernel.value import Value
 from .._tensor import Tensor
+from .arithmetic import number
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
 from .primitive import primitive
-from .registry import ops, public
+from .registry import older_forms, ops, public
 from .rules import Refusing, Rule, floating, floating_only, numeric, real_floating_only
 
 # -- three operands ----------------------------------------------------------------------------------------------
@@ -43,6 +44,7 @@ def _check_terms(name: str, *terms: Any) -> None:
 
 def _factor(value: Any, *terms: Tensor) -> Any:
     """The factor as the operands can hold it: integers cut off its fraction."""
+    value = number(value)
     category = max(t.dtype.category for t in terms)
     if category < FLOATING and scalar_dtype(value).category == FLOATING:
         return int(value)
@@ -56,7 +58,17 @@ def _check_quotient(a: Tensor, b: Tensor) -> None:
         raise RuntimeError("Integer division with addcdiv is no longer supported; convert an operand to floating point")
 
 
-def _addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+def _factor_first(args: tuple[Any, ...]) -> Any:
+    """(input, value, tensor1, tensor2), the older order."""
+    return ((args[0], *args[2:]), {"value": args[1]}) if len(args) == 4 else None
+
+
+older_forms["addcmul"] = older_forms["addcdiv"] = _factor_first
+
+
+def _addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Any = 1) -> Tensor:
+    if more:
+        value, tensor1, tensor2 = tensor1, tensor2, *more
     _check_terms("addcmul_", input, tensor1, tensor2)
     return pointwise_in_place(addcmul_op, input, tensor1, tensor2, _factor(value, input, tensor1, tensor2))
 
@@ -73,7 +85,9 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     return addcmul_op.call(input, tensor1, tensor2, _factor(value, input, tensor1, tensor2))
 
 
-def _addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+def _addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Any = 1) -> Tensor:
+    if more:
+        value, tensor1, tensor2 = tensor1, tensor2, *more
     _check_terms("addcdiv_", input, tensor1, tensor2)
     _check_quotient(tensor1, tensor2)
     return pointwise_in_place(addcdiv_op, input, tensor1, tensor2, value)
@@ -95,7 +109,7 @@ def _lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
 
 
 lerp_op = pointwise(
-    "lerp", _lerp, floating_only, public=False,
+    "lerp", _lerp, floating_only, public=False, backward_name="LerpBackward1",
     grad={
         "x": lambda m, g, weight: g * m.conj(1.0 - weight),
         "end": lambda m, g, weight: g * m.conj(weight),

@@ -11,12 +11,12 @@ from .._tensor import Tensor
 from .declare import pointwise
 from .pointwise_call import slow
 from .registry import functions, methods, ops, public
-from .rules import Refusing, Rule, comparison, integral, ordering
+from .rules import Refusing, Rule, comparison, equality, integral, ordering
 
 # -- comparisons -------------------------------------------------------------------------------------------------
 
-eq_op = pointwise("eq", lambda m, x, y: x == y, comparison, numbers="right")
-ne_op = pointwise("ne", lambda m, x, y: x != y, comparison, aliases=("not_equal",), numbers="right")
+eq_op = pointwise("eq", lambda m, x, y: x == y, equality, numbers="right")
+ne_op = pointwise("ne", lambda m, x, y: x != y, equality, aliases=("not_equal",), numbers="right")
 lt_op = pointwise("lt", lambda m, x, y: x < y, ordering, aliases=("less",), numbers="right")
 le_op = pointwise("le", lambda m, x, y: x <= y, ordering, aliases=("less_equal",), numbers="right")
 gt_op = pointwise("gt", lambda m, x, y: x > y, ordering, aliases=("greater",), numbers="right")
@@ -31,7 +31,7 @@ def _is_infinity(value: float) -> Any:
     return lambda m, x: x == value if is_float(x.type) else x.r.constant("b1", False)
 
 
-isnan_op = pointwise("isnan", lambda m, x: m.isnan(x), comparison, inplace=False)
+isnan_op = pointwise("isnan", lambda m, x: m.isnan(x), equality, inplace=False)
 isinf_op = pointwise("isinf", lambda m, x: m.isinf(x), comparison, inplace=False)
 isfinite_op = pointwise("isfinite", lambda m, x: m.isfinite(x), comparison, inplace=False)
 isposinf_op = pointwise("isposinf", _is_infinity(math.inf), _not_complex, inplace=False)

@@ -97,7 +97,7 @@ def convolve(
     if is_plain(kernel, stride, padding):
         made = matmul(backend, matrix, x.reshape(len(x), groups, inner, positions))
         return made.reshape(len(x), outputs, *count)
-    out = backend.xp.empty((x.shape[0], outputs, *count), x.dtype)
+    out = backend.empty((x.shape[0], outputs, *count), x.dtype)
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         columns = windows(backend, padded(backend, x[part], padding), kernel, stride, dilation)
         columns = columns.reshape(len(columns), groups, inner, positions)
@@ -120,7 +120,7 @@ def convolve_transposed(
     if is_plain(kernel, stride, padding) and size == tuple(count):
         made = matmul(backend, matrix, x.reshape(len(x), groups, inputs // groups, positions))
         return made.reshape(len(x), channels, *size)
-    out = backend.xp.empty((x.shape[0], channels, *size), x.dtype)
+    out = backend.empty((x.shape[0], channels, *size), x.dtype)
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         given = x[part].reshape(-1, groups, inputs // groups, positions)
         columns = matmul(backend, matrix, given).reshape(len(given), channels, *kernel, *count)

@@ -137,7 +137,7 @@ class _Products:
         panels = self.weights[number][group]
         columns = kernels.tile_columns(self.code, self.rows)
         span = -(-planes.span(counts) // columns) * columns
-        made = np.empty((images, len(panels) * self.rows, span), buffer.dtype)
+        made = empty((images, len(panels) * self.rows, span), buffer.dtype)
         at = p.start + start * planes.pitches[axis] + group * self.inputs * planes.channel
         n = made.itemsize
         steps = (*made.strides[:2], *(q * n for q in planes.pitches))

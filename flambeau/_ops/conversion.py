@@ -28,7 +28,7 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, modes
+from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, detached, wrap
 from . import basic, registry
@@ -350,7 +350,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
     """The tensor's memory as a NumPy array: writing to one changes the other. `force` detaches and copies if need be."""
     if modes.overrides and (taken := registry.overridden(numpy, (input,), {"force": force})) is not NotImplemented:
         return taken
-    if input._k & GRAD and not force:
+    if input._k & GRAD and not force and local.grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if input._k & (CUDA | META):
         if not force:

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core import return_types
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
 from .._core.sizes import wrap_dim
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
@@ -43,7 +43,7 @@ def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
         return _scan_elsewhere(backend.xp, x, dim, fold, d)
     if x.ndim == 0:
         return scan_array(backend, x.reshape(1), 0, fold, d).reshape(())
-    out = np.empty(x.shape, d.numpy)
+    out = empty(x.shape, d.numpy)
     if x.size == 0:
         return out
     code = BY_NUMPY[x.dtype].code
@@ -130,7 +130,7 @@ def _recurrence_back(g: Tensor, a: Tensor, dim: int) -> Tensor:
 def recurrence_op(backend: Any, x: Any, a: Any, dim: int) -> Any:
     """s[i] = x[i] + a[i] * s[i - 1] along a dimension."""
     xp = backend.xp
-    out = xp.empty(x.shape, x.dtype)
+    out = backend.empty(x.shape, x.dtype)
     if backend is cpu:
         if x.size:
             run_rows(recurrence, (BY_NUMPY[x.dtype].code,) * 3, [x, a], [out], dim)
@@ -191,7 +191,7 @@ def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
     xp = backend.xp
     if x.ndim == 0:
         return x.copy(), xp.zeros((), "int64")
-    values, places = xp.empty(x.shape, x.dtype), xp.empty(x.shape, "int64")
+    values, places = backend.empty(x.shape, x.dtype), backend.empty(x.shape, "int64")
     if x.size:
         code = BY_NUMPY[x.dtype].code
         types = (code, code, "i64")

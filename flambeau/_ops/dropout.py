@@ -16,6 +16,7 @@ from .._core.dtypes import BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from .._core.state import GRAD, META, local
 from .._kernel.dropout import masked_scale
 from .._tensor import Tensor, wrap
+from . import random
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .generator import default_of, draw, draw_at
@@ -35,6 +36,9 @@ def _check(name: str, input: Any, p: float) -> None:
 def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     """True with probability 1 - p, in the shape of `input` (or another) and in its order in memory."""
     array = input._array
+    if local.batches:
+        wanted = shape or array.shape
+        return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted)), p))  # type: ignore[no-any-return]
     engine = default_of(input._k)._engine
     if shape is not None or array.flags.c_contiguous:
         return _placed(draw_at(input._k, draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p), input)

@@ -11,7 +11,7 @@ from typing import Any
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .matmul import check_tensors, plain_name
-from .registry import ops, public
+from .registry import functions, ops, public
 
 # -- the equation ------------------------------------------------------------------------------------------------
 
@@ -268,6 +268,21 @@ def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
     return made if turn is None else ops.permute(made, turn)  # type: ignore[no-any-return]
 
 
+def _with_operands_in_a_row(general: Any) -> Any:
+    """Operands in one list are taken out of it first, so that classes that override see them where they expect them."""
+
+    @functools.wraps(general)
+    def call(*args: Any) -> Any:
+        if len(args) == 2 and args[1].__class__ in (list, tuple) and args[0].__class__ is str:
+            return general(args[0], *args[1])
+        return general(*args)
+
+    general.public = functions["einsum"] = call
+    ops.einsum = call
+    return call
+
+
+@_with_operands_in_a_row
 @public(method=False)
 def einsum(*args: Any) -> Tensor:
     """Sums of products of operands whose dimensions are named by letters, or by numbers in lists.

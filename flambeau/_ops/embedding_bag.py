@@ -11,7 +11,7 @@ from .._core.state import CUDA
 from .._tensor import Tensor, wrap
 from .conversion import host_array
 from .embedding import _renormalise
-from .registry import ops, public
+from .registry import labelled, ops, public
 
 _MODES = ("sum", "mean", "max")
 
@@ -39,6 +39,7 @@ def _beside(weight: Tensor, array: Any) -> Tensor:
 
 
 @public(method=False)
+@labelled("EmbeddingBagBackward0")
 def embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,

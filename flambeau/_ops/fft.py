@@ -10,6 +10,7 @@ import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
 from .._core.dtypes import complex64 as single
 from .._core.sizes import wrap_dim
@@ -39,7 +40,7 @@ def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None 
     real = name == "irfft"
     shape = (*x.shape[:dim], n // 2 + 1 if name == "rfft" else n, *x.shape[dim + 1 :])
     wide = x.dtype.itemsize == (16 if x.dtype.kind == "c" else 8)
-    made = np.empty(shape, (np.float64 if wide else np.float32) if real else np.complex128 if wide else np.complex64)
+    made = empty(shape, (np.float64 if wide else np.float32) if real else np.complex128 if wide else np.complex64)
     before = (slice(None),) * cut
 
     def part(start: int, stop: int) -> None:

@@ -24,6 +24,7 @@ from .._kernel.reduce import (
     moments_columns,
     moments_rows,
 )  # fmt: skip
+from .._kernel.sums import LANES, sum_columns, sum_rows
 from .._kernel.value import PART
 from .._tensor import Tensor, wrap
 
@@ -156,12 +157,12 @@ def plan_fold(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: d
     if sum(flags) != 1:
         return False
     if flags[-1]:
-        kernel, made = fold_rows, view[:-1]
+        made = view[:-1]
     elif flags[-2] and view[-1] >= _NARROW and code not in PART:
-        kernel, made = fold_columns, [*view[:-2], view[-1]]
+        made = [*view[:-2], view[-1]]
     else:
         return False
-    call = cpu.small(kernel, (code, result.code), fold=fold, how=how)
+    call = _callable(cpu.small, flags[-1], code, result.code, fold, how)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
 
 
@@ -219,8 +220,15 @@ def _widest(shape: Any) -> int:
     return max(range(len(shape)), key=shape.__getitem__)
 
 
+def _callable(make: Any, rows: bool, code: str, target: str, fold: str, how: str | None) -> Any:
+    """The kernel of a fold along rows or down columns; sums within one precision have their own."""
+    if fold == "sum" and code == target and code in LANES:
+        return make(sum_rows if rows else sum_columns, (code, target), how=how)
+    return make(fold_rows if rows else fold_columns, (code, target), fold=fold, how=how)
+
+
 def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
-    call = cpu.kernel(fold_rows, (code, target), fold=fold, how=how)
+    call = _callable(cpu.kernel, True, code, target, fold, how)
     outer = y.shape[:-1]
     if y.size < PARALLEL:
         return _asarray(call(y))
@@ -233,7 +241,7 @@ def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> An
 
 
 def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
-    call = cpu.kernel(fold_columns, (code, target), fold=fold, how=how)
+    call = _callable(cpu.kernel, False, code, target, fold, how)
     outer, columns = y.shape[:-2], y.shape[-1]
     if y.size < PARALLEL:
         return _asarray(call(y))

@@ -151,7 +151,7 @@ def _as_given(data: Any, d: dtype) -> Any:
             raise
     with np.errstate(over="ignore"):
         if d.category == FLOATING and d.itemsize <= 2:
-            return np.array(data, np.float64).astype(d.numpy)
+            return cast_array(np.array(data, np.float64), d)
         return np.array(data, d.numpy)
 
 

@@ -9,7 +9,7 @@ from .._tensor import Tensor
 from .activation import leaky_relu_op
 from .declare import pointwise
 from .inplace import assign, check_writable, pointwise_in_place
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import not_implemented, real_floating_only
 
 prelu_op = pointwise(
@@ -81,6 +81,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 
 @public("rrelu", "nn.functional.rrelu", method=False)
+@labelled("RreluWithNoiseBackward0")
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:

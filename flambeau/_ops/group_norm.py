@@ -31,7 +31,7 @@ from .normalization import (
     wide_of,
 )
 from .primitive import primitive
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .replay import second
 from .saved import fetch
 
@@ -222,6 +222,7 @@ def functional_group_norm(
 
 
 @public(method=False)
+@labelled("NativeGroupNormBackward0")
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:

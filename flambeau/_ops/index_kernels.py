@@ -14,6 +14,7 @@ import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel.lang import independent, kernel
 
@@ -266,7 +267,7 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
         bad = first_outside(backend, index, 0, size)
         return (None, bad) if bad is not None else (xp.take_along_axis(x, index, dim), None)
     index = as_index(index)
-    out = np.empty(index.shape, x.dtype)
+    out = empty(index.shape, x.dtype)
     code = _BITS[x.dtype.itemsize][0]
     (source, positions, made), columns = _cores(dim, (bits(x), index, bits(out)))
     found = np.empty(positions.shape[: -2 if columns else -1], np.bool_)
@@ -342,7 +343,7 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
         if first_outside(backend, index, -size if from_end else 0, size) is not None:
             return None
         return x.take(index, dim) if backend is not cpu else x.take(index, dim, None, "wrap")
-    index, out = as_index(index), np.empty(shape, x.dtype)
+    index, out = as_index(index), empty(shape, x.dtype)
     source, made = bits(x), bits(out)
     if dim == 0 and x.ndim > 1 and x.flags.c_contiguous:
         source, made = source.reshape(size, -1), made.reshape(index.size, -1)
@@ -401,12 +402,12 @@ def select(backend: Any, x: Any, mask: Any) -> Any:
     code = _BITS[x.dtype.itemsize][0]
     call = cpu.kernel(compress, (code, "b1", code))
     if flat.size < PARALLEL:
-        out = np.empty(np.count_nonzero(marks), x.dtype)
+        out = empty(np.count_nonzero(marks), x.dtype)
         call(flat, marks, bits(out))
         return out
     parts = threads.ranges(flat.size)
     ends = np.cumsum([0, *(np.count_nonzero(marks[a:b]) for a, b in parts)])
-    out = np.empty(ends[-1], x.dtype)
+    out = empty(ends[-1], x.dtype)
     made = bits(out)
 
     def job(i: int) -> Callable[[], Any]:

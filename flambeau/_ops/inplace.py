@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.functions import FunctionRecord
 from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
@@ -60,6 +61,12 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
     if t._k & GRAD and local.grad:
         if t._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        node, number = t._edge
+        if node.op.__class__ is FunctionRecord and number in node.__dict__.get("as_is", ()):
+            raise RuntimeError(
+                f"Output {number} of {node.op.name} is a view and is being modified inplace: the function returned its "
+                "input as it was, and writing to it would lose the function's own backward; clone() the output first"
+            )
         if t._view is not None and _is_leaf_view(t):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
         if t._view is not None and t._view[3] is not None:
@@ -142,11 +149,11 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
         whole.saved = (node, chain, geometry)
         base_old, base._edge = base._edge, (whole, 0)
         base._k |= GRAD
-        if base._meta is not None and base._meta.retains:
+        if base._autograd_meta is not None and base._autograd_meta.retains:
             follow(base, base_old)
         for view in renewed:  # a view's history begins with that of what it is a view of
             _renew(view)
-    if t._meta is not None and t._meta.retains:
+    if t._autograd_meta is not None and t._autograd_meta.retains:
         follow(t, old)
     storage = t._storage
     if storage is not None and storage.views:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64, int64, uint8
 from .._core.state import CUDA, GRAD
 from .._dispatch import backend_of
@@ -50,7 +51,7 @@ def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any, exact: An
     """Along `dim`, place i of the result is the sum of weights[i, t] * x[index[i, t]]; backward takes `exact` ones."""
     shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
     if backend is cpu:
-        out = np.empty(shape, x.dtype)
+        out = empty(shape, x.dtype)
         if out.size:
             _along(resample_rows, resample_columns, x, out, dim, index, weights)
         return out

@@ -21,7 +21,7 @@ from .linalg_checks import (
 )  # fmt: skip
 from .matmul import adjoint
 from .primitive import primitive
-from .registry import ops, public
+from .registry import labelled, ops, public
 
 
 def on_host(backend: Any, function: Any, *arrays: Any) -> Any:
@@ -81,6 +81,7 @@ def linalg_solve_triangular(
 
 
 @public(out=True)
+@labelled("TriangularSolveBackward0")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -174,6 +175,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
 
 @public(out=True)
+@labelled("CholeskyBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor of positive-definite matrices: the older form of `linalg.cholesky`."""
     return _cholesky("cholesky", input, upper)
@@ -364,6 +366,7 @@ def _unpacked(packed: Tensor, pivots: Tensor, data: bool, pivot: bool) -> tuple[
 
 
 @public(method=False, out=True)
+@labelled("LuUnpackBackward0")
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """(P, L, U) of a factorisation from `linalg.lu_factor`.
 
@@ -419,6 +422,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
 
 
 @public(out=True)
+@labelled("LinalgLuSolveBackward0")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A @ X = b, given A's factorisation: the older form of `linalg.lu_solve`."""
     return _lu_solve("torch.lu_solve", LU_data, LU_pivots, b, True, False)

@@ -17,7 +17,7 @@ from .linalg_spectra import linalg_svdvals
 from .matmul import product
 from .norms import vector_norm
 from .primitive import primitive
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import not_implemented
 
 # -- norms ---------------------------------------------------------------------------------------------------------
@@ -190,6 +190,7 @@ _MANY = 25  # rows from which a product is faster than differences
 
 
 @public(method=False)
+@labelled("CdistBackward0")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
@@ -232,6 +233,7 @@ def _lengths(differences: Tensor, p: float) -> Tensor:
 
 
 @public("pdist", "nn.functional.pdist", method=False)
+@labelled("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every pair of rows, in the order of the upper triangle.
 

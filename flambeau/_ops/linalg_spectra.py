@@ -16,7 +16,7 @@ from .linalg_factors import triangular_op
 from .linalg_solvers import solve_op, tolerances
 from .matmul import adjoint
 from .primitive import primitive
-from .registry import ops, public
+from .registry import labelled, ops, public
 
 
 def _eye(n: int, like: Tensor) -> Tensor:
@@ -162,6 +162,7 @@ def linalg_householder_product(A: Tensor, tau: Tensor) -> Tensor:
 
 
 @public(out=True)
+@labelled("OrmqrBackward0")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other (other @ Q if not `left`; with Qᴴ if `transpose`), where Q is made of the reflectors of `geqrf`.
 

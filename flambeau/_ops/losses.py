@@ -17,7 +17,7 @@ from .._kernel.distance import loss_gradient, loss_sum
 from .._tensor import Tensor, wrap
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
-from .registry import ops, public, quick
+from .registry import labelled, ops, public, quick
 from .replay import gradients
 from .rules import Rule, real_floating_only
 from .saved import fetch
@@ -248,6 +248,7 @@ def _quick_logits(
 
 @_quick("square")  # type: ignore[untyped-decorator]
 @functional
+@labelled("MseLossBackward0")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -294,6 +295,7 @@ def l1_loss(
 
 @quick(_quick_smooth)
 @functional
+@labelled("SmoothL1LossBackward0")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -311,6 +313,7 @@ def smooth_l1_loss(
 
 @quick(_quick_huber)
 @functional
+@labelled("HuberLossBackward0")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -329,6 +332,7 @@ def huber_loss(
 
 
 @functional
+@labelled("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -360,6 +364,7 @@ def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight
 
 @quick(_quick_logits)
 @functional
+@labelled("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -456,6 +461,7 @@ def _broadcasts(shape: Any, given: Any) -> bool:
 
 
 @functional
+@labelled("SoftMarginLossBackward0")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

@@ -23,7 +23,7 @@ from .._tensor import Tensor, wrap
 from .fused import Fused, parts_of, record, side_by_side
 from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
-from .registry import ops, quick
+from .registry import labelled, ops, quick
 from .replay import gradients
 from .saved import fetch
 
@@ -58,7 +58,7 @@ def _second(g: Any, cotangent: Any, x: Any, target: Any, skipped: int) -> Any:
 
 @primitive(tensors=4, name="cross_entropy_rows_backward", grad=_second)
 def cross_entropy_backward(backend: Any, cotangent: Any, x: Any, total: Any, target: Any, skipped: int) -> Any:
-    out = np.empty(x.shape, x.dtype)
+    out = empty(x.shape, x.dtype)
     code = BY_NUMPY[x.dtype].code
     call = cpu.kernel(cross_entropy_backward_rows, (code, code, code, "i64", "i64", code))
     cpu.rows(call, [cotangent, x, total, target, np.asarray(skipped)], [out], x.size * _WORK)
@@ -237,6 +237,7 @@ def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:
 
 
 @functional
+@labelled(lambda out, input, *args, **named: f"NllLoss{'2D' if input._array.ndim > 2 else ''}Backward0")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",

@@ -9,7 +9,7 @@ from .._core.dtypes import FLOATING, int64, promote_types
 from .._core.sizes import broadcast_shapes
 from .._tensor import Tensor
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
-from .registry import functions, ops, public
+from .registry import functions, labelled, ops, public
 
 
 @public("cosine_similarity", "nn.functional.cosine_similarity", method=False)
@@ -40,6 +40,7 @@ def _cosine(a: Tensor, b: Tensor, dim: int, eps: float) -> Tensor:
 
 
 @public("pairwise_distance", "nn.functional.pairwise_distance", method=False)
+@labelled("NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
     difference = ops.add(ops.sub(x1, x2), eps)
@@ -155,6 +156,7 @@ def triplet_margin_with_distance_loss(
 
 
 @functional
+@labelled("MultiMarginLossBackward0")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -193,6 +195,7 @@ def multi_margin_loss(
 
 
 @functional
+@labelled("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

@@ -33,7 +33,7 @@ from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error
 from .primitive import primitive
-from .registry import expose, functions, ops, public, quick
+from .registry import expose, functions, labelled, ops, public, quick
 from .rules import SCALAR_NAMES, not_implemented
 from .views import permute_op
 
@@ -421,6 +421,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 @public(out=True)
+@labelled("VdotBackward0")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The dot product with the conjugate of the first vector.
 

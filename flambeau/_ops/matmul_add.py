@@ -32,7 +32,7 @@ from .matmul import (
     type_name,
 )
 from .primitive import Primitive, primitive
-from .registry import expose, functions, methods, ops, public
+from .registry import expose, functions, labelled, methods, older_forms, ops, public
 from .saved import fetch
 from .views import permute_op
 
@@ -276,6 +276,18 @@ def _check_addmm(c: Tensor, a: Tensor, b: Tensor) -> None:
 # -- public functions --------------------------------------------------------------------------------------------
 
 
+def _factors_first(args: tuple[Any, ...]) -> Any:
+    """The older orders (input, beta[, alpha], a, b), and (beta, input, …) of functions."""
+    if len(args) not in (4, 5):
+        return None
+    input, beta, *rest = args if isinstance(args[0], Tensor) else (args[1], args[0], *args[2:])
+    return (input, *rest[-2:]), {"beta": beta, "alpha": rest[0] if len(rest) == 3 else 1}
+
+
+for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
+    older_forms[_name] = _factors_first
+
+
 @public(out=True, inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2); with a beta of 0, NaN in `input` is ignored.
@@ -359,6 +371,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 
 
 @public(out=True)
+@labelled("AddbmmBackward0")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch: one product of wide matrices.
 

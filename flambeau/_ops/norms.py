@@ -13,7 +13,7 @@ from .._tensor import Tensor, wrap
 from .folding import fold_array, reduced_shape, run_plain
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import SCALAR_NAMES, not_implemented
 
 
@@ -146,6 +146,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 
 
 @public(out=True)
+@labelled("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of the difference of two tensors.
 

@@ -115,7 +115,9 @@ def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
             raise RuntimeError(f"input (of size {n}) is too small for the padding ({before}, {after})")
 
 
-def _label(out: Tensor, input: Tensor, pad: Sequence[int], mode: str = "constant", *more: Any, **named: Any) -> str | None:
+def _label(
+    out: Tensor, input: Tensor, pad: Sequence[int], mode: str = "constant", *more: Any, **named: Any
+) -> str | None:
     name = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}.get(mode)
     return None if name is None else f"{name}{len(pad) // 2}DBackward0"
 
@@ -193,7 +195,13 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return ops.reshape(ops.permute(parts, order), (*lead, c * r * r, h // r, w // r))  # type: ignore[no-any-return]
 
 
-@public("channel_shuffle", "nn.functional.channel_shuffle", "native_channel_shuffle", method=False)
+@public(
+    "channel_shuffle",
+    "nn.functional.channel_shuffle",
+    "native_channel_shuffle",
+    "nn.functional.native_channel_shuffle",
+    method=False,
+)
 @labelled("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Takes the channels of `groups` groups in turn."""

@@ -49,7 +49,7 @@ def unary(op: Any) -> Callable[..., Any]:
                 raise (registry.memory_problem(error) or error) from None
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._meta = t._storage = t._view = None
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and local.grad and op.differentiable and result.category >= 2:
             node = _new(Node)
             node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
@@ -103,7 +103,7 @@ def binary(op: Any) -> Callable[..., Any]:
             return slow(op, (a, number))
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._meta = t._storage = t._view = None
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and local.grad and op.differentiable:
             op.record((a, number), t)
         return t
@@ -137,7 +137,7 @@ def binary(op: Any) -> Callable[..., Any]:
             raise registry.memory_problem(error) or broadcast_error((a, b)) from error
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._meta = t._storage = t._view = None
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and local.grad and op.differentiable and result.category >= 2:
             left, right = a._k & 1, b._k & 1
             node = _new(Node)
@@ -248,7 +248,7 @@ def _gradient(derivative: Any) -> Callable[[Node, Tensor], Tensor]:
             check_version(node, index, storage)
         t = _new(Tensor)
         t._array, t.dtype, t._k = found[0](incoming, array), found[1], 0
-        t._edge = t._meta = t._storage = t._view = None
+        t._edge = t._autograd_meta = t._storage = t._view = None
         return t
 
     return call

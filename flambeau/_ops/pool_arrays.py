@@ -81,7 +81,7 @@ def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
     """Maxima of windows and their places in the plane; (N, C, *size) to twice (N, C, *results)."""
     rank = len(tables)
     shape = (*x.shape[: x.ndim - rank], *(t.shape[-2] for t in tables))
-    out, index = backend.xp.empty(shape, x.dtype), backend.xp.empty(shape, np.int64)
+    out, index = backend.empty(shape, x.dtype), backend.empty(shape, np.int64)
     nothing = [t[..., 0] >= t[..., 1] for t in tables]
     tables = [
         np.concatenate([t[..., :1] - e[..., None], t[..., 1:]], -1) if e.any() else t for t, e in zip(tables, nothing)
@@ -133,7 +133,7 @@ def _taps(table: Any, size: int) -> tuple[Any, int] | None:
 def means(backend: Any, x: Any, tables: Tables, divisor: int, narrow: bool) -> Any:
     """Means of windows; a divisor of 0 stands for the number of elements. `narrow` sums are rounded at every step."""
     rank = len(tables)
-    out = backend.xp.empty((*x.shape[: x.ndim - rank], *(len(t) for t in tables)), x.dtype)
+    out = backend.empty((*x.shape[: x.ndim - rank], *(len(t) for t in tables)), x.dtype)
     if out.size:
         more = [backend.xp.asarray(divisor, np.int64)]
         _run(

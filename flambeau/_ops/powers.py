@@ -7,14 +7,15 @@ import math
 from typing import Any
 
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, complex128, dtype, float64, scalar_dtype
+from .._core.state import modes
 from .._kernel.value import is_integer
 from .._tensor import Tensor
 from . import registry
-from .arithmetic import reciprocal_op, sqrt_op, square_op
+from .arithmetic import square_op
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .registry import functions, methods, ops, public
-from .rules import numeric
+from .rules import floating_only, numeric
 
 
 def _pow(m: Any, x: Any, y: Any) -> Any:
@@ -56,13 +57,41 @@ def _name(node: Any) -> str:
 pow_op = pointwise(
     "pow", _pow, numeric, {"x": _by_base, "y": _by_exponent}, public=False, stepwise=True, backward_name=_name
 )
-cube_op = pointwise(
-    "cube", lambda m, x: x * x * x, numeric, {"x": lambda m, g, x: g * m.conj(x * x * 3.0)}, public=False,
-    backward_name="PowBackward0",
-)  # fmt: skip
-# exponents with a cheaper form: for all dtypes but bool, and for floating ones
-_WHOLE = {2: square_op, 3: cube_op}
-_FLOATING = {0.5: sqrt_op, -1: reciprocal_op}
+
+
+def _power(m: Any, x: Any, exponent: float) -> Any:
+    return m.pow(x, m.constant(exponent, x) if m.symbolic else exponent)
+
+
+def _inverse_root(m: Any, x: Any) -> Any:
+    return 1.0 / m.sqrt(x) if m.symbolic else m.pow(x, -0.5)
+
+
+def _fixed(name: str, power: Any, derivative: Any, short: Any = None, rule: Any = floating_only) -> Any:
+    return pointwise(
+        name, power, rule, {"x": lambda m, g, x: g * m.conj(derivative(m, x))}, public=False, stepwise=True,
+        backward_name="PowBackward0", short=short, samples=(0.2, 3.0),
+    )  # fmt: skip
+
+
+# exponents of which the power or its derivative has a cheaper form: for all dtypes but bool, and for floating ones
+_WHOLE = {
+    2: square_op,
+    3: _fixed(
+        "cube", lambda m, x: x * x * x, lambda m, x: x * x * 3.0, lambda m, cut, x: cut(x * x) * x, numeric
+    ),
+}  # fmt: skip
+_FLOATING = {
+    0.5: _fixed("pow_half", lambda m, x: m.sqrt(x), lambda m, x: _inverse_root(m, x) * 0.5),
+    -0.5: _fixed("pow_minus_half", lambda m, x: 1.0 / m.sqrt(x), lambda m, x: _power(m, x, -1.5) * -0.5),
+    -1: _fixed("pow_minus_1", lambda m, x: 1.0 / x, lambda m, x: -(1.0 / (x * x))),
+    -2: _fixed(
+        "pow_minus_2", lambda m, x: 1.0 / (x * x), lambda m, x: _power(m, x, -3.0) * -2.0,
+        lambda m, cut, x: 1.0 / cut(x * x),
+    ),
+    1.5: _fixed("pow_3_halves", lambda m, x: _power(m, x, 1.5), lambda m, x: m.sqrt(x) * 1.5),
+    4: _fixed("pow_4", lambda m, x: _power(m, x, 4.0), lambda m, x: x * x * x * 4.0),
+}  # fmt: skip
 
 
 def _record(input: Any, exponent: Any) -> Any:
@@ -95,6 +124,10 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     if out is not None:
         return registry.into_out(out, pow, (input, exponent), {})
     op, rest = _record(input, exponent)
+    if modes.overrides and not rest:  # others see a power, not the record of this one
+        taken = registry.overridden(pow, (input, exponent), {})
+        if taken is not NotImplemented:
+            return taken
     return op.call(input, *rest)
 
 

@@ -124,7 +124,7 @@ class Primitive:
         t = _new(Tensor)
         t._array, t._k = array, parent._k & _KEPT
         t.dtype = parent.dtype if array.dtype == parent.dtype.numpy else from_numpy_dtype(array.dtype)
-        t._edge = t._meta = None
+        t._edge = t._autograd_meta = None
         t._storage = storage_of(parent)
         t._view = view_link(t, parent, self, static, number)
         if local.grad:

@@ -91,7 +91,7 @@ def single_call(op: Any) -> Callable[..., Any]:
             d = BY_NUMPY.get(made.dtype) or from_numpy_dtype(made.dtype)
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, d, 0
-        t._edge = t._meta = t._storage = t._view = None
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and recorded and local.grad and d.category >= 2:
             node = _new(Node)
             node.op, node.edges, node.seq = op, (x._edge or (x, 0),), sequence()

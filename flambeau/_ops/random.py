@@ -30,6 +30,7 @@ from .registry import ops, public, quick
 from .rules import SCALAR_NAMES
 
 _empty = np.empty
+mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
 
@@ -67,6 +68,8 @@ def _history(name: str, *sources: Any) -> Node | None:
 
 def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *params: Any) -> Tensor:
     """Writes random values into a tensor in the order that its elements have in memory."""
+    if local.batches:
+        return mapped.fill(lambda t: fill(t, name, function, generator, *params), t)  # type: ignore[no-any-return]
     engine = engine_of(generator, name, t._k if isinstance(t, Tensor) else 0)
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
@@ -109,6 +112,8 @@ def _made(
     name: str, function: Callable[..., Any], shape: tuple[int, ...], options: dict[str, Any], d: Any, *params: Any
 ) -> Tensor:
     """A new random tensor with the options that all functions making tensors have."""
+    if local.batches:
+        return mapped.new(lambda lead: _made(name, function, (*lead, *shape), dict(options), d, *params))  # type: ignore[no-any-return]
     out = options.pop("out", None)
     generator = options.pop("generator", None)
     given = as_dtype(options.pop("dtype", None), name)
@@ -136,6 +141,8 @@ def _made(
 
 
 def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: dict[str, Any], *params: Any) -> Tensor:
+    if local.batches:
+        return mapped.like(lambda t: _made_like(name, function, t, dict(options), *params), input)  # type: ignore[no-any-return]
     generator, requires_grad = options.pop("generator", None), options.pop("requires_grad", False)
     array, d, k = like(input, name=name, **options)
     t = fill(finished(array, d, k), name, function, generator, *params)
@@ -144,7 +151,7 @@ def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: 
 
 def _is_plain_size(size: tuple[Any, ...]) -> bool:
     """Whether a new tensor is an ordinary one of the default device, its size given as numbers."""
-    if local.inference or get_default_device() is not CPU or not size:
+    if local.inference or local.batches or get_default_device() is not CPU or not size:
         return False
     return all([n.__class__ is int and n >= 0 for n in size])
 
@@ -154,7 +161,7 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
 
 def _quick_rand(*size: Any) -> Any:
     """rand(2, 3) in single precision, a few."""
-    if default.float is not float32 or current.device is not None or local.inference or not size:
+    if default.float is not float32 or current.device is not None or local.inference or local.batches or not size:
         return NotImplemented
     try:
         array = _empty(size[0] if len(size) == 1 else size, np.float32)
@@ -242,6 +249,8 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
     >>> torch.randperm(4).sort().values
     tensor([0, 1, 2, 3])
     """
+    if local.batches:
+        return mapped.each(lambda: randperm(n, generator=generator, out=out, dtype=dtype, **options))  # type: ignore[no-any-return]
     d = as_dtype(dtype, "randperm") or (out.dtype if out is not None else int64)
     n = _whole("randperm", n)
     if n < 0:
@@ -291,7 +300,7 @@ def _pair(name: str, args: tuple[Any, ...], named: dict[str, Any], **defaults: f
 
 def _plain_target(t: Any, *numbers: Any) -> bool:
     """Whether dense single precision without history is to be filled, with plain numbers as parameters."""
-    if not isinstance(t, Tensor) or t._k or t.dtype is not float32:
+    if not isinstance(t, Tensor) or t._k or t.dtype is not float32 or local.batches:
         return False
     flags = t._array.flags
     if not flags.c_contiguous or not flags.writeable:
@@ -375,6 +384,8 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fills with 0 and 1; `p` is the probability of 1, a number or a tensor."""
     if not isinstance(p, Tensor):
         return fill(input, "bernoulli", draws.bernoulli, generator, float(number_of(p, "bernoulli_", "p")))
+    if local.batches:
+        return ops.copy_(input, ops.bernoulli(ops.expand_as(p, input), generator=generator))  # type: ignore[no-any-return]
     check_writable(input)
     engine = engine_of(generator, "bernoulli_", input._k)
     node = _history("bernoulli", input, p)
@@ -423,6 +434,8 @@ def _sampled(
     name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any
 ) -> Tensor:
     """Samples drawn for the elements of tensors; gradients through them are zero."""
+    if local.batches:
+        return mapped.sampled(lambda *sources: _sampled(name, function, generator, d, sources, *args), sources)  # type: ignore[no-any-return]
     k = 0
     for t in sources:
         if isinstance(t, Tensor):
@@ -526,6 +539,8 @@ def multinomial(
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > array.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if local.batches:
+        return mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))  # type: ignore[no-any-return]
     weights = host_array(input)
     wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
     if not bool(((wide >= 0) & (wide < np.inf)).all()):
@@ -538,6 +553,13 @@ def multinomial(
     if input._k & CUDA:
         made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
     return made if out is None else write_out(out, made, "multinomial")
+
+
+def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, generator: Any) -> Tensor:
+    """`multinomial` of any number of dimensions."""
+    *lead, n = input._array.shape
+    made = ops.multinomial(ops.reshape(input, (-1, n)), num_samples, replacement, generator=generator)
+    return ops.reshape(made, (*lead, num_samples))  # type: ignore[no-any-return]
 
 
 @public(method=False)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend import blas, threads
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel import pool
 from .._kernel import recurrent as kernels
@@ -183,7 +184,7 @@ def forward(mode: str, x: Any, h: Any, c: Any, weights: list[Weights], steps: St
     hidden = np.empty((directions, steps.batch, jobs.padded(width) if projected else width), d)
     hidden[:, :, :width] = h
     cell = c.copy(order="C") if mode == "lstm" else None
-    out = np.empty((rows, directions * width), d)
+    out = empty((rows, directions * width), d)
     inside = jobs.inside()
     matrices = [w.hidden.T for w in weights] + [w.projection.T for w in weights if projected]
     packed = jobs.packed(matrices + [w.input.T for w in weights if inside])
@@ -196,12 +197,12 @@ def forward(mode: str, x: Any, h: Any, c: Any, weights: list[Weights], steps: St
         bias = _bias(mode, w, size)
         gates: Any = None
         if inside:
-            gates = np.empty((rows, jobs.count * size), d) if keep else None
+            gates = empty((rows, jobs.count * size), d) if keep else None
         elif w.input_bias is None:
             gates = blas.product(x, w.input.T)
         else:
             gates = blas.add_product(bias[: jobs.count * size], x, w.input.T, 1, 1)
-        cells = np.empty((rows, size), d) if keep and mode in ("lstm", "gru") else None
+        cells = empty((rows, size), d) if keep and mode in ("lstm", "gru") else None
         raw = np.empty((rows, size), d) if projected else None
         sums = blas.product(hidden[i], w.hidden.T) if jobs.single else 0
         operands = [
@@ -252,8 +253,8 @@ def backward(
         gates, cells, _ = kept[3 * i : 3 * i + 3]
         columns = slice(i * width, (i + 1) * width)
         made = Gradients(
-            np.empty((rows, jobs.count * size), d),
-            np.empty((rows, 3 * size), d) if mode == "gru" else None,
+            empty((rows, jobs.count * size), d),
+            empty((rows, 3 * size), d) if mode == "gru" else None,
             np.empty((rows, width), d) if projected else None,
         )
         before = cells if mode == "lstm" else out[:, columns]

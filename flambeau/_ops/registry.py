@@ -38,6 +38,7 @@ def _not_set(*args: Any) -> Any:
 
 # Set by `_overrides` and `inplace`, which come after this module.
 overridden: Callable[[Any, Any, Any], Any] = _not_set
+watched: Callable[[Any, Any, Any], Any] = _not_set  # the same without autocast and profiler, which look at records
 into_out: Callable[[Any, Any, Any, Any], Any] = _not_set
 in_place_form: Callable[[str, Any], Any] = _not_set
 
@@ -81,6 +82,28 @@ def public(
                     functions[form + "_"] = changed
             setattr(ops, name + "_", changed)
         return wrapped
+
+    return decorate
+
+
+def labelled(label: str | Callable[..., str | None]) -> Callable[[Any], Any]:
+    """Gives the last node of a composite the name that PyTorch's single operation has.
+
+    `label` is that name, or a function of the result and the arguments that gives it (None: as it is).
+    """
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            out = function(*args, **named)
+            for t in out if isinstance(out, tuple) else (out,):
+                if isinstance(t, Tensor) and t._edge is not None and not any(t is a for a in args):
+                    name = label if isinstance(label, str) else label(t, *args, **named)
+                    if name is not None:
+                        t._edge[0].__dict__["label"] = name
+            return out
+
+        return call
 
     return decorate
 
@@ -137,6 +160,8 @@ def _with_out(function: Any) -> Any:
     return call
 
 
+# Orders of arguments that PyTorch still takes: name -> function of the arguments that gives today's, or None.
+older_forms: dict[str, Callable[[tuple[Any, ...]], tuple[tuple[Any, ...], dict[str, Any]] | None]] = {}
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
 
@@ -148,6 +173,8 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
             return result
     if not _NUMPY_NAMES.keys().isdisjoint(named):  # PyTorch also takes the names that NumPy has for arguments
         return function(*args, **{_NUMPY_NAMES.get(name, name): value for name, value in named.items()})
+    if function.__name__ in older_forms and (form := older_forms[function.__name__](args)) is not None:
+        return function(*form[0], **form[1], **named)
     error = sys.exc_info()[1]
     if isinstance(error, AttributeError) and not isinstance(error.obj, Tensor):
         kind = type(error.obj).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.dtypes import FLOATING, bfloat16, bool_, default, dtype, float16
+from .._core.dtypes import FLOATING, bfloat16, bool_, default, dtype, float16, float32
 
 # What PyTorch calls dtypes in its messages.
 SCALAR_NAMES = {
@@ -55,6 +55,18 @@ integral = Rule("bi")
 comparison = Rule(result=bool_)
 ordering = Rule("bif", result=bool_)
 absolute = Rule(result="real")
+
+
+class Equality(Rule):
+    """A comparison that also takes the 8-bit floats, for which there are no kernels: they are compared as float32."""
+
+    __slots__ = ()
+
+    def __call__(self, name: str, common: dtype) -> tuple[dtype, dtype]:
+        return super().__call__(name, float32 if common.name.startswith("float8") else common)
+
+
+equality = Equality(result=bool_)
 
 
 class Refusing(Rule):

@@ -6,10 +6,11 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from .._core.dtypes import FLOATING, bool_, int64
 from .._tensor import Tensor
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import not_implemented
 
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -142,7 +143,12 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     return _linear(flat, places, sizes, points)
 
 
+def _grid_label(out: Tensor, *args: Any, **named: Any) -> str:
+    return f"GridSampler{out._array.ndim - 2}DBackward0"
+
+
 @public("nn.functional.grid_sample", method=False)
+@labelled(_grid_label)
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -171,6 +177,7 @@ def grid_sample(
 
 
 @public(method=False)
+@labelled(_grid_label)
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -183,6 +190,7 @@ def grid_sampler(
 
 
 @public(method=False)
+@labelled(_grid_label)
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -191,6 +199,7 @@ def grid_sampler_2d(
 
 
 @public(method=False)
+@labelled(_grid_label)
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:

@@ -11,10 +11,19 @@ import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
+from .._kernel.pool import settings
 from .._kernel.render_rows import Rows
-from .._kernel.softmax import softmax_backward_columns, softmax_backward_rows, softmax_columns, softmax_rows
+from .._kernel.softmax import (
+    LONGEST,
+    softmax_backward_columns,
+    softmax_backward_rows,
+    softmax_columns,
+    softmax_rows,
+    softmax_rows_past_caches,
+)
 from .._tensor import Tensor, wrap
 from .folding import run_plain, to_last
 from .primitive import primitive
@@ -30,7 +39,7 @@ _WORK = 16  # an exponential costs as much as so many moved elements
 def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> Any:
     """Runs a kernel along a dimension of arrays of one shape and dtype."""
     x = arrays[0]
-    out = np.empty(x.shape, x.dtype)
+    out = empty(x.shape, x.dtype)
     if x.size == 0:
         return out
     types = (BY_NUMPY[x.dtype].code,) * (len(arrays) + 1)
@@ -38,6 +47,8 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
         cpu.small(rows, types, log=log)(*arrays, out)
         return out
     if math.prod(x.shape[dim + 1 :]) == 1:
+        if rows is softmax_rows and x.shape[dim] <= LONGEST and out.nbytes >= settings[1] and x.dtype.itemsize > 2:
+            rows = softmax_rows_past_caches
         call = cpu.kernel(rows, types, log=log)
         given, target = [to_last(a, dim) for a in arrays], to_last(out, dim)
         if target.ndim > 2 and all(a.flags.c_contiguous for a in given):  # one loop over all rows

@@ -10,6 +10,7 @@ import numpy as np
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core import return_types
+from .._core.allocation import empty
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from .._core.sizes import wrap_dim
 from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, unpack
@@ -20,7 +21,7 @@ from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
 from .primitive import primitive
 from .quick_folds import quick_top
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import not_implemented
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
@@ -35,7 +36,7 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     length = n if length is None else length
     moved = gathered(x, dim)
     rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
-    values, places = np.empty((len(rows), length), x.dtype), np.empty((len(rows), length), np.int64)
+    values, places = empty((len(rows), length), x.dtype), empty((len(rows), length), np.int64)
     if rows.size:
         code = BY_NUMPY[x.dtype].code
         sort = _sort_short if is_short(code) and n < 1 << 31 else _sort_long
@@ -295,6 +296,7 @@ def _lowest(d: Any) -> int:
 
 
 @public(out=True)
+@labelled(lambda out, input, dim=None, keepdim=False: "MedianBackward0" if dim is None else "MedianBackward1")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median (the lower of two) of all elements, or along a dimension with its index.
 
@@ -306,6 +308,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @public(out=True)
+@labelled(lambda out, input, dim=None, keepdim=False: "NanmedianBackward0" if dim is None else "NanmedianBackward1")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN.
 

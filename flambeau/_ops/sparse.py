@@ -150,7 +150,7 @@ def _finished(values: Tensor, places: SparseArray, requires_grad: bool) -> Tenso
 
 @public(method=False)
 def sparse_coo_tensor(
-    indices: Any, values: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
+    indices: Any = None, values: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -162,7 +162,9 @@ def sparse_coo_tensor(
             [4., 0., 0.]])
     """
     if values is None:  # only a size
-        size = tuple(indices)
+        if (indices is None) == (size is None):
+            raise TypeError("sparse_coo_tensor() takes indices and values, or a size alone")
+        size = tuple(indices if size is None else size)
         index = np.zeros((len(size), 0), np.int64)
         held = ops.zeros((0,), dtype=dtype)
     else:

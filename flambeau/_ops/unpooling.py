@@ -10,7 +10,7 @@ from .._core.dtypes import FLOATING, int64
 from .._tensor import Tensor
 from .conv_arrays import Ints
 from .pooling import spread
-from .registry import ops, public
+from .registry import labelled, ops, public
 from .rules import SCALAR_NAMES, not_implemented
 
 
@@ -89,6 +89,7 @@ def max_unpool1d(
 
 
 @public("nn.functional.max_unpool2d", method=False)
+@labelled("MaxUnpool2DBackward0")
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -103,6 +104,7 @@ def max_unpool2d(
 
 
 @public("nn.functional.max_unpool3d", method=False)
+@labelled("MaxUnpool3DBackward0")
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

@@ -10,7 +10,14 @@ from .._tensor import Tensor
 from .basic import clone
 from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
 from .primitive import primitive
-from .registry import expose, ops, public
+from .registry import expose, labelled, ops, public
+
+
+def _copy_of(view: Tensor) -> Tensor:
+    copy = clone(view, "C")
+    if copy._edge is not None and view._edge is not None:
+        copy._edge[0].__dict__["label"] = view._edge[0].name() + "_copy"
+    return copy  # type: ignore[no-any-return]
 
 
 def _copy_form(view: str, tuple_result: bool = False) -> None:
@@ -19,8 +26,8 @@ def _copy_form(view: str, tuple_result: bool = False) -> None:
     def copied(input: Tensor, *args: Any, **named: Any) -> Any:
         made = getattr(ops, view)(input, *args, **named)
         if tuple_result:
-            return tuple([clone(part, "C") for part in made])
-        return clone(made, "C")
+            return tuple([_copy_of(part) for part in made])
+        return _copy_of(made)
 
     copied.__name__ = copied.__qualname__ = view + "_copy"
     copied.__doc__ = f"`{view}`, but as a copy."
@@ -42,6 +49,7 @@ for _name in ("split", "split_with_sizes", "unbind"):
 
 
 @public(out=True)
+@labelled("NarrowCopyBackward0")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`narrow`, but as a copy."""
     if dim >= max(input._array.ndim, 1):
@@ -78,6 +86,7 @@ def _fit(name: str, input: Tensor, src: Tensor, shape: Any) -> Tensor:
 
 
 @public()
+@labelled("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` written at one index of a dimension.
 
@@ -97,6 +106,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @public(out=True)
+@labelled("SliceScatterBackward0")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

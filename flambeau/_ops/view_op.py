@@ -52,7 +52,7 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
     t._array = array
     t.dtype = x.dtype
     t._k = 0
-    t._edge = t._meta = None
+    t._edge = t._autograd_meta = None
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
@@ -79,7 +79,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     for number, array in enumerate(arrays):
         t = _new(Tensor)
         t._array, t.dtype, t._k = array, d, 0
-        t._edge = t._meta = None
+        t._edge = t._autograd_meta = None
         t._storage = storage
         t._view = (x, op, static, number, 0) if x._view is None else view_link(t, x, op, static, number)
         if recorded:

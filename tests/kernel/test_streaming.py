@@ -67,3 +67,14 @@ def test_filled_memory(name):
         t[1].fill_(1)
         t[0].zero_()
         assert not t[0].any() and t[1].eq(1).all() and torch.zeros_like(t.t()).stride() == t.t().stride()
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_softmax(name, threshold):
+    x = (torch.arange(700 * 515).view(700, 515) % 97).to(getattr(torch, name)) / 7
+    x[3, 5] = float("-inf")
+    wide = np.exp(x.numpy().astype("f8") - x.numpy().max(1, keepdims=True))
+    exact = wide / wide.sum(1, keepdims=True)
+    assert np.allclose(torch.softmax(x, 1).numpy(), exact, rtol=2e-6, atol=1e-30)
+    with np.errstate(all="ignore"):
+        assert np.allclose(torch.log_softmax(x, 1).numpy(), np.log(exact), rtol=2e-6, atol=2e-6)

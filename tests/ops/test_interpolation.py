@@ -125,3 +125,21 @@ def test_bags_with_weights_and_padding():
     np.testing.assert_allclose(padded.detach().numpy(), weight.detach().numpy()[[2, 4]])
     with pytest.raises(ValueError):
         F.embedding_bag(torch.tensor([0]), weight)
+
+
+# what PyTorch gives for the same bytes
+BYTES = [
+    ("bilinear", {}, [[36, 66, 85, 131], [155, 153, 119, 53], [60, 106, 152, 161]]),
+    ("bilinear", {"align_corners": True}, [[0, 49, 99, 148], [150, 156, 121, 42], [43, 92, 142, 191]]),
+    ("bicubic", {}, [[31, 65, 79, 136], [178, 171, 124, 30], [55, 106, 157, 164]]),
+    ("bilinear", {"antialias": True}, [[64, 76, 75, 118], [159, 149, 118, 65], [73, 116, 160, 146]]),
+    ("bicubic", {"antialias": True}, [[59, 70, 65, 127], [170, 156, 116, 53], [61, 112, 172, 151]]),
+]
+
+
+@pytest.mark.parametrize("mode, options, expected", BYTES)
+def test_bytes_are_rounded_as_in_pytorch(mode, options, expected):
+    x = (torch.arange(20) * 37 % 256).reshape(1, 1, 4, 5).to(torch.uint8)
+    assert F.interpolate(x, size=(3, 4), mode=mode, **options)[0, 0].tolist() == expected
+    exact = F.interpolate(x.double(), size=(3, 4), mode=mode, **options).clamp(0, 255)[0, 0]
+    assert (exact - torch.tensor(expected)).abs().max() < 1.01

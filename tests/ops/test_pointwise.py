@@ -437,3 +437,24 @@ def test_double_backward_keeps_the_precision_of_parameters():
     (g,) = torch.autograd.grad(x**2.1, x, create_graph=True)
     (h,) = torch.autograd.grad(g, x)
     assert values(h)[0] == pytest.approx(2.1 * 1.1 * 1.3**0.1, rel=1e-14)
+
+
+def test_older_orders_of_arguments():
+    x, a, b = torch.ones(2, 2), torch.full((2, 2), 2.0), torch.full((2, 2), 3.0)
+    for made, wanted in (
+        (x.add(0.5, a), 2.0), (torch.add(x, 0.5, a), 2.0), (x.clone().add_(0.5, a), 2.0), (x.sub(0.5, a), 0.0),
+        (x.clone().sub_(0.5, a), 0.0), (x.addcmul(0.5, a, b), 4.0), (x.clone().addcmul_(0.5, a, b), 4.0),
+        (torch.addcdiv(x, 3.0, a, b), 3.0), (x.clone().addcdiv_(3.0, a, b), 3.0),
+        (torch.addmm(0.5, x, 2.0, a, b), 24.5), (x.addmm(0.5, 2.0, a, b), 24.5), (x.addmm(0.5, a, b), 12.5),
+        (x.clone().addmm_(0.5, 2.0, a, b), 24.5),
+    ):  # fmt: skip
+        assert torch.allclose(made, torch.full((2, 2), wanted))
+
+
+def test_factors_may_be_tensors_of_no_dimension():
+    x, a, factor = torch.ones(2), torch.full((2,), 2.0), torch.tensor(2.0)
+    assert x.add(a, alpha=factor).tolist() == x.clone().add_(a, alpha=factor).tolist() == [5.0, 5.0]
+    assert x.sub(a, alpha=factor).tolist() == [-3.0, -3.0] and x.addcmul(a, a, value=factor).tolist() == [9.0, 9.0]
+    for wrong in (torch.tensor([2.0]), torch.tensor(2.0, requires_grad=True)):
+        with pytest.raises(TypeError):
+            x.add(a, alpha=wrong)
