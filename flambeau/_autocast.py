@@ -42,6 +42,8 @@ _ONLY = {
         "log_softmax log1p log2 norm pdist pow reciprocal rsqrt sinh softmax softmin softplus sum renorm tan",
         WIDEST: "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot",
     },
+    # Devices that programs may name; no tensor is on them.
+    **{kind: {} for kind in ("hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")},
 }  # fmt: skip
 POLICY = {
     kind: {name: policy for table in (_BOTH, own) for policy, names in table.items() for name in names.split()}
@@ -54,7 +56,8 @@ class Settings:
 
     def __init__(self) -> None:
         self.on = dict.fromkeys(POLICY, False)
-        self.dtypes: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
+        brief = ("cpu", "hpu", "maia", "xla")
+        self.dtypes: dict[str, dtype] = {kind: bfloat16 if kind in brief else float16 for kind in POLICY}
         self.cached = True  # whether the 16-bit copy of a parameter is kept until the outermost block ends
         self.copies: dict[int, tuple[Tensor, Tensor]] = {}
         self.nesting = 0

@@ -10,7 +10,7 @@ from ._ops import registry
 from ._tensor import Tensor
 
 __all__ = [
-    "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
+    "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
     "_check_type",
     "_check_value", "_check_with",
 ]  # fmt: skip
@@ -25,6 +25,12 @@ def _assert(condition: Any, message: Any) -> Any:
 
 
 _assert.__module__ = __package__  # it is known as `torch._assert`
+
+
+def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
+    """RuntimeError unless the one element of a tensor is true."""
+    if not bool(input):
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
 def _check_with(kind: type[Exception], cond: Any, message: Callable[[], str] | None = None) -> None:

@@ -11,11 +11,11 @@ from ._core.devices import CPU, device, set_default_device
 from ._core.dtypes import BY_NAME, COMPLEX, default, dtype, set_default_dtype
 from ._core.layouts import strided
 from ._core.sizes import Size
-from ._core.state import GRAD, META, modes
+from ._core.state import GRAD, META, local, modes
 from ._ops.basic import empty_array
 from ._ops.conversion import type_argument, type_name
 from ._ops.primitive import primitive
-from ._ops.registry import ops, public
+from ._ops.registry import functions, methods, ops, public
 from ._ops.rules import SCALAR_NAMES
 from ._storage import TypedStorage, UntypedStorage, tensor_of_storage
 from ._tensor import Tensor, detached, storage_of, wrap
@@ -75,7 +75,7 @@ def become(t: Tensor, cls: type) -> Any:
     modes.overrides |= cls._class_k  # type: ignore[attr-defined]
     other = _new(cls)
     other._array, other.dtype, other._k = t._array, t.dtype, t._k & ~(GRAD | t._class_k) | cls._class_k  # type: ignore[attr-defined]
-    other._edge = other._meta = other._view = None
+    other._edge = other._autograd_meta = other._view = None
     other._storage = storage_of(t)
     return other
 
@@ -85,12 +85,20 @@ def alias_op(backend: Any, x: Any) -> Any:
     return x.view()
 
 
-@public("Tensor.as_subclass")
 def as_subclass(input: Tensor, cls: type) -> Any:
-    """The same tensor, with its history, as an instance of a subclass of Tensor."""
+    """The same tensor, with its history, as an instance of a subclass of Tensor. No class or mode is asked."""
     if not isinstance(cls, type) or not issubclass(cls, Tensor):
         raise TypeError("cannot make a Tensor of a class that does not inherit from Tensor")
-    return recast(alias_op(input), cls)
+    outer = local.overrides_off, local.function_modes
+    local.overrides_off, local.function_modes = True, ()
+    try:
+        made = alias_op(input)
+    finally:
+        local.overrides_off, local.function_modes = outer
+    return recast(made, cls)
+
+
+ops.as_subclass = methods["as_subclass"] = functions["Tensor.as_subclass"] = as_subclass
 
 
 def recast(t: Tensor, cls: Any) -> Any:

@@ -229,8 +229,8 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
     requires_grad = bool(t._k & GRAD)
     if t._k & META:
         return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]
-    if t._meta is not None and t._meta.hooks:
-        _warn_of_hooks(t._meta.hooks)
+    if t._autograd_meta is not None and t._autograd_meta.hooks:
+        _warn_of_hooks(t._autograd_meta.hooks)
     memory = memory_of(t)
     untyped = UntypedStorage(memory)
     where = (*geometry(t, memory), requires_grad, OrderedDict())
@@ -298,8 +298,8 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
         made = Tensor._make_subclass(type(self), made)  # type: ignore[attr-defined]
     made._k |= self._k & GRAD
     memo[id(self)] = made
-    if self._meta is not None and self._meta.grad is not None:
-        meta_of(made).grad = _deepcopy(self._meta.grad, memo)
+    if self._autograd_meta is not None and self._autograd_meta.grad is not None:
+        meta_of(made).grad = _deepcopy(self._autograd_meta.grad, memo)
     if self.__dict__:
         made.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return made

@@ -6,6 +6,8 @@ MODULES = [
     "__config__",
     "_custom_ops",
     "_dynamo",
+    "_functorch",
+    "_guards",
     "_inductor",
     "_library",
     "_tensor_str",
@@ -59,10 +61,13 @@ MODULES = [
 
 # Functions and classes, by the submodule that holds them.
 NAMES = {
-    "_C": "AVG AggregationType SUM has_lapack has_mkl has_openmp has_spectral",
-    "_checks": "_assert _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
+    "_C": "AVG AggregationType SUM StorageBase has_lapack has_mkl has_openmp has_spectral",
+    "_C._types": "AnyType BoolType ComplexType DeviceObjType DictType FloatType FutureType IntType ListType NoneType "
+    "NumberType OptionalType StringType TensorType TupleType Type UnionType",
+    "_checks": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
     "_check_value _check_with",
     "_library.schema": "parse_schema",
+    "_lobpcg": "lobpcg",
     "_ops_namespace": "ops",
     "_rare": "FatalError batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats "
     "batch_norm_update_stats ccol_indices_copy col_indices_copy cond crow_indices_copy dsmm embedding_renorm_ from_file "
@@ -70,7 +75,8 @@ NAMES = {
     "is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed "
     "is_vulkan_available kl_div native_norm norm_except_dim row_indices_copy saddmm set_anomaly_enabled "
     "set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse spmm "
-    "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator values_copy",
+    "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator values_copy _shape_as_tensor "
+    "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "_serialization.records": "PyTorchFileReader PyTorchFileWriter",
     "_streams": "Event Stream",
     "_symbolic": "SymBool SymFloat SymInt",
@@ -82,6 +88,7 @@ NAMES = {
     "compat": "install_as_torch",
     "compiler": "compile",
     "func": "vmap",
+    "futures": "Future",
     "jit": "CompilationUnit ScriptFunction ScriptModule fork wait",
     "jit._ir": "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_type_comment "
     "unify_type_list",

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ._ops.registry import functions, methods, ops, records
 from ._tensor import Tensor
 
@@ -24,6 +26,8 @@ def install(namespace: dict[str, Any], path: str = "") -> None:
 def _give_home(function: Any, module: str, name: str) -> None:
     """Lets pickle find a generated function, which is no global of the file that made it, where users find it."""
     if isinstance(function, FunctionType):
+        if function.__name__.startswith("functional_"):  # made so as not to clash with the operation of the same name
+            function.__name__ = name
         home = sys.modules.get(function.__module__)
         if getattr(home, function.__qualname__, None) is not function:
             function.__module__, function.__qualname__ = module, name
@@ -47,9 +51,21 @@ def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable
     return backwards if reflected else operator
 
 
+def _equality(function: Callable[..., Any]) -> Callable[..., Any]:
+    """== and !=, which know NumPy's arrays too: Python would compare by identity what nobody knows."""
+
+    def operator(self: Tensor, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except TypeError:
+            return function(self, ops.from_numpy(other)) if isinstance(other, np.ndarray) else NotImplemented
+
+    return operator
+
+
 _BINARY = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
-    "__truediv__": "div", "__div__": "div", "__idiv__": "div_", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__rtruediv__": "rdiv", "__mul__": "mul", "__rmul__": "mul",
+    "__truediv__": "div", "__div__": "div", "__idiv__": "div_", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
     "__and__": "bitwise_and", "__rand__": "bitwise_and", "__or__": "bitwise_or", "__ror__": "bitwise_or",
     "__xor__": "bitwise_xor", "__rxor__": "bitwise_xor", "__lshift__": "bitwise_left_shift",
     "__rshift__": "bitwise_right_shift", "__mod__": "remainder", "__pow__": "pow", "__matmul__": "matmul",
@@ -59,11 +75,11 @@ _BINARY = {
     "__ixor__": "bitwise_xor_", "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
 }  # fmt: skip
 _REFLECTED = {
-    "__rtruediv__": "div", "__rfloordiv__": "floor_divide", "__rpow__": "pow", "__rmod__": "remainder",
+    "__rfloordiv__": "floor_divide", "__rpow__": "pow", "__rmod__": "remainder",
     "__rmatmul__": "matmul", "__rlshift__": "bitwise_left_shift", "__rrshift__": "bitwise_right_shift",
 }  # fmt: skip
 # their functions only add options to the record, which operators do not have
-_DIRECT = frozenset(("add", "sub", "rsub", "div"))
+_DIRECT = frozenset(("add", "sub", "rsub", "div", "rdiv"))
 _UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "invert", "__pos__": "positive"}
 
 
@@ -81,6 +97,8 @@ def attach() -> None:
             setattr(Tensor, special, space[name])
         else:
             setattr(Tensor, special, _operator(records[name].call if name in _DIRECT else space[name]))
+    Tensor.__eq__ = _equality(space["eq"])  # type: ignore[method-assign]
+    Tensor.__ne__ = _equality(space["ne"])  # type: ignore[method-assign]
     for special, name in _REFLECTED.items():
         setattr(Tensor, special, _operator(space[name], reflected=True))
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -169,6 +171,10 @@ class _OpNamespace(types.ModuleType):
         )
 
 
+# The folder of a compiled library -> our module that defines the same operators.
+_LIBRARIES = {"torchvision": f"{__package__}.vision.ops._operators"}
+
+
 class _Ops(types.ModuleType):
     """`torch.ops`.
 
@@ -192,10 +198,15 @@ class _Ops(types.ModuleType):
         return made
 
     def load_library(self, path: str) -> None:
-        """Not available: libraries of compiled operators are built for PyTorch's own binary interface."""
-        raise NotImplementedError(
-            f"{path}: flambeau cannot load operators compiled for PyTorch; define them in Python with torch.library.custom_op"
-        )
+        """Operators of packages whose compiled part flambeau has in Python; other libraries need PyTorch's binaries."""
+        module = _LIBRARIES.get(os.path.basename(os.path.dirname(os.fspath(path))))
+        if module is None:
+            raise OSError(
+                f"{path}: flambeau cannot load operators compiled for PyTorch; define them in Python with "
+                "torch.library.custom_op"
+            )
+        importlib.import_module(module)
+        self.loaded_libraries.add(os.fspath(path))
 
     def import_module(self, module: str) -> None:
         """Imports a module that defines operators."""

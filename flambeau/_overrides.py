@@ -99,6 +99,11 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
         result = local.autocast.run(function, args, named)
         if result is not NotImplemented:
             return result
+    return watched(function, args, named)
+
+
+def watched(function: Any, args: Any, named: Any) -> Any:
+    """The same of modes and classes alone."""
     if local.overrides_off:
         return dispatch(function, [], args, named) if local.function_modes else NotImplemented
     return dispatch(function, overloaded((*args, *named.values()) if named else args), args, named)
@@ -222,10 +227,13 @@ def _init_subclass(cls: Any, **named: Any) -> None:
 def attach(plain_attributes: dict[str, Any]) -> None:
     """Connects this protocol to Tensor, the registry and the dispatcher."""
     quiet.update(plain_attributes)
+    for name, plain in plain_attributes.items():  # classes that override look at the names of what they are given
+        if not isinstance(plain, property) and not getattr(plain, "__name__", name).startswith("__"):
+            plain.__name__ = name
     Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[assignment]
     Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]
     handlers[OVERRIDE] = handlers[FUNCTION_MODE] = _handle
-    registry.overridden = overridden
+    registry.overridden, registry.watched = overridden, watched
 
 
 # -- switches ----------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 
 def _grad(self: Tensor) -> Tensor | None:
-    meta = self._meta
+    meta = self._autograd_meta
     if meta is not None and (meta.grad is not None or meta.retains):
         return meta.grad
     if self._edge is not None:
@@ -128,8 +128,8 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
         if (value._k ^ self._k) & (CUDA | META):
             raise RuntimeError("assigned grad has data located on a different device")
         meta_of(self).grad = value
-    elif self._meta is not None:
-        self._meta.grad = None
+    elif self._autograd_meta is not None:
+        self._autograd_meta.grad = None
 
 
 def _grad_fn(self: Tensor) -> Any:
@@ -150,7 +150,7 @@ def _base(self: Tensor) -> Tensor | None:
 
 
 def _retains_grad(self: Tensor) -> bool:
-    return self._meta is not None and bool(self._meta.retains) and self._edge is not None
+    return self._autograd_meta is not None and bool(self._autograd_meta.retains) and self._edge is not None
 
 
 def _type_check(name: str) -> Any:

@@ -147,7 +147,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 def _dir(self: Tensor) -> list[str]:
-    hidden = {"_array", "_edge", "_k", "_meta", "_storage", "_view", "_class_k"}
+    hidden = {"_array", "_edge", "_k", "_autograd_meta", "_storage", "_view", "_class_k"}
     return sorted(({*dir(type(self)), *self.__dict__}) - hidden)
 
 

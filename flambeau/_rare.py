@@ -52,6 +52,33 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
+def _shape_as_tensor(input: Tensor) -> Tensor:
+    """The sizes of a tensor as a tensor."""
+    return ops.tensor(list(input.shape), dtype=d.int64)
+
+
+def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows begins among sorted row numbers.
+
+    >>> import flambeau as torch
+    >>> _convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 4)
+    tensor([0, 2, 2, 3, 3])
+    """
+    edges = ops.arange(size + 1, dtype=input.dtype, device=input.device)
+    return ops.searchsorted(input, edges, out_int32=out_int32)  # type: ignore[no-any-return]
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """Row and column numbers of elements that are given by the beginnings of rows."""
+    kind = d.int32 if out_int32 else d.int64
+    counts = crow_indices[1:] - crow_indices[:-1]
+    rows = ops.repeat_interleave(ops.arange(len(counts), device=counts.device), counts).to(kind)
+    pair = (col_indices.to(kind), rows) if transpose else (rows, col_indices.to(kind))
+    return ops.stack(pair)  # type: ignore[no-any-return]
+
+
 # -- switches ----------------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from ._core.devices import CPU, device
 from ._core.devices import META as META_DEVICE
 from ._core.dtypes import ALL, BY_NAME, default, dtype, uint8
 from ._core.sizes import contiguous_strides, size_argument
-from ._core.state import CUDA, GRAD, META, OVERRIDE, SPARSE
+from ._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE
 from ._dispatch import backend_of
 from ._ops.basic import empty_array
 from ._ops.casting import cast_array
@@ -124,7 +124,13 @@ class UntypedStorage:
     size = __len__ = nbytes
 
     def data_ptr(self) -> int:
-        return byte_bounds(self._memory.array)[0] if self.nbytes() else 0
+        array = self._memory.array
+        if not self.nbytes() or (isinstance(array, np.ndarray) and meta.holds(array)):
+            return 0
+        return byte_bounds(array)[0]
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def element_size(self) -> int:
         return 1
@@ -314,6 +320,9 @@ class TypedStorage(metaclass=_TypedMeta):
     def data_ptr(self) -> int:
         return self._untyped_storage.data_ptr()
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def tolist(self) -> list[Any]:
         array = self._array()
         return (array if array.dtype.isbuiltin == 1 else array.astype(np.float32)).tolist()
@@ -467,8 +476,10 @@ def tensor_of_storage(source: Any, d: dtype) -> Tensor:
 
 @public("Tensor.data_ptr", "Tensor.const_data_ptr", aliases=("const_data_ptr",))
 def data_ptr(self: Tensor) -> int:
-    """The address of the tensor's first element; 0 for a tensor without memory."""
-    return 0 if self._k & META or not self._array.size else int(address(self._array))
+    """The address of the tensor's first element; 0 for an empty tensor, counted from 0 for one without memory."""
+    if self._k & META:
+        return int(self.storage_offset()) * self.dtype.itemsize  # type: ignore[attr-defined]
+    return int(address(self._array)) if self._array.size else 0
 
 
 @public("Tensor.is_set_to")
@@ -505,6 +516,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 def read_data(t: Tensor) -> Tensor:
     """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
+    if t._k & BATCHED:
+        raise RuntimeError("`.data` of a tensor inside vmap is only one sample's; use detach()")
     other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
     other._storage = Storage(storage_of(t).array)
     return other

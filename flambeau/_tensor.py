@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ._core.state import GRAD, OVERRIDE
+from ._core.state import BATCHED, GRAD, OVERRIDE
 
 
 class Storage:
@@ -45,13 +45,13 @@ class Tensor:
     """An n-dimensional array that remembers how it was computed."""
 
     __slots__ = (
-        "__dict__", "__weakref__", "_array", "_edge", "_k", "_meta", "_storage", "_view", "dtype",
+        "__dict__", "__weakref__", "_array", "_autograd_meta", "_edge", "_k", "_storage", "_view", "dtype",
     )  # fmt: skip
     # _array    numpy or cupy array: shape, strides and memory
     # dtype     our dtype object
     # _k        properties as bits (see _core.state); 0 for a plain CPU tensor without history
     # _edge     (node, output number) that made this tensor, or None for a leaf
-    # _meta     Meta, made at the first need
+    # _autograd_meta  Meta, made at the first need
     # _storage  Storage shared with views, made at the first need
     # _view     (parent, op, arguments) of a view, or None
 
@@ -59,7 +59,7 @@ class Tensor:
     dtype: Any
     _k: int
     _edge: Any
-    _meta: Meta | None
+    _autograd_meta: Meta | None
     _storage: Storage | None
     _view: Any
     if TYPE_CHECKING:  # methods and operators are attached later
@@ -99,7 +99,7 @@ def wrap(array: Any, dtype: Any, k: int = 0) -> Tensor:
     """A tensor around an array, without history."""
     t = _new(Tensor)
     t._array, t.dtype, t._k = array, dtype, k
-    t._edge = t._meta = t._storage = t._view = None
+    t._edge = t._autograd_meta = t._storage = t._view = None
     return t
 
 
@@ -111,9 +111,9 @@ def storage_of(t: Tensor) -> Storage:
 
 
 def meta_of(t: Tensor) -> Meta:
-    meta = t._meta
+    meta = t._autograd_meta
     if meta is None:
-        meta = t._meta = Meta()
+        meta = t._autograd_meta = Meta()
     return meta
 
 
@@ -139,6 +139,8 @@ def alias(t: Tensor) -> Tensor:
 
 def detached(t: Tensor) -> Tensor:
     """The same memory without history."""
+    if t._k & BATCHED:
+        return t.around(detached(t.value))  # type: ignore[attr-defined]
     other = wrap(t._array, t.dtype, t._k & _PLAIN)
     other._storage = storage_of(t)
     return other

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ._core.printing import PRINT_OPTIONS as PRINT_OPTS
 from ._core.printing import _array_text, _with_suffixes, set_printoptions
 from ._tensor import Tensor
 
-__all__ = ["PRINT_OPTS", "set_printoptions"]
+__all__ = ["PRINT_OPTS", "printoptions", "set_printoptions"]
+
+
+@contextmanager
+def printoptions(**kwargs: Any) -> Iterator[None]:
+    """A block in which tensors are printed with other options."""
+    before = {
+        name: getattr(PRINT_OPTS, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    }
+    set_printoptions(**kwargs)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(PRINT_OPTS, name, value)
 
 
 def _tensor_str(self: Tensor, indent: int) -> str:

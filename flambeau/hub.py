@@ -195,6 +195,15 @@ def help(
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
+def __getattr__(name: str) -> Any:
+    """`tqdm`, which programs take from here."""
+    if name == "tqdm":
+        from tqdm import tqdm  # optional
+
+        return tqdm
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _progress_bar(total: int | None, wanted: bool) -> Any:
     """A bar of tqdm where it is installed, otherwise something that shows nothing."""
     if wanted:

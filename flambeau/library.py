@@ -129,9 +129,11 @@ def _implement(op: Operator, fn: Callable[..., Any], key: str) -> None:
         op.composite = fn
     elif low.startswith("autograd"):
         op.own_autograd = fn
+    elif low.startswith("autocast"):
+        op.autocast[low.removeprefix("autocast")] = fn
     else:
         raise NotImplementedError(
-            f"implementations for {key!r} are not supported: use 'CPU', 'CUDA', 'Meta', 'Autograd', "
+            f"implementations for {key!r} are not supported: use 'CPU', 'CUDA', 'Meta', 'Autograd', 'Autocast…', "
             "'CompositeExplicitAutograd' or 'CompositeImplicitAutograd'"
         )
 

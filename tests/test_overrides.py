@@ -137,3 +137,89 @@ def test_nothing_is_asked_before_a_subclass_exists():
     code = "import flambeau; from flambeau._core.state import modes; assert modes.overrides == 0 == modes.on"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert modes.on == 0
+
+
+class _Record(TorchFunctionMode):
+    """Keeps what is called with which arguments."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append((func, args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "positional", "given", "expected"),
+    [
+        ("relu", (), {"inplace": True}, {"inplace": True}),
+        ("gelu", (), {"approximate": "tanh"}, {"approximate": "tanh"}),
+        ("elu", (0.5,), {}, {"alpha": 0.5, "inplace": False}),
+        ("selu", (), {}, {"inplace": False}),
+        ("celu", (2.0,), {}, {"alpha": 2.0, "inplace": False}),
+        ("relu6", (), {}, {"inplace": False}),
+        ("hardtanh", (-2.0, 2.0), {}, {"min_val": -2.0, "max_val": 2.0, "inplace": False}),
+        ("softsign", (), {}, {}),
+        ("tanhshrink", (), {}, {}),
+    ],
+)
+def test_modes_see_activations_as_they_were_called(name, positional, given, expected):
+    function = getattr(torch.nn.functional, name)
+    x = torch.tensor([-1.0, 0.5, 3.0])
+    plain = function(x.clone(), *positional, **given)
+    with _Record() as mode:
+        result = function(x, *positional, **given)
+    ((seen, args, named),) = mode.seen
+    assert seen is function and args == (x,) and named == expected
+    assert torch.equal(result, plain)
+
+
+def test_modes_see_functions_by_their_names():
+    x = torch.ones(2, 3)
+    with _Record() as mode:
+        torch.nn.functional.softmax(x, dim=-1)
+        torch.nn.functional.threshold(x, 0.1, 20.0)
+        torch.add(x, x, alpha=2)
+        2 / x
+        x**2
+    assert [func.__name__ for func, _, _ in mode.seen] == ["softmax", "threshold", "add", "__rdiv__", "pow"]
+    assert mode.seen[2][2] == {"alpha": 2} and mode.seen[4][1] == (x, 2)
+
+
+def test_as_subclass_asks_nobody():
+    Logged.log.clear()
+    x = torch.ones(2).as_subclass(Logged)
+    assert type(x) is Logged and type(x.as_subclass(torch.Tensor)) is torch.Tensor
+    assert Logged.log == []
+
+
+def test_functions_have_the_names_that_programs_know():
+    x = torch.ones(1).as_subclass(Logged)
+    Logged.log.clear()
+    x.dim(), x.numel(), x.element_size(), len(x), bool(x), repr(x)
+    assert Logged.log[:5] == ["dim", "numel", "element_size", "__len__", "__bool__"] and "__repr__" in Logged.log
+
+
+def test_attributes_of_subclasses_do_not_meet_ours():
+    class Annotated(torch.Tensor):
+        pass
+
+    x = torch.ones(2, requires_grad=True).as_subclass(Annotated)
+    x._meta = {"affine": 1}
+    (x * 2).sum().backward()
+    assert x._meta == {"affine": 1} and (x * 3).requires_grad
+
+
+def test_operands_of_einsum_in_a_list():
+    given = []
+
+    class Watched(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is torch.einsum:
+                given.append([type(a) for a in args])
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2).as_subclass(Watched)
+    assert torch.einsum("i,i->", [x, x]).item() == 2.0 and given == [[str, Watched, Watched]]

@@ -11,16 +11,20 @@ from .._core.devices import device, get_default_device
 from .._core.dtypes import dtype, get_default_dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
+from .._core.state import FUNCTION_MODE, modes
 from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
 from .._library.schema import Argument, FunctionSchema, parse_schema
 from .._ops.generator import Generator, default_generator
+from .._ops.linalg_checks import LinAlgError as _LinAlgError
 from .._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from .._overrides import disabled_torch_function as _disabled_torch_function_impl
 from .._tensor import Tensor
 from ..futures import Future
-from ..jit._modules import _tracing
-from ..jit._runtime import JITException
+from ..jit._errors import JITException
+from ..jit._tracer import _active as _active_tracer
+from ..jit._tracer import is_tracing
 from . import _nn
+from ._types import *  # noqa: F403 (names that programs take from here)
 
 __all__ = [
     "AggregationType", "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
@@ -35,7 +39,7 @@ has_lapack = has_openmp = has_spectral = True
 has_mkl = has_cuda = has_mps = has_xpu = _has_mkldnn = False
 _GLIBCXX_USE_CXX11_ABI = True
 _NodeBase = Node
-_PRIVATE = (_AutoDispatchBelowAutograd, _disabled_torch_function_impl, _nn)
+_PRIVATE = (_AutoDispatchBelowAutograd, _LinAlgError, _disabled_torch_function_impl, _nn)
 
 
 class AggregationType(enum.Enum):
@@ -116,11 +120,28 @@ def _get_default_device() -> str:
 
 def _get_tracing_state() -> Any:
     """Something while `torch.jit.trace` runs, otherwise None."""
-    return _tracing if _tracing[0] else None
+    return _active_tracer()
 
 
 def _is_tracing() -> bool:
-    return bool(_tracing[0])
+    return is_tracing()
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a `vmap` is running."""
+    from ..func.vmap import levels
+
+    return bool(levels.open)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a `TorchFunctionMode` is on."""
+    return bool(modes.on & FUNCTION_MODE)
+
+
+def _is_alias_of(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors share memory."""
+    return first.untyped_storage()._cdata == second.untyped_storage()._cdata
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -101,7 +101,7 @@ def run(
         while leaves:
             leaf = leaves.pop()
             g = pending.pop(leaf)
-            if leaf._meta is not None and leaf._meta.hooks:
+            if leaf._autograd_meta is not None and leaf._autograd_meta.hooks:
                 g = _call_leaf_hooks(leaf, g)
             if wanted_edges is not None:
                 if (id(leaf), 0) not in wanted_edges:
@@ -205,7 +205,7 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
 
 
 def _call_leaf_hooks(leaf: Tensor, g: Tensor) -> Tensor:
-    hooks = leaf._meta.hooks if leaf._meta is not None else None
+    hooks = leaf._autograd_meta.hooks if leaf._autograd_meta is not None else None
     if hooks:
         for hook in list(hooks.values()):
             g = _replaced(g, hook(g))

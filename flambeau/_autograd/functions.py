@@ -75,7 +75,7 @@ class BackwardFunction(Node):
     __slots__ = ()
 
 
-class _FunctionRecord:
+class FunctionRecord:
     """Stands where an op's record stands, for one class of Function."""
 
     def __init__(self, function: type[Function]):
@@ -158,7 +158,7 @@ class Function(FunctionCtx):
 
     def __init_subclass__(cls, **named: Any):
         super().__init_subclass__(**named)
-        cls._record = _FunctionRecord(cls)
+        cls._record = FunctionRecord(cls)
 
     def __init__(self, *args: Any, **named: Any):
         pass
@@ -228,6 +228,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
     dirty = {id(t) for t in ctx._dirty}
     inputs = {id(args[i]) for i in positions}
     made = []
+    as_is = set()
     for number, t in enumerate(outs):
         if isinstance(t, Tensor) and id(t) not in hidden and t.dtype.category >= 2:
             if id(t) in dirty:
@@ -236,6 +237,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
                 rewrite_history(t, (node, number))
             else:
                 if id(t) in inputs or t._edge is not None:
+                    as_is.add(number)
                     t = view_as_self(t)
                 t._edge = (node, number)
                 t._k |= GRAD
@@ -248,6 +250,8 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
         ctx=ctx, positions=positions, argument_count=len(args),
         output_info=[(t._array.shape, t.dtype, t._k & ~GRAD) if isinstance(t, Tensor) else None for t in made],
     )  # fmt: skip
+    if as_is:  # writing to these in place would lose the derivative
+        node.__dict__["as_is"] = as_is
     replaced = {id(old): (new, i) for i, (old, new) in enumerate(zip(outs, made)) if isinstance(old, Tensor)}
     saved: list[Any] = []
     for t in getattr(ctx, "_to_save", ()):

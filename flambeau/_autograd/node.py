@@ -41,6 +41,9 @@ class Node:
         self.versions = self.info = self.hooks = self.pre_hooks = None
 
     def name(self) -> str:
+        label = self.__dict__.get("label")  # the last operation of several that PyTorch has as one
+        if label is not None:
+            return label  # type: ignore[no-any-return]
         named = self.op.backward_name  # where PyTorch numbers the forms of an operation, a function of the node
         return named if named.__class__ is str else named(self)
 

@@ -19,11 +19,11 @@ from ..compiler import (
     set_stance,
     substitute_in_graph,
 )  # fmt: skip
-from . import config, eval_frame, utils
+from . import config, eval_frame, exc, utils
 
 __all__ = [
     "InvalidBackend", "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable",
-    "disallow_in_graph", "eval_frame", "forbid_in_graph", "graph_break", "is_compiling", "list_backends",
+    "disallow_in_graph", "eval_frame", "exc", "forbid_in_graph", "graph_break", "is_compiling", "list_backends",
     "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "register_backend", "reset",
     "run", "set_stance", "substitute_in_graph", "utils",
 ]  # fmt: skip

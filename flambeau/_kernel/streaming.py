@@ -50,12 +50,12 @@ def prefetch(r: Any, place: str, size: int) -> None:
 # -- the same for operands of kernels in the kernel language -----------------------------------------------------------
 
 
-def whole_lines(out: Any) -> tuple[Value, Value]:
+def whole_lines(out: Any) -> tuple[Any, Any]:
     """Which elements of a dense row are to be handed over by `hand_over`: those in whole lines."""
     return lines_from(out.r, out.pointer, out.r.constant("i64", 0), out.n, out.type)
 
 
-def hand_over(out: Any, index: Value, lines: Any) -> None:
+def hand_over(out: Any, index: Any, lines: Any) -> None:
     """Writes a local array of `width` elements to a row from `index` on."""
     write_lines(out.r, out._address(index), lines.pointer)
 

@@ -57,6 +57,7 @@ class Operator:
         self.fake: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
         self.cast: dict[str, Any] = {}  # device type -> dtype under autocast
+        self.autocast: dict[str, Callable[..., Any]] = {}  # device type -> what runs instead under autocast
         self.checked = False  # whether results must not share memory with arguments, and derivatives are declared
         self.disabled: set[str] = set()
         self.backward: Callable[..., Any] | None = None
@@ -88,6 +89,10 @@ class Operator:
             k |= t._k
         if k & BATCHED:
             return self._batched(args, named)
+        if self.autocast and local.autocast is not None:
+            kind = "cuda" if k & CUDA else "cpu"
+            if kind in self.autocast and local.autocast.on[kind]:
+                return self.autocast[kind](*args, **named)
         if self.cast and local.autocast is not None:
             args = self._as_cast(args, tensors)
             tensors = flat_tensors(args)

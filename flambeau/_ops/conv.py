@@ -14,6 +14,7 @@ from . import conv_windows as windows
 from .casting import cast_array
 from .channels import keeps_channels_last
 from .conv_arrays import Ints, output_size, transposed_size
+from .conv_planes import CODES
 from .primitive import primitive
 from .registry import ops, public
 from .rules import SCALAR_NAMES, not_implemented
@@ -82,7 +83,7 @@ def _computed(array: Any) -> Any:
 def _by_windows(backend: Any, x: Any, weight: Sequence[int], positions: Ints, stride: Ints, padding: Ints) -> bool:
     """Whether kernels of our own take it: many floats on the CPU; windows of single elements are plain products."""
     work = x.shape[0] * math.prod(weight) * math.prod(positions)
-    if backend.name != "cpu" or x.dtype not in windows.CODES or work < windows.SMALL:
+    if backend.name != "cpu" or x.dtype not in CODES or work < windows.SMALL:
         return False
     return not arrays.is_plain(weight[2:], stride, padding)
 

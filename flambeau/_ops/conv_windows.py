@@ -389,7 +389,7 @@ def _sums_on_all_cores(
         fill(planes, buffer[: len(images)], images, stride, padding, True)
         copy(g[start : start + step], beside.view(other[: len(images)], counts), None, True)
         given = beside.view(other, (1,) * (len(counts) - 1) + (span,)).reshape(len(other), -1, span)
-        jobs = []
+        jobs: list[list[Any]] = []
         for number, (a, b) in enumerate(threads.ranges(len(images))):
             for group in range(groups):
                 source = buffer[a:b, group * inputs * planes.channel :]

@@ -19,6 +19,7 @@ from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
 from .._tensor import Tensor, detached, wrap
+from .variable import Variable
 
 
 def _view_as_self(t: Tensor) -> Tensor:
@@ -31,8 +32,6 @@ _functions.rewrite_history = _inplace.rewrite_history
 _functions.view_as_self = _view_as_self
 _functions.restore_packed = _saved.unpacked
 _functions.pack_saved = lambda s: _saved.pack(s) if _saved.local.saved_hooks else s
-
-Variable = Tensor
 
 
 def _start(t: Tensor, g: Any, create_graph: bool) -> Tensor:
@@ -132,6 +131,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -152,9 +152,9 @@ def grad(
         from ..func import vmap
 
         cotangents = _gradients(grad_outputs, len(roots))
-        return vmap(lambda *g: grad(roots, wanted, g, True, create_graph, allow_unused, False, materialize_grads))(
-            *cotangents
-        )
+        return vmap(
+            lambda *g: grad(roots, wanted, g, True, create_graph, True, allow_unused, False, materialize_grads)
+        )(*cotangents)
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
     for t in wanted:
@@ -199,8 +199,9 @@ def _tensor_backward(
 
 Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
 
-from . import anomaly_mode, forward_ad, function, functional, graph  # noqa: E402
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph  # noqa: E402
 from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
+from .grad_mode import set_multithreading_enabled  # noqa: E402
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
 
 
@@ -215,6 +216,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-    "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled",
+    "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip

@@ -3,4 +3,6 @@
 from .._autograd.functions import BackwardFunction as BackwardCFunction
 from .._autograd.functions import Function, FunctionCtx, once_differentiable
 
+_ContextMethodMixin = FunctionCtx  # its older name
+
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]

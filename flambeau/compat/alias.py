@@ -1,4 +1,4 @@
-"""The names `torch`, `torchvision` and `torchmetrics` for flambeau and its parts.
+"""The names `torch`, `functorch`, `torchvision` and `torchmetrics` for flambeau and its parts.
 
 A finder on `sys.meta_path` answers imports of these names with the very modules of flambeau, and requests for the
 packages' metadata. Child processes find the names through small packages in `paths`, which only call `install_as_torch`.
@@ -22,6 +22,7 @@ _ROOT = __name__.partition(".")[0]
 # What each name stands for, and the version of the package whose interface it has.
 PACKAGES = {
     "torch": (_ROOT, "2.13.0+flambeau"),
+    "functorch": (f"{_ROOT}._functorch", "2.13.0+flambeau"),
     "torchvision": (f"{_ROOT}.vision", "0.28.0+flambeau"),
     "torchmetrics": (f"{_ROOT}.metrics", "1.8.0+flambeau"),
 }
@@ -144,9 +145,9 @@ def _installed(name: str) -> bool:
 
 
 def install_as_torch(children: bool = True) -> None:
-    """Makes `import torch` give flambeau; likewise torchvision and torchmetrics, unless the real ones are installed.
+    """Makes `import torch` give flambeau; likewise functorch, and torchvision and torchmetrics unless they are installed.
 
-    With `children`, Python processes started from this one do the same (through PYTHONPATH).
+    With `children`, Python processes started from this one do the same (through their path).
 
     >>> import flambeau
     >>> flambeau.install_as_torch()  # doctest: +SKIP
@@ -162,9 +163,10 @@ def install_as_torch(children: bool = True) -> None:
             "the real torch is already imported in this process; call flambeau.install_as_torch() before the first "
             "`import torch`, or start the program with `flambeau run`"
         )
-    names = ["torch", *[name for name in ("torchvision", "torchmetrics") if not _installed(name)]]
+    names = ["torch", "functorch", *[name for name in ("torchvision", "torchmetrics") if not _installed(name)]]
     sys.meta_path.insert(0, Finder(names))  # type: ignore[arg-type]
     sys.modules["torch"] = package
+    package.__name__ = "torch"  # some programs compare it
     version = TorchVersion(PACKAGES["torch"][1])
     package.__version__ = version  # type: ignore[attr-defined]
     importlib.import_module(f"{_ROOT}.version").__version__ = version  # type: ignore[attr-defined]
@@ -178,3 +180,4 @@ def _tell_children(names: Iterable[str]) -> None:
     wanted = [str(here / "paths" / name) for name in names] + [str(here.parent.parent)]
     before = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     os.environ["PYTHONPATH"] = os.pathsep.join([p for p in wanted if p not in before] + before)
+    sys.path[1:1] = [p for p in wanted if p not in sys.path]  # multiprocessing's spawn hands this path on instead

@@ -15,14 +15,21 @@ from .._core.devices import device as _device_class
 from .._core.state import CUDA
 from .._ops.generator import default_of
 from . import amp as amp
+from .allocator import *  # noqa: F403
 from .graphs import CUDAGraph as CUDAGraph
 from .graphs import graph as graph
 from .graphs import graph_pool_handle as graph_pool_handle
 from .graphs import is_current_stream_capturing as is_current_stream_capturing
 from .graphs import make_graphed_callables as make_graphed_callables
+from .monitoring import *  # noqa: F403
 
 CudaError = AcceleratorError
 has_half = True
+has_magma = False
+
+
+class DeferredCudaCallError(Exception):
+    """An error of a call that had waited until the GPU was first used."""
 
 
 def _cupy() -> Any:
@@ -154,6 +161,17 @@ def get_arch_list() -> list[str]:
     return ["sm_{}{}".format(*get_device_capability())] if is_available() else []
 
 
+def get_gencode_flags() -> str:
+    """The options with which nvcc compiles for the architectures of `get_arch_list`."""
+    numbers = [name.removeprefix("sm_") for name in get_arch_list()]
+    return " ".join(f"-gencode compute=compute_{n},code=sm_{n}" for n in numbers)
+
+
+def is_tf32_supported() -> bool:
+    """Whether the GPU multiplies float32 matrices in TF32."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Whether one GPU reads the memory of another directly."""
     return bool(_cupy().cuda.runtime.deviceCanAccessPeer(_index(device), _index(peer_device)))
@@ -207,6 +225,19 @@ class Stream:
 
     def __exit__(self, *error: Any) -> None:
         self._stream.__exit__(*error)
+
+
+class ExternalStream(Stream):
+    """A stream that another library made, by its address."""
+
+    def __init__(self, stream_ptr: int, device: Any = None, **kwargs: Any):
+        external = _cupy().cuda.ExternalStream(int(stream_ptr), _index(device))
+        super().__init__(device, _stream=external, **kwargs)
+
+
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """A stream that another library made, by its address."""
+    return ExternalStream(data_ptr, device)
 
 
 class Event:
@@ -317,6 +348,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
@@ -415,6 +447,8 @@ globals().update(typed_classes("cuda"))
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_initialized":
+        return is_initialized()
     if name not in ("memory", "nvtx", "profiler", "random", "streams"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")  # they take their names from here

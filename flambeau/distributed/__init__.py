@@ -9,14 +9,15 @@ from ._debugging import *
 from ._groups import *
 from ._kinds import *
 from ._stores import *
+from ._tcp_store import TCPStore
 from .constants import default_pg_timeout as default_pg_timeout
 from .device_mesh import DeviceMesh, init_device_mesh
 
 __all__ = [
     *_collectives.__all__, *_debugging.__all__, *_groups.__all__, *_kinds.__all__, *_stores.__all__, "DeviceMesh",
-    "constants", "device_mesh", "distributed_c10d", "init_device_mesh", "reduce_op",
+    "TCPStore", "constants", "device_mesh", "distributed_c10d", "init_device_mesh", "reduce_op",
 ]  # fmt: skip
-_LATER = ("algorithms", "checkpoint", "elastic", "fsdp", "optim", "rpc", "tensor", "utils")
+_LATER = ("algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim", "rpc", "tensor", "utils")
 
 
 class _reduce_op:

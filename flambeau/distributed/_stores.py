@@ -1,10 +1,11 @@
-"""Stores: small values that processes leave for each other, in memory or in a file."""
+"""Stores: small values that processes leave for each other, in memory or in a file (`_tcp_store.py`: over a network)."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import pickle
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +13,7 @@ from typing import Any
 
 from ._kinds import DistStoreError, QueueEmptyError
 
-__all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
+__all__ = ["FileStore", "HashStore", "PrefixStore", "Store"]
 
 
 def _bytes(value: Any) -> bytes:
@@ -44,6 +45,9 @@ class Store:
     def get(self, key: str) -> bytes:
         """A value, once it is there."""
         self.wait([key])
+        return self._value(key)
+
+    def _value(self, key: str) -> bytes:
         return self._change(lambda table: table[key])
 
     def add(self, key: str, amount: int) -> int:
@@ -109,9 +113,16 @@ class Store:
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Takes the oldest value from a queue."""
-        if block:
-            self.wait(["queue/" + key])
+        end = time.monotonic() + self._timeout.total_seconds()
+        while (value := self._pop(key)) is None:
+            if not block:
+                raise QueueEmptyError(f"the queue {key!r} is empty")
+            if time.monotonic() > end:
+                raise DistStoreError(f"nothing came into the queue {key!r} within {self._timeout}")
+            time.sleep(0.01)
+        return value
 
+    def _pop(self, key: str) -> bytes | None:
         def change(table: dict[str, Any]) -> Any:
             queue = table.get("queue/" + key)
             value = queue.pop(0) if queue else None
@@ -119,10 +130,7 @@ class Store:
                 del table["queue/" + key]
             return value
 
-        value = self._change(change)
-        if value is None:
-            raise QueueEmptyError(f"the queue {key!r} is empty")
-        return value
+        return self._change(change)
 
     def queue_len(self, key: str) -> int:
         """How many values a queue holds."""
@@ -151,9 +159,11 @@ class HashStore(Store):
     def __init__(self) -> None:
         super().__init__()
         self._table: dict[str, Any] = {}
+        self._lock = threading.Lock()
 
     def _change(self, change: Callable[[dict[str, Any]], Any]) -> Any:
-        return change(self._table)
+        with self._lock:
+            return change(self._table)
 
     def clone(self) -> HashStore:
         """The same store."""
@@ -196,46 +206,55 @@ class PrefixStore(Store):
 
     def __init__(self, prefix: str, store: Store):
         super().__init__()
-        self._prefix, self.underlying_store = prefix, store
+        self._prefix, self.underlying_store, self._timeout = prefix + "/", store, store.timeout
 
-    def _change(self, change: Callable[[dict[str, Any]], Any]) -> Any:
-        start = self._prefix + "/"
+    def set(self, key: str, value: Any) -> None:
+        """Leaves a value."""
+        self.underlying_store.set(self._prefix + key, value)
 
-        def inner(table: dict[str, Any]) -> Any:
-            part = {key[len(start) :]: value for key, value in table.items() if key.startswith(start)}
-            known = set(part)
-            result = change(part)
-            for gone in known - set(part):
-                del table[start + gone]
-            table.update({start + key: value for key, value in part.items()})
-            return result
+    def _value(self, key: str) -> bytes:
+        return self.underlying_store._value(self._prefix + key)
 
-        return self.underlying_store._change(inner)
+    def add(self, key: str, amount: int) -> int:
+        """Adds to a counter; gives its value."""
+        return self.underlying_store.add(self._prefix + key, amount)
+
+    def append(self, key: str, value: Any) -> None:
+        """Adds to the end of a value."""
+        self.underlying_store.append(self._prefix + key, value)
+
+    def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
+        """Leaves a value if the present one is as expected (or, expecting "", if there is none); gives what is there."""
+        return self.underlying_store.compare_set(self._prefix + key, expected_value, desired_value)
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether all keys are there."""
+        return self.underlying_store.check([self._prefix + key for key in keys])
+
+    def delete_key(self, key: str) -> bool:
+        """Forgets a key; whether it was there."""
+        return self.underlying_store.delete_key(self._prefix + key)
+
+    def num_keys(self) -> int:
+        """How many keys the other store has."""
+        return self.underlying_store.num_keys()
+
+    def list_keys(self) -> list[str]:
+        """All keys with the prefix, without it."""
+        keys = self.underlying_store.list_keys()
+        return [key[len(self._prefix) :] for key in keys if key.startswith(self._prefix)]
+
+    def queue_push(self, key: str, value: Any) -> None:
+        """Adds to a queue."""
+        self.underlying_store.queue_push(self._prefix + key, value)
+
+    def _pop(self, key: str) -> bytes | None:
+        return self.underlying_store._pop(self._prefix + key)
+
+    def queue_len(self, key: str) -> int:
+        """How many values a queue holds."""
+        return self.underlying_store.queue_len(self._prefix + key)
 
     def clone(self) -> PrefixStore:
         """Another object for the same values."""
-        return PrefixStore(self._prefix, self.underlying_store)
-
-
-class TCPStore(HashStore):
-    """For a world of one process: a store in memory. Stores over a network are not implemented."""
-
-    def __init__(
-        self,
-        host_name: str,
-        port: int,
-        world_size: int | None = None,
-        is_master: bool = False,
-        timeout: timedelta = timedelta(seconds=300),
-        wait_for_workers: bool = True,
-        multi_tenant: bool = False,
-        master_listen_fd: int | None = None,
-        use_libuv: bool = True,
-    ):
-        super().__init__()
-        if not is_master or (world_size or 1) > 1:
-            raise NotImplementedError(
-                "TCPStore: only a world of one process is implemented (world_size=1, is_master=True); processes of one "
-                "machine can share a FileStore"
-            )
-        self.host, self.port, self._timeout = host_name, port, timeout
+        return PrefixStore(self._prefix[:-1], self.underlying_store)

@@ -8,6 +8,7 @@ from ._groups import *
 from ._groups import _world, current
 from ._kinds import *
 from ._stores import *
+from ._tcp_store import TCPStore as TCPStore
 from .constants import default_pg_timeout
 
 _get_default_group = current

@@ -1,7 +1,10 @@
 """Function transforms: derivatives and vectorisation of ordinary Python functions."""
 
 from . import batching as batching
+from . import randomness as randomness
+from .functionalization import debug_unwrap, functionalize, replace_all_batch_norm_modules_
 from .module_calls import functional_call, stack_module_state
+from .rearranging import rearrange
 from .transforms import (
     grad,
     grad_and_value,
@@ -15,6 +18,6 @@ from .transforms import (
 from .vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state",
-    "vjp", "vmap",
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+    "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

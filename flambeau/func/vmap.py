@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .._core.state import BATCHED
+from .._core.state import BATCHED, local
 from .._dispatch import handlers
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
@@ -29,6 +29,10 @@ class Batched(Tensor):
     value: Tensor
     bdim: int
     level: int
+
+    def around(self, value: Tensor) -> Batched:
+        """Another stack of samples in the place of this one's."""
+        return make_batched(value, self.bdim, self.level)
 
 
 class _Levels(threading.local):
@@ -51,7 +55,7 @@ def make_batched(value: Tensor, bdim: int, level: int) -> Batched:
         else array.__class__.reshape(array[(slice(None),) * bdim + (slice(0, 1),)], ())
     )
     t.dtype, t._k = value.dtype, value._k | BATCHED
-    t._edge = t._meta = t._storage = t._view = None
+    t._edge = t._autograd_meta = t._storage = t._view = None
     t.value, t.bdim, t.level = value, bdim, level
     return t
 
@@ -111,14 +115,15 @@ def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:
     rank = max(a._array.ndim for a in args if isinstance(a, Tensor))
     common = op.common(args)
     physical = []
-    for a in args:
+    for i, a in enumerate(args):
         front = in_front(a, level)
         if front is not None:
             shape = front._array.shape
             if a._array.ndim < rank:
                 front = ops.reshape(front, (shape[0], *[1] * (rank - a._array.ndim), *shape[1:]))
             if front.dtype is not common and not a._array.ndim and a.dtype.category <= common.category:
-                front = ops.to_dtype(front, common)  # a 0-d sample does not decide the dtype
+                if i not in op.masks:
+                    front = ops.to_dtype(front, common)  # a 0-d sample does not decide the dtype
             a = front
         physical.append(a)
     out = op.call(*physical)
@@ -239,12 +244,12 @@ def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> in
 def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_dims: Any, randomness: str) -> Any:
     level = len(levels.open) + 1
     outer = levels.open
-    levels.open = (*outer, (level, size, randomness))
+    levels.open = local.batches = (*outer, (level, size, randomness))
     try:
         given = [a if d is None else make_batched(a, d, level) for a, d in zip(flat, dims)]
         out = func(*tree_unflatten(given, spec), **named)
     finally:
-        levels.open = outer
+        levels.open = local.batches = outer
     leaves, out_spec = tree_flatten(out)
     try:
         wanted = broadcast_prefix(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out)

@@ -44,7 +44,6 @@ from ._tracer import TracerWarning, is_tracing
 from ._tracing import TracingCheckError, trace, trace_module
 from ._units import CompilationUnit, ScriptFunction
 
-
 _script_if_tracing = script_if_tracing  # the name that libraries use
 
 __all__ = [

@@ -212,6 +212,14 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 # -- by the numbers of inputs and outputs --------------------------------------------------------------------------
 
 
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    return normal_(tensor, mean, std, generator)
+
+
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs an output has, and how many outputs an input has."""
     shape = tensor.shape

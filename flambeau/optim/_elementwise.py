@@ -145,7 +145,9 @@ class Elementwise(Optimizer):
                 loss = closure()
             local.grad = self.defaults["differentiable"]
             for group in self.param_groups:
-                params = [p for p in group["params"] if (meta := p._meta) is not None and meta.grad is not None]
+                params = [
+                    p for p in group["params"] if (meta := p._autograd_meta) is not None and meta.grad is not None
+                ]
                 if params:
                     self._step_group(group, params)
         finally:
@@ -168,7 +170,7 @@ class Elementwise(Optimizer):
         if native is None or params[0]._k & CUDA:
             return False
         lists = self._states(group, params, names)
-        lists[:0] = [p._array for p in params], [p._meta.grad._array for p in params]  # type: ignore[union-attr]
+        lists[:0] = [p._array for p in params], [p._autograd_meta.grad._array for p in params]  # type: ignore[union-attr]
         if not run(native, lists, given):
             return False
         _count_writes(params)
@@ -190,10 +192,10 @@ class Elementwise(Optimizer):
 
     def _change_on_gpu(self, group: Any, params: list[Tensor], options: Any, names: Any, given: Any) -> bool:
         """The step of all parameters as one launch; False if it does not suit them."""
-        if any(p._meta.grad._k & ~(GRAD | CUDA | INFERENCE) for p in params):  # type: ignore[union-attr]
+        if any(p._autograd_meta.grad._k & ~(GRAD | CUDA | INFERENCE) for p in params):  # type: ignore[union-attr]
             return False
         states = self._states(group, params, names)
-        columns = [[p._array for p in params], [p._meta.grad._array for p in params], *states[: len(names)]]  # type: ignore[union-attr]
+        columns = [[p._array for p in params], [p._autograd_meta.grad._array for p in params], *states[: len(names)]]  # type: ignore[union-attr]
         scalars = list(zip(*states[len(names) :])) if self._scalars else [()] * len(params)
         rows = list(zip(*columns))
         if not gpu_many.suits(rows):
@@ -229,7 +231,7 @@ class Elementwise(Optimizer):
 
     def _change_one(self, group: Any, p: Tensor, options: Any, names: Any, given: Any) -> None:
         self._check_dense(p)
-        g, state = p._meta.grad, self.state[p] if names or self._scalars else {}  # type: ignore[union-attr]
+        g, state = p._autograd_meta.grad, self.state[p] if names or self._scalars else {}  # type: ignore[union-attr]
         if not state:
             self._start(p, state, group)
         tracked = group["differentiable"]
@@ -281,5 +283,5 @@ class Elementwise(Optimizer):
         return True
 
     def _check_dense(self, p: Tensor) -> None:
-        if p._meta.grad._k & SPARSE:  # type: ignore[union-attr]
+        if p._autograd_meta.grad._k & SPARSE:  # type: ignore[union-attr]
             raise RuntimeError(f"{self._formula.name} does not support sparse gradients{self._sparse_hint}")

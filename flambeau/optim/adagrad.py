@@ -94,7 +94,7 @@ class Adagrad(Elementwise):
         pass
 
     def _change_one(self, group: Any, p: Tensor, options: Any, names: Any, given: Any) -> None:
-        g: Any = p._meta.grad  # type: ignore[union-attr]
+        g: Any = p._autograd_meta.grad  # type: ignore[union-attr]
         if not g._k & SPARSE:
             super()._change_one(group, p, options, names, given)
             return

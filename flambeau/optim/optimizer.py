@@ -40,6 +40,11 @@ required = _RequiredParameter()
 # -- helpers that optimizers outside this package import too ------------------------------------------------------
 
 
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Device types on which a step may be part of a captured graph."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
 def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
     """A step that is recorded if the optimizer is differentiable, and otherwise is not."""
 
@@ -203,7 +208,7 @@ class Optimizer:
         if set_to_none:
             for group in self.param_groups:
                 for p in group["params"]:
-                    meta = p._meta
+                    meta = p._autograd_meta
                     if meta is not None:
                         meta.grad = None
             return

@@ -79,9 +79,9 @@ class SGD(Elementwise):
         momentum, weight_decay = group["momentum"], group["weight_decay"]
         given = group["lr"], momentum, group["dampening"], weight_decay
         options = weight_decay != 0, momentum != 0, False, group["nesterov"], group["maximize"]
-        if any(p._meta.grad._k & SPARSE for p in params):  # type: ignore[union-attr]
-            self._step_sparse(group, [p for p in params if p._meta.grad._k & SPARSE])  # type: ignore[union-attr]
-            params = [p for p in params if not p._meta.grad._k & SPARSE]  # type: ignore[union-attr]
+        if any(p._autograd_meta.grad._k & SPARSE for p in params):  # type: ignore[union-attr]
+            self._step_sparse(group, [p for p in params if p._autograd_meta.grad._k & SPARSE])  # type: ignore[union-attr]
+            params = [p for p in params if not p._autograd_meta.grad._k & SPARSE]  # type: ignore[union-attr]
         if not momentum:
             if params:
                 self._change(group, params, options, (), given)
@@ -101,7 +101,7 @@ class SGD(Elementwise):
         """Sparse gradients: added where they have entries; buffers are sparse too."""
         lr, momentum, weight_decay = group["lr"], group["momentum"], group["weight_decay"]
         for p in params:
-            g: Any = p._meta.grad  # type: ignore[union-attr]
+            g: Any = p._autograd_meta.grad  # type: ignore[union-attr]
             g = -g if group["maximize"] else g
             if weight_decay != 0:
                 g = g.add(p, alpha=weight_decay)

@@ -37,3 +37,5 @@ globals().update({
     })
     for d, word in SCALAR_NAMES.items() if not word.startswith(("UInt", "Complex", "Bool", "Q"))
 })  # fmt: skip
+from ._invariants import check_sparse_tensor_invariants as check_sparse_tensor_invariants  # noqa: E402
+from ._invariants import spsolve as spsolve  # noqa: E402

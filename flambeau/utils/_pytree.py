@@ -303,6 +303,29 @@ def is_namedtuple(obj: Any) -> bool:
 _is_namedtuple_instance = is_namedtuple_instance
 
 
+def is_structseq_class(cls: Any) -> bool:
+    """Whether a class is one of Python's own records, such as `time.struct_time`."""
+    counts = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
+    return (
+        isinstance(cls, type) and issubclass(cls, tuple) and all(isinstance(getattr(cls, n, None), int) for n in counts)
+    )
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether an object is one of Python's own records.
+
+    >>> import time
+    >>> is_structseq_instance(time.localtime()), is_structseq_instance((1, 2))
+    (True, False)
+    """
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: Any) -> bool:
+    """Whether an object is a record of Python's own or a class of them."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
 def _get_node_type(tree: Any) -> Any:
     cls = tree.__class__
     if cls not in SUPPORTED_NODES and isinstance(tree, tuple) and hasattr(cls, "_fields"):

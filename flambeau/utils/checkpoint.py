@@ -40,6 +40,25 @@ def _random_as_of(state: Any) -> Any:
         set_rng_state(now)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The GPUs that tensors among the arguments are on, and the state of each one's random stream."""
+    found = {a.get_device() for a in args if isinstance(a, Tensor) and a.is_cuda}
+    if not found:
+        return [], []
+    from ..cuda import get_rng_state
+
+    devices = sorted(found)
+    return devices, [get_rng_state(d) for d in devices]
+
+
+def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
+    """Puts back what `get_device_states` gave."""
+    for number, state in zip(devices, states):
+        from ..cuda import set_rng_state
+
+        set_rng_state(state, number)
+
+
 class _Stop(Exception):
     """All that backward needs was computed again; the rest of the forward pass is not run."""
 

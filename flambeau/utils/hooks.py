@@ -22,7 +22,7 @@ def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warns about hooks of a tensor that is about to be saved without them."""
-    hooks = tensor._meta.hooks if tensor._meta is not None else None
+    hooks = tensor._autograd_meta.hooks if tensor._autograd_meta is not None else None
     for hook in (hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(f"backward hook {hook!r} on tensor will not be serialized", stacklevel=2)

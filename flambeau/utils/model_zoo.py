@@ -7,6 +7,15 @@ from typing import Any
 __all__ = ["load_url"]
 
 
+def __getattr__(name: str) -> Any:
+    """`tqdm`, which programs take from here."""
+    from .. import hub
+
+    if name == "tqdm":
+        return hub.tqdm
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def load_url(
     url: str,
     model_dir: str | None = None,

@@ -178,3 +178,10 @@ def test_older_spellings():
     assert scaler.is_enabled() == torch.cuda.is_available()
     with torch.cuda.amp.autocast(enabled=False):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is F32
+
+
+def test_devices_that_are_not_here_can_be_named():
+    for kind in ("mps", "xpu", "hpu"):
+        with torch.autocast(kind, enabled=False):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+    assert torch.get_autocast_dtype("mps") is torch.float16 and torch.get_autocast_dtype("xla") is torch.bfloat16

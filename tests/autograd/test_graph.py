@@ -412,3 +412,18 @@ def test_nodes_that_kept_tensors_may_not():
         y.sum().backward()
         with pytest.raises(RuntimeError, match="second time"):
             y.sum().backward()
+
+
+def test_grad_takes_pytorch_s_order():
+    x, unused = torch.ones(2, requires_grad=True), torch.ones(1, requires_grad=True)
+    found = torch.autograd.grad((x * 2).sum(), (x, unused), None, None, False, True, True)
+    assert found[0].tolist() == [2.0, 2.0] and found[1] is None
+    assert torch.autograd.grad((x * 2).sum(), x, only_inputs=True)[0].tolist() == [2.0, 2.0]
+
+
+def test_numpy_without_recording():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()
+    with torch.no_grad():
+        assert x.numpy().tolist() == [1.0, 1.0]

@@ -27,14 +27,33 @@ distributed.fsdp.fully_sharded_data_parallel: FullyShardedDataParallel ShardingS
 distributed.tensor: DTensor Partial Replicate Shard distribute_tensor
 distributed.tensor.placement_types: Shard _StridedShard
 functional: einsum norm
+_C: TensorType _are_functorch_transforms_active _is_alias_of _is_torch_function_mode_enabled
+_C._functorch: get_unwrapped is_batchedtensor
+_dynamo.exc: Unsupported
+_functorch.vmap: _add_batch_dim _broadcast_to_and_flatten _maybe_remove_batch_dim
+_guards: active_fake_mode
+_tensor_str: printoptions
+autograd.function: _ContextMethodMixin
+cuda: _initialized
+distributions.transforms: _InverseTransform
+distributed._tensor.experimental: implicit_replication
 fx._compatibility: compatibility
 fx.graph_module: _CodeOnlyModule _USER_PRESERVED_ATTRIBUTES_KEY _copy_attr
 fx.node: Argument Target map_arg
 hub: HASH_REGEX _get_torch_home download_url_to_file load_state_dict_from_url urlparse
-jit: Final ScriptModule _overload_method
+jit: Final ScriptModule _overload_method _script_if_tracing
 jit.annotations: BroadcastingList2 List
 library: custom_op impl register_fake triton_op
 nn.parallel: DistributedDataParallel
+serialization: MAP_LOCATION
+utils._contextlib: _DecoratorContextManager context_decorator
+utils._python_dispatch: is_traceable_wrapper_subclass
+utils._pytree: is_structseq_instance
+utils._foreach_utils: _group_tensors_by_device_and_dtype
+utils.checkpoint: get_device_states set_device_states
+utils.data._utils.collate: np_str_obj_array_pattern
+utils.data.dataloader: _collate_fn_t
+utils.weak: TensorWeakRef WeakIdKeyDictionary WeakTensorKeyDictionary
 types: Device FileLike Number Storage _device _dtype _size
 """
 
@@ -114,3 +133,63 @@ def test_streams():
     with stream:
         event = stream.record_event()
     assert stream.query() and event.query() and event.elapsed_time(stream.record_event()) >= 0
+
+
+def test_batched_tensors_are_known():
+    seen = []
+    torch.func.vmap(lambda x: seen.append(_C._functorch.is_batchedtensor(x)) or x * 2)(torch.ones(3))
+    assert seen == [True] and not _C._functorch.is_batchedtensor(torch.ones(3))
+
+
+def test_private_functions():
+    assert torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
+    rows = torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 4)
+    assert rows.tolist() == [0, 2, 2, 3, 3]
+    pairs = torch._convert_indices_from_csr_to_coo(torch.tensor([0, 2, 2, 3]), torch.tensor([0, 1, 2]))
+    assert pairs.tolist() == [[0, 0, 2], [0, 1, 2]]
+    torch._assert_async(torch.tensor(1))
+    with pytest.raises(RuntimeError, match="mine"):
+        torch._assert_async(torch.tensor(0), "mine")
+    assert torch.eye(torch.tensor(2)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_swapped_tensors():
+    a, b = torch.zeros(1, requires_grad=True), torch.nn.Parameter(torch.ones(2))
+    torch.utils.swap_tensors(a, b)
+    (a * 2).sum().backward()
+    assert type(a) is torch.nn.Parameter and a.grad.tolist() == [2.0, 2.0] and b.tolist() == [0.0]
+
+
+def test_functorch():
+    from flambeau import _functorch
+
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3)).eval(), torch.randn(5, 4)
+    function, parameters, buffers = _functorch.make_functional_with_buffers(model)
+    assert torch.equal(function(parameters, buffers, x), model(x))
+    with pytest.raises(RuntimeError, match="has buffers"):
+        _functorch.make_functional(model)
+    models = [torch.nn.Linear(4, 2) for _ in range(3)]
+    function, parameters, buffers = _functorch.combine_state_for_ensemble(models)
+    out = _functorch.vmap(function, (0, 0, None))(parameters, buffers, x)
+    assert torch.allclose(out[1], models[1](x), atol=1e-6)
+
+
+def test_contexts_that_decorate():
+    from flambeau.utils._contextlib import _DecoratorContextManager
+
+    log = []
+
+    class Noted(_DecoratorContextManager):
+        def __enter__(self):
+            log.append("in")
+
+        def __exit__(self, *error):
+            log.append("out")
+
+    @Noted()
+    def steps():
+        log.append("step")
+        yield 1
+
+    assert list(steps()) == [1] and log == ["in", "step", "out", "in", "out"]

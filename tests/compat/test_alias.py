@@ -72,7 +72,19 @@ def test_children_follow(tmp_path):
         f"import subprocess, sys, torch\nprint(subprocess.run([sys.executable, '-c', {code!r}], capture_output=True, text=True))"
     )
     done = run("-m", "flambeau", "run", tmp_path / "program.py")
-    assert "2.13.0+flambeau flambeau" in done.stdout, done
+    assert "2.13.0+flambeau torch" in done.stdout, done
+
+
+def test_spawned_processes_follow(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import multiprocessing, torch\n"
+        "def double(x):\n    return torch.tensor([x]).mul(2).tolist(), torch.__version__\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map_async(double, [2]).get(60))\n"
+    )
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert done.stdout == "[([4], '2.13.0+flambeau')]\n", done.stderr
 
 
 def test_the_real_torch_is_not_replaced(tmp_path):
@@ -84,9 +96,11 @@ def test_the_real_torch_is_not_replaced(tmp_path):
     done = run("-c", code, path=[tmp_path])
     assert "before the first" in done.stdout, done
     done = run(
-        "-c", "import flambeau; flambeau.install_as_torch(); import torch; print(torch.__name__)", path=[tmp_path]
+        "-c",
+        "import flambeau; flambeau.install_as_torch(); import torch; print(torch.__spec__.name, torch.__name__)",
+        path=[tmp_path],
     )
-    assert done.stdout.strip() == "flambeau", done
+    assert done.stdout.strip() == "flambeau torch", done
 
 
 def test_real_companions_are_kept(tmp_path):

@@ -1,6 +1,7 @@
 """Behaviour that published client libraries rely on, without needing those libraries."""
 
 import io
+import sys
 
 import pytest
 
@@ -187,3 +188,69 @@ def test_sizes_are_plain_integers():
     assert size == (3, 1, 2) and all(type(n) is int for n in size)
     with pytest.raises(TypeError, match="item 1"):
         torch.Size([1, torch.tensor(2.0)])
+
+
+def test_memory_of_storages_is_counted():
+    for storage in (torch.zeros(1000).untyped_storage(), torch.zeros(1000).storage()):
+        assert sys.getsizeof(storage) >= 4000
+
+
+def test_tensors_without_memory_count_addresses_from_zero():
+    x = torch.zeros(2, 2, device="meta")
+    assert x.untyped_storage().data_ptr() == x.data_ptr() == 0 and x.untyped_storage().nbytes() == 16
+    assert x[1].data_ptr() == 8
+
+
+def test_sparse_tensor_of_a_size_alone():
+    assert torch.sparse_coo_tensor(size=(2, 3)).to_dense().equal(torch.zeros(2, 3))
+    with pytest.raises(TypeError):
+        torch.sparse_coo_tensor()
+    with pytest.raises(TypeError):
+        torch.sparse_coo_tensor(torch.tensor([[0]]), size=(2,))
+
+
+def test_detached_batches_stay_batches():
+    x = torch.randn(3, 4, 5)
+    assert torch.vmap(lambda c: c - c.amax((0, 1)).detach())(x.unsqueeze(3)).amax((1, 2)).equal(torch.zeros(3, 1))
+    leaf = x.clone().requires_grad_()
+    torch.vmap(torch.vmap(lambda c: (c * c.detach()).sum()))(leaf).sum().backward()
+    assert leaf.grad.equal(x)
+    with pytest.raises(RuntimeError, match="vmap"):
+        torch.vmap(lambda c: c.data)(x)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.int64])
+def test_choosing_between_single_numbers_of_a_batch(kind):
+    condition, x, y = torch.tensor([True, False]), torch.tensor([1, 2], dtype=kind), torch.tensor([3.0, 4.0, 5.0])
+    choose = torch.vmap(torch.vmap(torch.where, in_dims=(None, None, 0)), in_dims=(0, 0, None))
+    made = choose(condition, x, y)
+    assert made.dtype is torch.promote_types(kind, torch.float32)
+    assert made.tolist() == [[1.0, 1.0, 1.0], [3.0, 4.0, 5.0]]
+
+
+def test_variables_of_old_programs():
+    t = torch.ones(2)
+    v = torch.autograd.Variable(t, requires_grad=True)
+    (v * v).sum().backward()
+    assert type(v) is torch.Tensor and v.grad.tolist() == [2.0, 2.0] and v.data_ptr() == t.data_ptr()
+    assert isinstance(t, torch.autograd.Variable) and not isinstance(1, torch.autograd.variable.Variable)
+    assert not torch.autograd.Variable(v * 2).requires_grad and torch.autograd.Variable().shape == (0,)
+    with pytest.raises(TypeError):
+        torch.autograd.Variable([1.0])
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"])
+def test_eight_bit_floats_are_compared(name):
+    kind = getattr(torch, "float8_" + name)
+    x = torch.tensor([1.0, 2.0, float("nan")], dtype=kind)
+    assert (x == x).tolist() == [True, True, False] and (x != 1.0).tolist() == [False, True, True]
+    assert x.isnan().tolist() == [False, False, True]
+    with pytest.raises(NotImplementedError):
+        x < x  # noqa: B015
+
+
+def test_powers_of_two_have_no_sign_and_no_zero():
+    kind = torch.float8_e8m0fnu
+    for x in (torch.tensor([0.0, -1.0, 3.0], dtype=kind), torch.tensor([0.0, -1.0, 3.0]).to(kind)):
+        assert x.view(torch.uint8).tolist() == [0, 127, 129]
+    assert torch.full((1,), 0.0, dtype=kind).float().item() == 2.0**-127

@@ -63,3 +63,37 @@ def test_a_plan_refuses_shapes_that_do_not_fit():
         plan(described(x, y), [4, 4, 4])
     with pytest.raises(ValueError):
         plan(described(x), [4, 4], described(y))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_figures_and_switches_without_a_gpu():
+    cuda = torch.cuda
+    assert cuda.memory_stats_as_nested_dict() == {} and cuda.get_gencode_flags() == ""
+    assert cuda.get_allocator_backend() == "native" and not cuda.is_tf32_supported() and not cuda.has_magma
+    with cuda.caching_allocator_disabled():
+        assert cuda.memory_allocated() == 0
+    for call in (
+        lambda: cuda.caching_allocator_alloc(4),
+        lambda: cuda.set_per_process_memory_fraction(0.5),
+        cuda.get_per_process_memory_fraction,
+        cuda.cudart,
+        cuda.current_blas_handle,
+        cuda.MemPool,
+        lambda: cuda.get_stream_from_external(0),
+    ):
+        with pytest.raises(AssertionError, match="CUDA"):
+            call()
+    with pytest.raises(TypeError, match="float"):
+        cuda.set_per_process_memory_fraction("half")
+    with pytest.raises(ValueError, match="no memory"):
+        cuda.caching_allocator_delete(1)
+
+
+def test_the_driver_is_asked_through_its_library():
+    try:
+        import pynvml  # noqa: F401
+    except ModuleNotFoundError:
+        for name in ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"):
+            with pytest.raises(ModuleNotFoundError, match="nvidia-ml-py"):
+                getattr(torch.cuda, name)()
+        assert "nvidia-ml-py" in torch.cuda.list_gpu_processes()

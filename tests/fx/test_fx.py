@@ -265,3 +265,19 @@ def test_tracing_leaves_no_switch_on():
     before = modes.overrides
     fx.symbolic_trace(Net())
     assert modes.overrides == before
+
+
+def test_fuse_and_remove_dropout():
+    from flambeau.fx.experimental.optimization import fuse, optimize_for_inference
+
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.Dropout(), torch.nn.Flatten(), torch.nn.Linear(27, 4),
+        torch.nn.BatchNorm1d(4),
+    )  # fmt: skip
+    model(torch.randn(8, 2, 5, 5))
+    model.eval()
+    x = torch.randn(4, 2, 5, 5)
+    assert torch.allclose(fuse(model)(x), model(x), atol=1e-5) and len(model) == 6
+    kinds = [type(m).__name__ for m in optimize_for_inference(model).modules()]
+    assert "BatchNorm2d" not in kinds and "BatchNorm1d" not in kinds
+    assert torch.allclose(optimize_for_inference(model)(x), model(x), atol=1e-5)

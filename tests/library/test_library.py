@@ -195,3 +195,20 @@ def test_opcheck():
     sine.register_fake(lambda x: torch.empty(7))
     with pytest.raises(Exception, match="meta tensors gives"):
         library.opcheck(sine, (torch.randn(3),))
+
+
+def test_an_implementation_for_autocast():
+    defined = library.Library("test_autocast_key", "DEF")
+    defined.define("twice(Tensor x) -> Tensor")
+    defined.impl("twice", lambda x: x + x, "CPU")
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+    def cast(x):
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return ops.test_autocast_key.twice(x.float())
+
+    defined.impl("twice", cast, "AutocastCPU")
+    x = torch.ones(2, dtype=torch.float16)
+    assert ops.test_autocast_key.twice(x).dtype is torch.float16
+    with torch.autocast("cpu"):
+        assert ops.test_autocast_key.twice(x).dtype is torch.float32

@@ -489,3 +489,17 @@ def test_data_parallel_without_gpus():
     outs = nn.parallel.parallel_apply(replicas, [x, x])
     sum(o.sum() for o in outs).backward()
     assert m.module.bias.grad.tolist() == [6, 6]
+
+
+@pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_output_of_a_module_with_backward_hooks_is_not_written_in_place(register):
+    layer = torch.nn.Linear(2, 2)
+    handle = getattr(layer, register)(lambda *args: None)
+    for write in (lambda y: y.add_(1), lambda y: y.relu_(), lambda y: torch.nn.functional.relu(y, inplace=True)):
+        with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+            write(layer(torch.ones(1, 2)))
+    with torch.no_grad():
+        layer(torch.ones(1, 2)).add_(1)
+    handle.remove()
+    layer(torch.ones(1, 2)).add_(1).sum().backward()
+    assert layer.weight.grad is not None

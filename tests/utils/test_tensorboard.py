@@ -115,6 +115,19 @@ def test_embedding(writer, tmp_path):
     assert 'tensor_name: "e:00007"' in (tmp_path / "run" / "projector_config.pbtxt").read_text()
 
 
+def test_graph(writer, tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    writer.add_graph(model, torch.ones(1, 2))
+    writer.flush()
+    graph_pb2 = pytest.importorskip("tensorboard.compat.proto.graph_pb2")
+    found = [graph_pb2.GraphDef.FromString(e.graph_def) for e in events(tmp_path / "run") if e.graph_def]
+    nodes = {node.name: node for node in found[0].node}
+    linear, relu = nodes["Sequential/Linear[0]/linear"], nodes["Sequential/ReLU[1]/relu"]
+    assert list(linear.input) == ["input/input.1", "parameters/Linear[0]/weight", "parameters/Linear[0]/bias"]
+    assert list(relu.input) == [linear.name] and list(nodes["output/output.1"].input) == [relu.name]
+    assert [d.size for d in relu.attr["_output_shapes"].list.shape[0].dim] == [1, 3]
+
+
 def test_what_is_not_there_says_so(writer):
     with pytest.raises(NotImplementedError):
-        writer.add_graph(torch.nn.Linear(2, 2))
+        writer.add_onnx_graph("graph")

@@ -219,3 +219,44 @@ def test_layers():
     assert ops.SqueezeExcitation(4, 2)(torch.ones(1, 4, 3, 3)).shape == (1, 4, 3, 3)
     assert ops.Conv2dNormActivation(3, 4, (3, 5), activation_layer=None)[0].padding == (1, 2)
     assert ops.Permute([0, 2, 1])(torch.zeros(1, 2, 3)).shape == (1, 3, 2)
+
+
+def test_deformable_convolution():
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, 4, 6, 6), torch.randn(6, 2, 3, 3), torch.randn(6)
+    straight = torch.nn.functional.conv2d(x, weight, bias, stride=2, padding=1, groups=2)
+    out = ops.deform_conv2d(x, torch.zeros(2, 18, 3, 3), weight, bias, stride=2, padding=1)
+    assert torch.allclose(out, straight, atol=1e-5)
+    across = torch.zeros(2, 18, 3, 3)
+    across[:, 1::2] = 1.0  # one pixel to the right
+    moved = torch.nn.functional.pad(x, (0, 1))[..., 1:]
+    mask = torch.full((2, 9, 3, 3), 0.5)
+    out = ops.deform_conv2d(x, across, weight, stride=2, padding=1, mask=mask)
+    inner = torch.nn.functional.conv2d(moved, weight, stride=2, padding=1, groups=2) * 0.5
+    assert torch.allclose(out[..., 1:], inner[..., 1:], atol=1e-5)
+    layer = ops.DeformConv2d(4, 6, 3, padding=1)
+    offset = torch.randn(2, 18, 6, 6, requires_grad=True)
+    layer(x, offset).sum().backward()
+    assert offset.grad.abs().sum() > 0 and layer.weight.grad.shape == (6, 4, 3, 3)
+
+
+def test_operators_of_torchvision():
+    registered = torch.ops
+    registered.load_library("/somewhere/torchvision/_C.so")
+    with pytest.raises(OSError, match="cannot load operators"):
+        registered.load_library("/somewhere/other/_C.so")
+    vision = registered.torchvision
+    boxes, scores = torch.from_numpy(_boxes(20)), torch.rand(20)
+    assert torch.equal(vision.nms(boxes, scores, 0.3), ops.nms(boxes, scores, 0.3))
+    x = torch.randn(2, 4, 8, 8, requires_grad=True)
+    rois = torch.tensor([[0.0, 0.0, 0.0, 5.0, 5.0], [1.0, 2.0, 1.0, 7.0, 6.0]])
+    pooled, places = vision.roi_pool(x, rois, 1.0, 2, 2)
+    planes = x.detach()[rois[:, 0].long()].flatten(2)
+    assert torch.equal(planes.gather(2, places.long().flatten(2)), pooled.detach().flatten(2))
+    g = torch.randn(2, 4, 2, 2)
+    wanted = torch.autograd.grad(ops.roi_pool(x, rois, 2), x, g)[0]
+    assert torch.allclose(vision._roi_pool_backward(g, rois, places, 1.0, 2, 2, 2, 4, 8, 8), wanted)
+    wanted = torch.autograd.grad(ops.roi_align(x, rois, 2), x, g)[0]
+    assert torch.allclose(vision._roi_align_backward(g, rois, 1.0, 2, 2, 2, 4, 8, 8, -1, False), wanted)
+    aligned, channels = vision.ps_roi_align(x, rois, 1.0, 2, 2, 2)
+    assert torch.equal(aligned, ops.ps_roi_align(x, rois, 2, 1.0, 2)) and channels[0].flatten().tolist() == [0, 1, 2, 3]

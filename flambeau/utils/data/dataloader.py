@@ -22,6 +22,9 @@ from .dataset import Dataset, IterableDataset
 from .graph_settings import apply_shuffle_settings
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
+_T = TypeVar("_T")
+_collate_fn_t = Callable[[list[_T]], Any]
+
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 _T_co = TypeVar("_T_co", covariant=True)

@@ -9,6 +9,8 @@ from typing import Any
 _PLACES = {
     "Event": "compat.proto.event_pb2", "SessionLog": "compat.proto.event_pb2", "Summary": "compat.proto.summary_pb2",
     "SummaryMetadata": "compat.proto.summary_pb2", "HistogramProto": "compat.proto.summary_pb2",
+    "GraphDef": "compat.proto.graph_pb2", "NodeDef": "compat.proto.node_def_pb2",
+    "AttrValue": "compat.proto.attr_value_pb2", "VersionDef": "compat.proto.versions_pb2",
     "TensorProto": "compat.proto.tensor_pb2", "TensorShapeProto": "compat.proto.tensor_shape_pb2",
     "EventFileWriter": "summary.writer.event_file_writer", "TextPluginData": "plugins.text.plugin_data_pb2",
     "PrCurvePluginData": "plugins.pr_curve.plugin_data_pb2", "MeshPluginData": "plugins.mesh.plugin_data_pb2",

@@ -342,8 +342,13 @@ class SummaryWriter:
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Not available: TensorBoard's graphs are made from PyTorch's own traces."""
-        raise NotImplementedError("add_graph: graphs are not written here; print(model) shows its structure")
+        """The operations of a model in one run on example inputs, by the modules that call them."""
+        from .graph import graph
+
+        made = graph(model, input_to_model)
+        if verbose:
+            print(made)
+        self._get_file_writer().add_event(proto("Event")(graph_def=made.SerializeToString()))
 
     def add_onnx_graph(self, prototxt: Any) -> None:
         """Not available."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import nn
-from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64
+from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int32, int64
 from ..._core.state import GRAD
 from ..._dispatch import backend_of
 from ..._ops.registry import ops
@@ -153,6 +153,13 @@ def _windows(start: Any, end: Any, count: int, size: int) -> Any:
 
 def roi_pool(input: Tensor, boxes: _Boxes, output_size: int | Sequence[int], spatial_scale: float = 1.0) -> Tensor:
     """The features (K, C, *output_size) of K boxes: the largest value in each bin, zero where a bin is empty."""
+    return pool_with_places(input, boxes, output_size, spatial_scale)[0]
+
+
+def pool_with_places(
+    input: Tensor, boxes: _Boxes, output_size: int | Sequence[int], spatial_scale: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """`roi_pool`, and where in its plane each value was found (-1: an empty bin)."""
     input, rois, (height, width) = _checked("roi_pool", input, boxes, output_size)
     corners = rois[:, 1:] * rois.dtype.type(spatial_scale)
     x = input if input.dtype in (float32, float64) else input.to(float32)
@@ -171,10 +178,16 @@ def roi_pool(input: Tensor, boxes: _Boxes, output_size: int | Sequence[int], spa
         backend.rows(backend.kernel(_kernels.largest, types), given, [index], index.size * 16)
     places = wrap(index, int64, x._k & ~GRAD).reshape(channels, -1)
     if n * h * w == 0:
-        return ops.zeros((len(rois), channels, height, width), dtype=input.dtype, device=input.device)
+        empty = ops.zeros((len(rois), channels, height, width), dtype=input.dtype, device=input.device)
+        return empty, empty.to(int32) - 1
     values = x.transpose(0, 1).reshape(channels, -1).gather(1, places.clamp(min=0))
     values = values * (places >= 0).to(values.dtype)
-    return values.reshape(channels, len(rois), height, width).transpose(0, 1).contiguous().to(input.dtype)
+    within = ops.where(places >= 0, places % (h * w), -1).to(int32)
+    shape = (channels, len(rois), height, width)
+    return (
+        values.reshape(shape).transpose(0, 1).contiguous().to(input.dtype),
+        within.reshape(shape).transpose(0, 1).contiguous(),
+    )
 
 
 class RoIAlign(nn.Module):
@@ -212,3 +225,39 @@ class RoIPool(nn.Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"
+
+
+def ps_roi_align(
+    input: Tensor,
+    boxes: _Boxes,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+) -> Tensor:
+    """`roi_align` where every bin has channels of its own: C / (height * width) channels remain.
+
+    >>> import flambeau as torch
+    >>> ps_roi_align(torch.arange(64.0).view(1, 4, 4, 4), [torch.tensor([[1.0, 1.0, 3.0, 3.0]])], 2).flatten()
+    tensor([ 5., 22., 41., 58.])
+    """
+    height, width = (output_size, output_size) if isinstance(output_size, int) else output_size
+    if input.shape[1] % (height * width):
+        raise RuntimeError("input channels must be a multiple of pooling height * pooling width")
+    every = roi_align(input, boxes, (height, width), spatial_scale, sampling_ratio, aligned=True)
+    parts = every.reshape(every.shape[0], -1, height, width, height, width)
+    return parts.diagonal(dim1=2, dim2=4).diagonal(dim1=2, dim2=3).contiguous()
+
+
+class PSRoIAlign(nn.Module):
+    """`ps_roi_align` as a layer."""
+
+    def __init__(self, output_size: int | Sequence[int], spatial_scale: float, sampling_ratio: int) -> None:
+        super().__init__()
+        self.output_size, self.spatial_scale, self.sampling_ratio = output_size, spatial_scale, sampling_ratio
+
+    def forward(self, input: Tensor, rois: _Boxes) -> Tensor:
+        return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
+
+    def __repr__(self) -> str:
+        given = ("output_size", "spatial_scale", "sampling_ratio")
+        return f"PSRoIAlign({', '.join(f'{name}={getattr(self, name)}' for name in given)})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...._ops.registry import ops
 from ...._tensor import Tensor, wrap
 from .memory import shared_empty
 
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # dtypes of NumPy that no tensor has
 _Map = dict[type | tuple[type, ...], Callable[..., Any]]
 
 

@@ -1,0 +1,74 @@
+"""Modules as functions of their parameters, in the form that the `functorch` package had."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from .._ops.registry import ops
+from .._tensor import Tensor
+from ..func import functional_call
+from ..nn.modules.module import Module
+
+__all__ = [
+    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "make_functional",
+    "make_functional_with_buffers",
+]  # fmt: skip
+
+
+class FunctionalModuleWithBuffers(Module):
+    """A module that is called with its parameters and buffers first."""
+
+    def __init__(self, stateless_model: Module, param_names: Any, buffer_names: Any):
+        super().__init__()
+        self.stateless_model = stateless_model
+        self.param_names, self.buffer_names = tuple(param_names), tuple(buffer_names)
+
+    def forward(self, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:
+        state = dict(zip((*self.param_names, *self.buffer_names), (*params, *buffers)))
+        return functional_call(self.stateless_model, state, args, kwargs)
+
+
+class FunctionalModule(FunctionalModuleWithBuffers):
+    """A module without buffers that is called with its parameters first."""
+
+    def __init__(self, stateless_model: Module, param_names: Any):
+        super().__init__(stateless_model, param_names, ())
+
+    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        return super().forward(params, (), *args, **kwargs)
+
+
+def make_functional_with_buffers(model: Module, disable_autograd_tracking: bool = False) -> tuple[Any, Any, Any]:
+    """A function of (parameters, buffers, inputs), with the parameters and buffers that the model has now."""
+    params = dict(model.named_parameters())
+    buffers = dict(model.named_buffers())
+    if disable_autograd_tracking:
+        params = {name: p.detach() for name, p in params.items()}
+    empty = copy.deepcopy(model).to("meta")
+    return FunctionalModuleWithBuffers(empty, params, buffers), tuple(params.values()), tuple(buffers.values())
+
+
+def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[Any, Any]:
+    """A function of (parameters, inputs), with the parameters that the model has now.
+
+    >>> import flambeau as torch
+    >>> function, parameters = make_functional(torch.nn.Linear(2, 3))
+    >>> function(parameters, torch.ones(1, 2)).shape
+    torch.Size([1, 3])
+    """
+    if list(model.buffers()):
+        raise RuntimeError(
+            "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
+        )
+    function, params, _ = make_functional_with_buffers(model, disable_autograd_tracking)
+    return FunctionalModule(function.stateless_model, function.param_names), params
+
+
+def combine_state_for_ensemble(models: Any) -> tuple[Any, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """One function for models of one class, with their parameters and buffers stacked."""
+    if not models or any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, and all of the same class.")
+    functions, params, buffers = zip(*[make_functional_with_buffers(m) for m in models])
+    stacked = tuple(ops.stack(group).detach() for group in zip(*params))
+    return functions[0], stacked, tuple(ops.stack(group).detach() for group in zip(*buffers))

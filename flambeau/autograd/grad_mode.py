@@ -1,0 +1,32 @@
+"""Switches for the recording of operations, under the name by which programs import them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .._core.state import local
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+
+
+class set_multithreading_enabled:
+    """Whether backward may use more threads of Python: at once, and back at the end when used as a block.
+
+    The engine runs each backward in the thread that asked for it, whatever is said here; kernels split their work natively.
+    """
+
+    def __init__(self, mode: bool):
+        self.prev = getattr(local, "multithreading", True)
+        self.mode = bool(mode)
+        local.multithreading = self.mode
+
+    def __enter__(self) -> None:
+        local.multithreading = self.mode
+
+    def __exit__(self, *error: Any) -> None:
+        local.multithreading = self.prev
+
+    def clone(self) -> set_multithreading_enabled:
+        """Another switch to the same state."""
+        return type(self)(self.mode)

@@ -1,0 +1,100 @@
+"""Random numbers inside `vmap`: none, the same for all samples, or others for each, as its caller asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._core.sizes import broadcast_shapes
+from .._core.state import local
+from .._ops import random
+from .._ops.registry import ops
+from .._tensor import Tensor
+from .vmap import in_front, levels, make_batched, unwrap
+
+
+@contextmanager
+def _outside() -> Iterator[tuple[int, int, bool]]:
+    """Leaves the innermost `vmap`: (its level, its batch size, whether its samples are to differ)."""
+    inner = levels.open
+    level, size, randomness = inner[-1]
+    if randomness == "error":
+        raise RuntimeError(
+            "vmap: a random operation was called, which is an error unless vmap is given randomness='same' or 'different'"
+        )
+    levels.open = local.batches = inner[:-1]
+    try:
+        yield level, size, randomness == "different"
+    finally:
+        levels.open = local.batches = inner
+
+
+class _Drawing:
+    """How the kinds of random functions run on a batch; each is given its function again, to call outside the vmap."""
+
+    @staticmethod
+    def new(make: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
+        """Functions of a size: make(dimensions that come before it)."""
+        with _outside() as (level, size, different):
+            return make_batched(make((size,)), 0, level) if different else make(())
+
+    @staticmethod
+    def each(make: Callable[[], Tensor]) -> Tensor:
+        """Functions of other arguments: called for every sample."""
+        with _outside() as (level, size, different):
+            return make_batched(ops.stack([make() for _ in range(size)]), 0, level) if different else make()
+
+    @staticmethod
+    def like(make: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
+        with _outside() as (level, size, different):
+            front = in_front(t, level)
+            if different:
+                return make_batched(make(_repeated(t, size) if front is None else front), 0, level)
+            return make(t if front is None else ops.select(front, 0, 0))
+
+    @staticmethod
+    def fill(make: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
+        """Functions that write into their tensor."""
+        with _outside() as (level, _, different):
+            value, bdim = unwrap(t, level)
+            if bdim is None:
+                if different:
+                    raise RuntimeError(
+                        "vmap: a tensor that is not mapped over cannot be filled with numbers that differ between samples"
+                    )
+                return make(t)
+            if different:
+                make(value)
+            else:
+                ops.copy_(value, ops.unsqueeze(make(ops.empty_like(ops.select(value, bdim, 0))), bdim))
+            return t
+
+    @staticmethod
+    def sampled(make: Callable[..., Tensor], sources: tuple[Any, ...]) -> Tensor:
+        """Functions of distributions that tensors describe."""
+        with _outside() as (level, size, different):
+            fronts = [in_front(t, level) if isinstance(t, Tensor) else None for t in sources]
+            if not different:
+                if any(t is not None for t in fronts):
+                    raise RuntimeError("vmap: the same random numbers cannot be drawn for samples that differ")
+                return make(*sources)
+            shape = broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
+            batch = [
+                t if not isinstance(t, Tensor) else _repeated(ops.expand(t, shape), size) if front is None
+                else _aligned(front, shape) for t, front in zip(sources, fronts)
+            ]  # fmt: skip
+            return make_batched(make(*batch), 0, level)
+
+
+def _repeated(t: Tensor, size: int) -> Tensor:
+    return ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape))  # type: ignore[no-any-return]
+
+
+def _aligned(front: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A batch whose samples are expanded to a shape."""
+    size, *own = front._array.shape
+    return ops.expand(ops.reshape(front, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))  # type: ignore[no-any-return]
+
+
+random.mapped = _Drawing
