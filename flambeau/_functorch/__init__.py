@@ -1,16 +1,1 @@
-"""The package `functorch`, which `torch.func` came from; also PyTorch's private home of it."""
-
-from ..func import functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
-from .make_functional import (
-    FunctionalModule,
-    FunctionalModuleWithBuffers,
-    combine_state_for_ensemble,
-    make_functional,
-    make_functional_with_buffers,
-)
-
-__all__ = [
-    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functionalize", "grad",
-    "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "make_functional", "make_functional_with_buffers", "vjp",
-    "vmap",
-]  # fmt: skip
+"""PyTorch's private home of `torch.func`; the names of it that programs import."""

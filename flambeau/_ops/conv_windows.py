@@ -273,15 +273,19 @@ def _depthwise_sums(x: Any, g: Any, kernel: Ints, padding: Ints, dilation: Ints)
 
     parts = threads.ranges(channels) if g.size * len(offsets) >= _PARALLEL else [(0, channels)]
     scratch = planes.empty(x.dtype, 2 * len(parts))
-    images = [[_as_planes(t[image : image + 1]) for t in (x, g)] for image in range(len(x))]
-    for a, b in images:
-        side_by_side(
-            call,
-            [
-                [a[low:high], b[low:high], offsets, numbers, scratch[2 * i], scratch[2 * i + 1], made[low:high]]
-                for i, (low, high) in enumerate(parts)
-            ],
+    a, b = _as_planes(x), _as_planes(g)
+    rows = []
+    for i, (low, high) in enumerate(parts):  # each thread has some channels, and goes through the images
+        room = scratch[2 * i], scratch[2 * i + 1]
+        first = native_call(call, [a[low:high], b[low:high], offsets, numbers, *room, made[low:high]])
+        assert first is not None  # dtypes and dimensions are the kernel's
+        address, (one, two, *others), extents, steps = first
+        by_image = channels * a.strides[0], channels * b.strides[0]
+        rows.append(
+            [(address, [one + n * by_image[0], two + n * by_image[1], *others], extents, steps) for n in range(len(x))]
         )
+    work = pool.sequences(rows)
+    pool.run_sequences(work.buffer_info()[0], len(parts))
     return made.reshape(channels, 1, *kernel)
 
 

@@ -22,7 +22,7 @@ _ROOT = __name__.partition(".")[0]
 # What each name stands for, and the version of the package whose interface it has.
 PACKAGES = {
     "torch": (_ROOT, "2.13.0+flambeau"),
-    "functorch": (f"{_ROOT}._functorch", "2.13.0+flambeau"),
+    "functorch": (f"{_ROOT}.compat.functorch", "2.13.0+flambeau"),
     "torchvision": (f"{_ROOT}.vision", "0.28.0+flambeau"),
     "torchmetrics": (f"{_ROOT}.metrics", "1.8.0+flambeau"),
 }

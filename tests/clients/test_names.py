@@ -161,17 +161,17 @@ def test_swapped_tensors():
 
 
 def test_functorch():
-    from flambeau import _functorch
+    from flambeau.compat import functorch
 
     torch.manual_seed(0)
     model, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3)).eval(), torch.randn(5, 4)
-    function, parameters, buffers = _functorch.make_functional_with_buffers(model)
+    function, parameters, buffers = functorch.make_functional_with_buffers(model)
     assert torch.equal(function(parameters, buffers, x), model(x))
     with pytest.raises(RuntimeError, match="has buffers"):
-        _functorch.make_functional(model)
+        functorch.make_functional(model)
     models = [torch.nn.Linear(4, 2) for _ in range(3)]
-    function, parameters, buffers = _functorch.combine_state_for_ensemble(models)
-    out = _functorch.vmap(function, (0, 0, None))(parameters, buffers, x)
+    function, parameters, buffers = functorch.combine_state_for_ensemble(models)
+    out = functorch.vmap(function, (0, 0, None))(parameters, buffers, x)
     assert torch.allclose(out[1], models[1](x), atol=1e-6)
 
 
