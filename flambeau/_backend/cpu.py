@@ -105,9 +105,7 @@ def _fill(array: Any, value: Any) -> None:
     item = np.empty(1, array.dtype)
     item.fill(value)
     count = threads.get_num_threads()
-    pool.drive(
-        loops.fill_loop(code), count, 4 * count, [start_of(item), start_of(array)], array.size, [0, array.itemsize]
-    )
+    pool.drive(loops.fill_loop(code), count, count, [start_of(item), start_of(array)], array.size, [0, array.itemsize])
 
 
 filler[0] = _fill

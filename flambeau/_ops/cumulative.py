@@ -25,15 +25,16 @@ from .rules import not_implemented
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
     """A kernel over rows along any dimension of arrays of one shape, split over the threads."""
-    call = (cpu.kernel if outs[0].size >= PARALLEL else cpu.small)(kernel, types, **options)
+    large = max(arrays[0].size, outs[0].size) >= PARALLEL
+    call = (cpu.kernel if large else cpu.small)(kernel, types, **options)
     given, targets = arrays, outs
     if dim != outs[0].ndim - 1:
         given, targets = [to_last(a, dim) for a in arrays], [to_last(o, dim) for o in outs]
     outer = targets[0].shape[:-1]
-    if given[0].size >= PARALLEL and outer:
+    if large and outer:
         axis = max(range(len(outer)), key=outer.__getitem__)
         given, targets = [to_first(a, axis) for a in given], [to_first(o, axis) for o in targets]
-        cpu.rows(call, given, targets, given[0].size)
+        cpu.rows(call, given, targets, max(given[0].size, targets[0].size))
     else:
         call(*given, *targets)
 
