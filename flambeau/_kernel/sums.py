@@ -31,6 +31,16 @@ def _sixteen(m: Any, at: Any, start: Any, j: Any, kind: str) -> Any:
     return part
 
 
+def _several(total: Any, at: Any, start: Any, j: Any, count: int) -> Any:
+    for i in range(count):
+        total = total + at(start + i, j)
+    return total
+
+
+def _parts() -> tuple[int, ...]:
+    return tuple(STEPS >> n for n in range(1, STEPS.bit_length()))
+
+
 @inline
 def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> None:
     """Sums at(i, j) over all rows i for every place j below `width`, into levels[0]."""
@@ -38,9 +48,12 @@ def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> Non
     whole = rows & -STEPS
     for j in independent(0, width):
         first[j] = m.value(0, kind)
-    for i in range(whole, rows):
-        for j in independent(0, width):
-            first[j] = first[j] + at(i, j)
+    done = whole
+    for count in _parts():  # what is left, some rows at a time, so that sums stay in registers meanwhile
+        if (rows & count) != 0:
+            for j in independent(0, width):
+                first[j] = _several(first[j], at, done, j, count)
+            done = done + count
     if whole > 0:
         for j in independent(0, width):
             second[j] = m.value(0, kind)
@@ -51,12 +64,12 @@ def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> Non
         for start in range(0, whole, STEPS):
             for j in independent(0, width):
                 second[j] = second[j] + _sixteen(m, at, start, j, kind)
-            done = start + STEPS
-            if (done & (STEPS**2 - 1)) == 0:
+            end = start + STEPS
+            if (end & (STEPS**2 - 1)) == 0:
                 for j in independent(0, width):
                     third[j] = third[j] + second[j]
                     second[j] = m.value(0, kind)
-                if (done & (STEPS**3 - 1)) == 0:
+                if (end & (STEPS**3 - 1)) == 0:
                     for j in independent(0, width):
                         fourth[j] = fourth[j] + third[j]
                         third[j] = m.value(0, kind)
