@@ -76,7 +76,8 @@ def run(
                     "Trying to backward through the graph a second time: the first pass freed what it had kept; "
                     "pass retain_graph=True to it"
                 )
-            results = (node.op if profiler is None else profiler).backward(node, g, create_graph)
+            asked = node if needed is None else _narrowed(node, needed, wanted_edges)
+            results = (node.op if profiler is None else profiler).backward(asked, g, create_graph)
             if look_for_nan:
                 _check_for_nan(node, results)
             if node.hooks:
@@ -96,7 +97,7 @@ def run(
                         heappush(heap, (target.seq, target))
                     else:
                         _send(edge, g, pending, heap, leaves)
-            results = g = None  # type: ignore[assignment]
+            results = g = asked = None  # type: ignore[assignment]
         leaves.reverse()  # those that a gradient reached first come first, as hooks expect
         while leaves:
             leaf = leaves.pop()
@@ -154,6 +155,16 @@ def _key(edge: Any) -> Any:
 
 def _leads(target: Any, number: int, needed: Any, wanted: Any) -> bool:
     return (id(target), number) in wanted or (not isinstance(target, Tensor) and target in needed)
+
+
+def _narrowed(node: Node, needed: Any, wanted: Any) -> Node:
+    """A node that computes only the gradients which lead to something wanted; functions of users decide themselves."""
+    edges = tuple([e if e is not None and _leads(e[0], e[1], needed, wanted) else None for e in node.edges])
+    if node.__dict__ or edges == node.edges:
+        return node
+    made = Node(node.op, edges, node.saved, node.outputs)
+    made.versions, made.info = node.versions, node.info
+    return made
 
 
 def _nodes_towards(roots: Sequence[Tensor], wanted: Any) -> set[Node]:

@@ -427,3 +427,19 @@ def test_numpy_without_recording():
         x.numpy()
     with torch.no_grad():
         assert x.numpy().tolist() == [1.0, 1.0]
+
+
+def test_only_gradients_that_are_asked_for_are_computed(monkeypatch):
+    from flambeau._ops import conv_windows
+
+    def refuse(*_):
+        raise AssertionError("nobody asked for the gradient by the weight")
+
+    x, w = torch.randn(4, 16, 24, 24, requires_grad=True), torch.randn(16, 16, 3, 3, requires_grad=True)
+    out = torch.nn.functional.conv2d(x, w, padding=1).sum()
+    both = torch.autograd.grad(out, (x, w), retain_graph=True)
+    monkeypatch.setattr(conv_windows, "weight_sums", refuse)
+    (alone,) = torch.autograd.grad(out, x, retain_graph=True)
+    assert torch.equal(alone, both[0])
+    with pytest.raises(AssertionError, match="nobody"):
+        torch.autograd.grad(out, w)
