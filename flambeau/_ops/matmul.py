@@ -248,22 +248,15 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     return _matmul(input, other)
 
 
-def record(op: Any, t: Tensor, a: Tensor, b: Tensor, *added: Any) -> None:
+def record(op: Any, t: Tensor, a: Tensor, b: Tensor) -> None:
     """What `op.record` does, for a product of plain tensors: each operand is kept if the other needs a gradient."""
     left, right = a._k & GRAD, b._k & GRAD
-    edges = [(a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None]
-    info: list[Any] = [(a._array.shape, a.dtype, a._k), (b._array.shape, b.dtype, b._k)]
-    saved = [a if right else None, b if left else None, None]
-    for c in added:
-        edges.append((c._edge or (c, 0)) if c is not None and c._k & GRAD else None)
-        info.append(None if c is None else (c._array.shape, c.dtype, c._k))
-        saved.append(None)
-    node = Node(op, tuple(edges), saved)
-    node.info = info
+    edges = ((a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None)
+    node = Node(op, edges, [a if right else None, b if left else None, None])
+    node.info = [(a._array.shape, a.dtype, a._k), (b._array.shape, b.dtype, b._k)]
     first, second = a._storage, b._storage
     if first is not None or second is not None:
-        versions = [0 if first is None else first.version, 0 if second is None else second.version]
-        node.versions = versions + [0] * (len(added) + 1)
+        node.versions = [0 if first is None else first.version, 0 if second is None else second.version, 0]
     t._k, t._edge = GRAD, (node, 0)
 
 

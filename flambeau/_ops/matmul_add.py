@@ -11,7 +11,7 @@ from .._autograd.node import Node
 from .._backend import blas
 from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
-from .._core.state import local, modes
+from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, alias, wrap
 from . import registry
 from .folding import fold_array
@@ -27,7 +27,6 @@ from .matmul import (
     conjugate,
     plain_name,
     product,
-    record,
     times_adjoint,
     type_name,
 )
@@ -126,7 +125,7 @@ def _by_weight(g: Tensor, x: Tensor) -> Tensor:
     return adjoint_times(conjugate(g), conjugate(x))
 
 
-def _linear_arrays(backend: Any, x: Any, weight: Any, bias: Any) -> Any:
+def _linear_arrays(backend: Any, x: Any, bias: Any, weight: Any) -> Any:
     """x @ weight.T + bias over the last dimension of x, as one product of matrices."""
     rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if backend.xp is not np:
@@ -140,31 +139,34 @@ def _linear_arrays(backend: Any, x: Any, weight: Any, bias: Any) -> Any:
 
 
 class _Linear(Primitive):
-    """The affine map; the gradients of plain tensors are computed on the arrays, without operations in between."""
+    """The affine map; the gradients of plain tensors are computed on the arrays, without operations in between.
+
+    The bias comes before the weight, so that its hooks run first, as PyTorch's do.
+    """
 
     def backward(self, node: Node, g: Tensor, create_graph: bool) -> Any:
         d = g.dtype
         array = g._array
         if create_graph or g._k | modes.on or d.category == COMPLEX or not array.size:
             return super().backward(node, g, create_graph)
-        x, weight, bias = node.edges
+        x, bias, weight = node.edges
         if array.ndim != 2:
             array = array.reshape(-1, array.shape[-1])
         made: list[Any] = [None, None, None]
         if x is not None:
-            by_x = blas.product(array, fetch(node, 1)._array)
+            by_x = blas.product(array, fetch(node, 2)._array)
             made[0] = wrap(by_x if g._array.ndim == 2 else by_x.reshape(node.info[0][0]), d)  # type: ignore[index]
         if weight is not None:
             rows = fetch(node, 0)._array
-            made[1] = wrap(blas.product(array.T, rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1])), d)
+            made[2] = wrap(blas.product(array.T, rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1])), d)
         if bias is not None:
-            made[2] = wrap(array.flatten() if array.shape[0] == 1 else fold_array(cpu, array, (0,), False, "sum", d), d)
+            made[1] = wrap(array.flatten() if array.shape[0] == 1 else fold_array(cpu, array, (0,), False, "sum", d), d)
         return made
 
 
 def _linear_name(node: Node) -> str:
     """What PyTorch makes of it: a product of matrices, with a view of it for other ranks."""
-    x, _, bias = node.info  # type: ignore[misc]
+    x, bias, _ = node.info  # type: ignore[misc]
     if len(x[0]) == 2:
         return "MmBackward0" if bias is None else "AddmmBackward0"
     return "UnsafeViewBackward0" if bias is None else "ViewBackward0"
@@ -172,11 +174,11 @@ def _linear_name(node: Node) -> str:
 
 linear_op = _Linear(
     _linear_arrays, tensors=3, name="linear", backward_name=_linear_name,
-    meta=lambda x, weight, bias: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
+    meta=lambda x, bias, weight: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
     grad={
         "x": lambda g, weight: ops.matmul(g, conjugate(weight)),
-        "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
         "bias": lambda g, bias_shape: ops.sum_to(g, bias_shape),
+        "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
     },
 )  # fmt: skip
 
@@ -436,7 +438,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             t = None
         if t is not None:  # plain
             if k and local.grad and d.category >= FLOATING:
-                record(linear_op, t, input, weight, bias)
+                _record_linear(t, input, bias, weight)
             return t
     if modes.overrides:
         result = registry.overridden(linear, (input, weight, bias), {} if out is None else {"out": out})
@@ -456,10 +458,27 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
             return ops.matmul(input, weight)
     elif bias._array.shape != w.shape[:1] or bias.dtype is not d:
         _check_linear(input, weight, bias)
-        return ops.add(linear_op(input, weight, None), bias)
+        return ops.add(linear_op(input, None, weight), bias)
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
-    return linear_op(input, weight, bias)
+    return linear_op(input, bias, weight)
+
+
+def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) -> None:
+    """What `linear_op.record` does, for plain tensors: each factor is kept if the other needs a gradient."""
+    left, right = x._k & GRAD, weight._k & GRAD
+    if bias is None:
+        edge = info = None
+    else:
+        edge = (bias._edge or (bias, 0)) if bias._k & GRAD else None
+        info = (bias._array.shape, bias.dtype, bias._k)
+    edges = ((x._edge or (x, 0)) if left else None, edge, (weight._edge or (weight, 0)) if right else None)
+    node = Node(linear_op, edges, [x if right else None, None, weight if left else None, None])
+    node.info = [(x._array.shape, x.dtype, x._k), info, (weight._array.shape, weight.dtype, weight._k)]
+    first, second = x._storage, weight._storage
+    if first is not None or second is not None:
+        node.versions = [0 if first is None else first.version, 0, 0 if second is None else second.version, 0]
+    t._k, t._edge = GRAD, (node, 0)
 
 
 expose("linear", linear, "nn.functional.linear", None)

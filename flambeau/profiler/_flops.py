@@ -23,7 +23,7 @@ def _added_product(args: Any, out: Any) -> int:
 
 
 def _linear(args: Any, out: Any) -> int:
-    return 2 * math.prod(_shape(args[0])) * _shape(args[1])[0]
+    return 2 * math.prod(_shape(args[0])) * _shape(out)[-1]
 
 
 def _convolution(args: Any, out: Any) -> int:

@@ -248,7 +248,7 @@ class Recorder(Watcher):
         if self.paused:
             return super().compute(op, args, k)
         top, name = self.top, op.name
-        shown = "aten::" + ("mm" if name == "linear" and args[2] is None else aten_name(name))
+        shown = "aten::" + ("mm" if name == "linear" and args[1] is None else aten_name(name))
         shared = top is not None and top.function is not None and (top.name == shown or name == "random")
         span: Any = top if shared else self.open(shown, args)  # shared with the public function of the operation
         timed = self.device is not None and k & CUDA and not _timed_above(span)

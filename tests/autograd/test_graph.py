@@ -443,3 +443,12 @@ def test_only_gradients_that_are_asked_for_are_computed(monkeypatch):
     assert torch.equal(alone, both[0])
     with pytest.raises(AssertionError, match="nobody"):
         torch.autograd.grad(out, w)
+
+
+def test_hooks_of_a_bias_run_before_those_of_the_weight():
+    layer, order = torch.nn.Linear(3, 2), []
+    for name, p in layer.named_parameters():
+        p.register_hook(lambda g, name=name: order.append(name))
+    layer(torch.ones(1, 3)).sum().backward()
+    layer(torch.ones(2, 2, 3)).sum().backward()
+    assert order == ["bias", "weight"] * 2
