@@ -11,7 +11,7 @@ from .lang import independent, inline, kernel
 from .streaming import ask_for, hand_over, whole_lines, width
 from .value import COMPUTE
 
-BLOCK = 512  # elements that are summed in their own precision
+BLOCK = 1024  # elements that are summed in their own precision
 ROWS = 64  # rows whose gradients by the weight are added up in their own precision
 
 
