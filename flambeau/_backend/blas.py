@@ -32,7 +32,7 @@ _SHORT = 1 << 14  # vectors whose product is our own
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
-class _Scratch(threading.local):
+class Scratch(threading.local):
     """Memory for packed panels, one piece for each thread, so that its pages stay warm."""
 
     memory = np.empty(0, np.uint8)
@@ -45,7 +45,7 @@ class _Scratch(threading.local):
         return memory
 
 
-workspace = _Scratch()
+_workspace = Scratch()
 
 
 @functools.cache
@@ -73,7 +73,7 @@ def product(x: Any, y: Any) -> Any:
         if m * n * k < _PARALLEL and m > 1 and n > 1 and code in _PLAIN:
             function, size = _kernel(code, m, False)
             out = _empty((m, n), d)
-            function(x, y, workspace.take(size), out)
+            function(x, y, _workspace.take(size), out)
             return out
     elif x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0] and code in _PLAIN:
         items, m, k = x.shape
@@ -81,7 +81,7 @@ def product(x: Any, y: Any) -> Any:
         if items * m * n * k < _PARALLEL and m > 1 and n > 1:
             function, size = _kernel(code, m, False)
             out = _empty((items, m, n), d)
-            function(x, y, workspace.take(size), out)
+            function(x, y, _workspace.take(size), out)
             return out
     if x.ndim == 1 == y.ndim and x.size <= _SHORT and d in _VECTORS_BY_BLAS and x.flags.forc and y.flags.forc:
         made = _empty((), d)
@@ -104,7 +104,7 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta
             out = _empty((m, n), d)
-            function(x, y, _expanded(c, m, n), *factors, workspace.take(size), out)
+            function(x, y, _expanded(c, m, n), *factors, _workspace.take(size), out)
             return out
         return _with_vectors(code, x, y, c, beta, alpha)
     with np.errstate(all="ignore"):
@@ -155,7 +155,7 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     function, size = _planned(code, pairs, items, shape[-2], k, shape[-1], x.strides[-1] == x.itemsize, c is not None,
                               threads.get_num_threads())  # fmt: skip
     a, b, to, *rest = operands
-    scratch = workspace.take(size)
+    scratch = _workspace.take(size)
     function(*((a, b, scratch, to) if factors is None else (a, b, rest[0], *factors, scratch, to)))
     return out.astype(d) if half and not pairs else out
 

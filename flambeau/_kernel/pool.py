@@ -152,7 +152,7 @@ def drive(
     rows = 1
     for n in shape:
         rows *= n
-    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes), 0]  # laid out as @part reads them
+    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes)]  # laid out as @part reads them
     words += addresses + _ZEROS[: MOST_OPERANDS - count]
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]

@@ -216,11 +216,11 @@ entry:
   %outer = load i64, ptr %f5
   %f6 = getelementptr i64, ptr %w, i64 6
   %sizes = load i64, ptr %f6
-  %bases = getelementptr i64, ptr %w, i64 8
-  %steps = getelementptr i64, ptr %w, i64 24
-  %template = getelementptr i64, ptr %w, i64 72
-  %shape = getelementptr i64, ptr %w, i64 88
-  %strides = getelementptr i64, ptr %w, i64 96
+  %bases = getelementptr i64, ptr %w, i64 7
+  %steps = getelementptr i64, ptr %w, i64 23
+  %template = getelementptr i64, ptr %w, i64 71
+  %shape = getelementptr i64, ptr %w, i64 87
+  %strides = getelementptr i64, ptr %w, i64 95
   %lo = mul i64 %rows, %job
   %low = sdiv i64 %lo, %jobs
   %job1 = add i64 %job, 1

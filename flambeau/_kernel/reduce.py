@@ -1,4 +1,5 @@
-"""Kernels that fold many elements into one: sums, products, extrema, moments; along rows and down columns.
+"""Kernels that fold many elements into one: products, extrema, moments, and sums that change precision or are shared by
+threads (`sums.py` has the others); along rows and down columns.
 
 Accuracy: blocks of `BLOCK` elements are folded in many accumulators of the element's own precision, blocks are
 joined in `wide` precision, and groups of blocks once more, so that errors grow hardly with the length.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import copies, threads
-from .._backend.blas import _Scratch
+from .._backend.blas import Scratch
 from .._core.allocation import empty
 from .._kernel import attention as kernels
 from .._kernel import attention_few as few
@@ -25,7 +25,7 @@ _MANY, _FAR = 128, 2048  # rows and bytes between them, from which it pays to br
 _LARGE = 1 << 20  # elements from which copies are shared among threads
 _NOWHERE, _PLAIN = [0] * 9, [0, 1, 2]
 _WORD, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
-_scratch = _Scratch()
+_scratch = Scratch()
 
 
 def _four(a: Any) -> Any:

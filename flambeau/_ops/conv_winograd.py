@@ -137,6 +137,9 @@ class _Plan:
             np.empty(self.shapes[1], "f4"), np.empty(outputs, "f4"), self.pitch,
             np.empty((images, outputs, *counts), "f4"),
         ]  # fmt: skip
+        reach = max(b.row * self.planes.pitches[0] + self._span(b.rows) + _UNIT for b in blocks) + int(one.shifts.max())
+        if (inputs - 1) * self.planes.channel + reach > self.planes.image:
+            raise RuntimeError(f"convolution: tiles of {images} images of {counts} would be read beyond their planes")
         templates = [self._calls(height, *kind, *operands) for kind in kinds]
         listed = [call for number in numbers for call in templates[number]]
         listed += [(0, [], [], [])] * (3 * (jobs * each - len(blocks)))

@@ -105,7 +105,6 @@ def test_copies(q, by_row):
     assert copy.deepcopy(q).int_repr().data_ptr() != q.int_repr().data_ptr()
 
 
-@pytest.mark.skipif(not hasattr(torch, "per_tensor_affine"), reason="the schemes have no names at the top")
 def test_files(q, by_row):
     for t in (q, by_row):
         file = io.BytesIO()
