@@ -1,7 +1,7 @@
 """Mixed precision: which operations take their tensors in a 16-bit type, in float32 or in the widest type among them.
 
 Nothing here runs unless `autocast` is on in some thread. Functions ask before they run, records in the dispatcher;
-both come to `Settings.run`, which calls them again with the arguments that they should have had.
+both come to `Settings.run`, which calls them again, with the arguments that they should have had and autocast off.
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ POLICY = {
     kind: {name: policy for table in (_BOTH, own) for policy, names in table.items() for name in names.split()}
     for kind, own in _ONLY.items()
 }
+# Functions that take their tensors as they are, where they have no policy, and are made of nothing that has one.
+_AS_THEY_ARE = (
+    "dropout layer_norm group_norm batch_norm instance_norm rms_norm softmax log_softmax relu gelu silu embedding "
+    "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d interpolate"
+)
+_WHOLE = frozenset(_AS_THEY_ARE.split())
+_CONCERNED = _WHOLE.union(*POLICY.values())
 
 
 class Settings:
@@ -73,15 +80,22 @@ class Settings:
             modes.leave(AUTOCAST)
 
     def run(self, function: Any, args: Any, named: Any) -> Any:
-        """The result of a call whose tensors had to be cast; NotImplemented if it may run as it is."""
+        """The result of a call whose tensors have the types that it should have; NotImplemented if any will do."""
         name = getattr(function, "__name__", "")
+        if name not in _CONCERNED:
+            return NotImplemented
         first = next((a for a in _tensors((*args, *named.values()))), None)
         if first is None or first._k & META:
             return NotImplemented
         kind = "cuda" if first._k & CUDA else "cpu"
         policy = POLICY[kind].get(name) if self.on[kind] else None
-        if policy is None:
+        alone = modes.overrides == AUTOCAST  # otherwise a mode or a class will be asked, and may run anything
+        if policy is None and not (alone and name in _WHOLE):
             return NotImplemented
+        while alone and hasattr(function, "public"):  # it has a short path
+            function = function.public
+        if policy is None or (named and named.get("out") is not None):  # tensors are taken as they are
+            return self.without(lambda: function(*args, **named))
         if policy is LOWER:
             target = self.dtypes[kind]
         elif policy is SINGLE:
@@ -102,9 +116,22 @@ class Settings:
                 return value.__class__([fit(v) for v in value])
             return value
 
-        given = [fit(a) for a in args]
-        options = {key: fit(a) for key, a in named.items()} if named else named
-        return function(*given, **options) if changed else NotImplemented
+        def call() -> Any:
+            given = [fit(a) for a in args]
+            options = {key: fit(a) for key, a in named.items()} if named else named
+            return function(*given, **options) if changed or alone else NotImplemented
+
+        return self.without(call) if alone else call()
+
+    def without(self, call: Any) -> Any:
+        """The result of a call for which this thread's autocast is off: what runs inside it has its types."""
+        local.autocast = None
+        modes.leave(AUTOCAST)
+        try:
+            return call()
+        finally:
+            local.autocast = self
+            modes.enter(AUTOCAST)
 
     def cast(self, x: Tensor, target: dtype) -> Tensor:
         """A tensor in another type; for parameters the copy is kept, so that a second use finds it."""
@@ -113,7 +140,7 @@ class Settings:
             found = self.copies.get(id(x))
             if found is not None and found[1].dtype is target and (found[1]._k & GRAD or not local.grad):
                 return found[1]
-        made = ops.to(x, target)
+        made = ops.to_dtype(x, target)
         if keep:
             self.copies[id(x)] = (x, made)
         return made  # type: ignore[no-any-return]
@@ -153,9 +180,14 @@ def kind_of(device_type: Any) -> str:
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """For records that are called directly."""
-    if local.autocast is None or op.name not in POLICY["cuda" if k & CUDA else "cpu"]:
+    settings = local.autocast
+    if settings is None:
         return NotImplemented
-    return local.autocast.run(op.call, args, {})
+    if op.name in POLICY["cuda" if k & CUDA else "cpu"]:
+        return settings.run(op.call, args, {})
+    if k & ~(GRAD | AUTOCAST):
+        return NotImplemented
+    return settings.without(lambda: op.call(*args))  # nothing else is special: the short way
 
 
 handlers[AUTOCAST] = _handle

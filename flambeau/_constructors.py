@@ -13,7 +13,7 @@ from ._core.layouts import strided
 from ._core.sizes import Size
 from ._core.state import GRAD, META, local, modes
 from ._ops.basic import empty_array
-from ._ops.conversion import type_argument, type_name
+from ._ops.conversion import tensor_type_name, type_argument
 from ._ops.primitive import primitive
 from ._ops.registry import functions, methods, ops, public
 from ._ops.rules import SCALAR_NAMES
@@ -161,7 +161,9 @@ def typed_classes(kind: str = "cpu") -> dict[str, type]:
     module = "torch" if kind == "cpu" else f"torch.{kind}"
     space = {"_placed": place, "layout": strided, "is_cuda": kind == "cuda", "is_sparse": False, "__module__": module}
     return {
-        word + "Tensor": _TypedMeta(word + "Tensor", (), {**space, "dtype": BY_NAME[d]})
+        word + "Tensor": _TypedMeta(word + "Tensor", (), {
+            **space, "dtype": BY_NAME[d], "__doc__": f"The older way to make tensors of dtype {d}, from data or sizes.",
+        })
         for d, word in SCALAR_NAMES.items() if not word.startswith(("UInt", "Complex"))
     }  # fmt: skip
 
@@ -188,7 +190,7 @@ def typename(obj: Any, /) -> str:
     'torch.FloatTensor'
     """
     if isinstance(obj, Tensor):
-        return type_name(obj)
+        return tensor_type_name(obj)
     kind = obj if hasattr(obj, "__qualname__") else type(obj)
     module = getattr(kind, "__module__", "") or ""
     return kind.__qualname__ if module in ("", "builtins", "__builtin__") else f"{module}.{kind.__qualname__}"

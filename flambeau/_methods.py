@@ -21,6 +21,7 @@ def install(namespace: dict[str, Any], path: str = "") -> None:
             rest = name[len(prefix) :]
             if "." not in rest and namespace.setdefault(rest, function) is function:
                 _give_home(function, namespace["__name__"], rest)
+                _describe(function, rest)
 
 
 def _give_home(function: Any, module: str, name: str) -> None:
@@ -31,6 +32,12 @@ def _give_home(function: Any, module: str, name: str) -> None:
         home = sys.modules.get(function.__module__)
         if getattr(home, function.__qualname__, None) is not function:
             function.__module__, function.__qualname__ = module, name
+
+
+def _describe(function: Any, name: str) -> None:
+    """In-place forms are made from the operations, whose docstrings speak of a new tensor."""
+    if name[-1] == "_" and name[-2:] != "__" and isinstance(function, FunctionType) and function.__doc__ is None:
+        function.__doc__ = f"`{name[:-1]}`, with the result written into the tensor itself, which is returned."
 
 
 def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
@@ -88,6 +95,7 @@ def attach() -> None:
     for name, function in methods.items():
         if name.startswith("__") and hasattr(function, "__name__"):
             function.__name__ = function.__name__ if function.__name__ in methods else name
+        _describe(function, name)
         setattr(Tensor, name, function)
     space = ops.__dict__
     for special, name in _UNARY.items():

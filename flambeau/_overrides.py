@@ -10,7 +10,7 @@ from sys import getrefcount
 from typing import Any
 
 from ._constructors import recast
-from ._core.state import FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
+from ._core.state import AUTOCAST, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
 from ._dispatch import handlers
 from ._ops import registry
 from ._ops.quantization import take_over
@@ -85,6 +85,9 @@ def overloaded(args: Any) -> list[Any]:
     return found
 
 
+_PLAIN = (Tensor, int, float, str, type(None))
+
+
 def overridden(function: Any, args: Any, named: Any) -> Any:
     """The result that a mode or an argument's class gives for a call; NotImplemented if none takes it over."""
     if local.profiler is not None:
@@ -99,6 +102,8 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
         result = local.autocast.run(function, args, named)
         if result is not NotImplemented:
             return result
+        if modes.overrides == AUTOCAST and not named and all([isinstance(a, _PLAIN) for a in args]):
+            return result  # nobody else is there to take it over
     return watched(function, args, named)
 
 

@@ -13,8 +13,8 @@ from ._core.layouts import sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
 from ._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, local
 from ._ops.registry import ops
-from ._storage import read_data, write_data
 from ._tensor import Tensor, meta_of, version_of
+from ._tensor_memory import read_data, write_data
 
 _new_tuple = tuple.__new__  # a shape needs no check
 
@@ -163,7 +163,48 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], -self._array.shape[d])))
 
 
+def dim(self: Tensor) -> int:
+    """The number of dimensions.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3).dim()
+    2
+    """
+    return self._array.ndim
+
+
+def ndimension(self: Tensor) -> int:
+    """The number of dimensions, as `dim` gives it."""
+    return self._array.ndim
+
+
+def numel(self: Tensor) -> int:
+    """The number of elements.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3).numel()
+    6
+    """
+    return self._array.size
+
+
+def nelement(self: Tensor) -> int:
+    """The number of elements, as `numel` gives it."""
+    return self._array.size
+
+
+def element_size(self: Tensor) -> int:
+    """The bytes of one element.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, dtype=torch.float64).element_size()
+    8
+    """
+    return self.dtype.itemsize
+
+
 def is_distributed(self: Tensor) -> bool:
+    """Whether the tensor is spread over processes: never."""
     return False
 
 
@@ -228,11 +269,11 @@ PROPERTIES: dict[str, Any] = {
     "is_coalesced": is_coalesced,
     "size": size,
     "stride": stride,
-    "dim": lambda self: self._array.ndim,
-    "ndimension": lambda self: self._array.ndim,
-    "numel": lambda self: self._array.size,
-    "nelement": lambda self: self._array.size,
-    "element_size": lambda self: self.dtype.itemsize,
+    "dim": dim,
+    "ndimension": ndimension,
+    "numel": numel,
+    "nelement": nelement,
+    "element_size": element_size,
     "requires_grad_": requires_grad_,
 }
 

@@ -244,6 +244,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def _reinforce(self: Tensor, reward: Any) -> None:
+    """Was removed from PyTorch; raises an error that says what to use."""
     raise RuntimeError("reinforce() was removed. Use torch.distributions instead.")
 
 

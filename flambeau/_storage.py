@@ -1,30 +1,26 @@
-"""The memory behind tensors as users see it: `UntypedStorage`, `TypedStorage`, and giving a tensor other memory."""
+"""The memory behind tensors as users see it: `UntypedStorage` and `TypedStorage`."""
 
 from __future__ import annotations
 
 import gc
 import os
-import weakref
 from typing import Any
 
 import numpy as np
 
 from ._backend import meta, segments
-from ._backend.placement import as_device, bits, cuda_problem
+from ._backend.placement import as_device, bits
 from ._core.devices import CPU, device
 from ._core.devices import META as META_DEVICE
 from ._core.dtypes import ALL, BY_NAME, default, dtype, uint8
-from ._core.sizes import contiguous_strides, size_argument
-from ._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE
+from ._core.state import CUDA, META
 from ._dispatch import backend_of
 from ._ops.basic import empty_array
 from ._ops.casting import cast_array
 from ._ops.conversion import to_device
-from ._ops.inplace import check_writable
-from ._ops.registry import public
-from ._ops.rules import SCALAR_NAMES
-from ._ops.striding import address, byte_bounds, storage_bounds, strided
-from ._tensor import Storage, Tensor, storage_of, version_of, wrap
+from ._ops.rules import SCALAR_NAMES, type_name
+from ._ops.striding import address, byte_bounds, strided
+from ._tensor import Storage, Tensor, storage_of, wrap
 
 
 def raw_bytes(storage: Storage) -> Any:
@@ -376,7 +372,7 @@ class TypedStorage(metaclass=_TypedMeta):
         return f"torch.{self.pickle_storage_type()}"
 
     def pickle_storage_type(self) -> str:
-        return SCALAR_NAMES.get(self.dtype.name, self.dtype.name) + "Storage"
+        return type_name(self.dtype) + "Storage"
 
     def is_shared(self) -> bool:
         return self._untyped_storage.is_shared()
@@ -427,7 +423,9 @@ def _typed(storage: UntypedStorage, d: dtype) -> TypedStorage:
 def legacy_classes() -> dict[str, type]:
     """FloatStorage and the like, by name."""
     return {
-        word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {"dtype": BY_NAME[d], "__module__": "flambeau"})
+        word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {
+            "dtype": BY_NAME[d], "__module__": "flambeau", "__doc__": f"The memory of a tensor as elements of dtype {d}.",
+        })
         for d, word in SCALAR_NAMES.items() if not word.startswith("UInt")
     }  # fmt: skip
 
@@ -435,29 +433,6 @@ def legacy_classes() -> dict[str, type]:
 def is_storage(obj: Any, /) -> bool:
     """Whether an object is a storage."""
     return isinstance(obj, (UntypedStorage, TypedStorage))
-
-
-# -- tensors and their memory ------------------------------------------------------------------------------------
-
-
-@public("Tensor.untyped_storage")
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor and its views share."""
-    return UntypedStorage(storage_of(self), weakref.ref(self))
-
-
-@public("Tensor.storage", "Tensor._typed_storage", aliases=("_typed_storage",))
-def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor and its views share, counted in elements."""
-    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
-
-
-@public("Tensor.storage_type")
-def storage_type(self: Tensor) -> type:
-    """The typed class of the tensor's storage."""
-    import flambeau
-
-    return getattr(flambeau, SCALAR_NAMES[self.dtype.name] + "Storage")  # type: ignore[no-any-return]
 
 
 def tensor_of_storage(source: Any, d: dtype) -> Tensor:
@@ -474,87 +449,6 @@ def tensor_of_storage(source: Any, d: dtype) -> Tensor:
     return t
 
 
-@public("Tensor.data_ptr", "Tensor.const_data_ptr", aliases=("const_data_ptr",))
-def data_ptr(self: Tensor) -> int:
-    """The address of the tensor's first element; 0 for an empty tensor, counted from 0 for one without memory."""
-    if self._k & META:
-        return int(self.storage_offset()) * self.dtype.itemsize  # type: ignore[attr-defined]
-    return int(address(self._array)) if self._array.size else 0
-
-
-@public("Tensor.is_set_to")
-def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether two tensors look at the same memory with the same shape and strides."""
-    a, b = self._array, tensor._array
-    return (
-        a.shape == b.shape and self.stride() == tensor.stride()  # type: ignore[attr-defined]
-        and address(a) == address(b) and storage_bounds(self) == storage_bounds(tensor)
-    )  # fmt: skip
-
-
-@public("Tensor.set_")
-def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Makes the tensor look at other memory: that of a tensor, or a storage with offset, size and strides."""
-    check_writable(self)
-    d = self.dtype
-    if source is None:
-        self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
-        return self
-    if not isinstance(source, Tensor):
-        source = tensor_of_storage(source, d)
-        size = (source._array.size - storage_offset,) if size is None else size
-    if source.dtype is not d:
-        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {d.name}")
-    array, memory = source._array, storage_of(source)
-    if size is not None:
-        shape = size_argument((size,))
-        steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
-        array = view_memory(memory, d, shape, steps, storage_offset)
-    self._array, self._storage, self._view = array, memory, None
-    return self
-
-
-def read_data(t: Tensor) -> Tensor:
-    """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
-    if t._k & BATCHED:
-        raise RuntimeError("`.data` of a tensor inside vmap is only one sample's; use detach()")
-    other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
-    other._storage = Storage(storage_of(t).array)
-    return other
-
-
-def write_data(t: Tensor, value: Tensor) -> None:
-    """`.data = value`: other memory (perhaps of another shape, dtype or device) under the same history."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    if t._k & GRAD and value.dtype.category < 2:
-        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    memory = Storage(storage_of(value).array)
-    memory.version = version_of(t)
-    kept = GRAD | t._class_k
-    t._array, t.dtype, t._storage = value._array, value.dtype, memory
-    t._k = t._k & kept | value._k & ~kept
-
-
-@public("Tensor.is_shared")
-def is_shared(self: Tensor) -> bool:
-    """Whether other processes can see the memory."""
-    return bool(self._k & CUDA) or segments.segment_of(self._array) is not None
-
-
-@public("Tensor.share_memory_")
-def share_memory_(self: Tensor) -> Tensor:
-    """Moves the memory to where other processes can see it; views of it follow."""
-    if not self._k & (CUDA | META | SPARSE):
-        storage = self._storage
-        if storage is None:  # no view was ever taken
-            array = self._array
-            self._array = _over(segments.share(raw_bytes(Storage(array))), array, byte_bounds(array)[0])
-        else:
-            share(storage)
-    return self
-
-
 def share(storage: Storage) -> None:
     """Moves a storage's bytes to memory that other processes can see, together with all tensors over them."""
     raw = raw_bytes(storage)
@@ -564,39 +458,10 @@ def share(storage: Storage) -> None:
     low = byte_bounds(storage.array)[0]
     for holder in gc.get_referrers(storage):
         if isinstance(holder, Tensor):
-            holder._array = _over(area, holder._array, low)
-    storage.array = _over(area, storage.array, low)
+            holder._array = laid_over(area, holder._array, low)
+    storage.array = laid_over(area, storage.array, low)
 
 
-def _over(area: Any, array: Any, low: int) -> Any:
+def laid_over(area: Any, array: Any, low: int) -> Any:
     """The array as it is, over a copy of the bytes that begin at address `low`."""
     return np.ndarray(array.shape, array.dtype, area, address(array) - low if array.size else 0, array.strides)
-
-
-@public("Tensor.pin_memory")
-def pin_memory(input: Tensor, device: Any = None) -> Tensor:
-    """A copy in memory that GPUs read directly; the tensor itself if it is there. Needs a GPU."""
-    if cuda_problem() is not None:
-        raise RuntimeError("Cannot access accelerator device when none is available.")
-    if input._k & (CUDA | META | SPARSE):
-        raise RuntimeError(f"cannot pin a tensor of {input.device}: only dense CPU tensors can be pinned")
-    if is_pinned(input):
-        return input
-    import cupy  # there is a GPU
-
-    array = input._array
-    memory = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(array.nbytes, 1)), np.uint8, array.nbytes)
-    pinned = memory.view(array.dtype).reshape(array.shape)
-    pinned[...] = array
-    return wrap(pinned, input.dtype)
-
-
-@public("Tensor.is_pinned")
-def is_pinned(input: Tensor, device: Any = None) -> bool:
-    """Whether GPUs read the memory directly."""
-    if not cuda_problem.cache_info().currsize or cuda_problem() is not None or input._k & (CUDA | META | SPARSE):
-        return False
-    import cupy
-
-    host = 1  # CUDA's number for memory of the host that it knows
-    return bool(cupy.cuda.runtime.pointerGetAttributes(address(input._array)).type == host)

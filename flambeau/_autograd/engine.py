@@ -9,7 +9,7 @@ from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.sizes import Size
-from .._core.state import GRAD, SPARSE, local
+from .._core.state import GRAD, SPARSE, local, modes
 from .._tensor import Tensor, meta_of
 from .node import Node, edge_of
 
@@ -48,8 +48,8 @@ def run(
     With `wanted`, only what leads to those tensors is computed, and the result maps their edges to gradients;
     gradients of leaves are accumulated unless `into_leaves` is false (with `wanted`: of the wanted ones only).
     """
-    pending: dict[Any, Any] = {}  # node -> its gradient (a list of them if it has several outputs); leaf -> gradient
-    leaves: list[Tensor] = []
+    pending: dict[Node, Any] = {}  # the gradient of a node; a list of them if it has several outputs
+    leaves: dict[Tensor, Any] = {}  # their gradients, in the order in which the first reached them
     heap: list[tuple[int, Node]] = []
     captured: dict[Any, Tensor] = {}
     needed = wanted_edges = None
@@ -57,14 +57,22 @@ def run(
         wanted_edges = {_key(edge_of(t)) for t in wanted}
         needed = _nodes_towards(roots, wanted_edges)
     outer, local.grad = local.grad, create_graph
-    look_for_nan, profiler = local.anomaly, local.profiler
+    look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:
         for t, g in zip(roots, gradients):
             if t._k & GRAD:
-                _send(t._edge or (t, 0), g, pending, heap, leaves)
-        while heap:
-            node = heappop(heap)[1]
-            g = pending.pop(node)
+                target = t._edge or (t, 0)
+                if isinstance(target[0], Tensor):
+                    leaves[t] = add(leaves[t], g) if t in leaves else g
+                else:
+                    _send(target, g, pending, heap)
+        following: Any = None  # the next node and its gradient if no other waits: it need not queue
+        while heap or following is not None:
+            if following is None:
+                node = heappop(heap)[1]
+                g = pending.pop(node)
+            else:
+                (node, g), following = following, None
             if node.pre_hooks:
                 g = _call_pre_hooks(node, g)
             if needed is not None:
@@ -88,21 +96,27 @@ def run(
                         node.saved = None
                         break
             for edge, g in zip(node.edges, results):
-                if edge is not None and g is not None:
-                    target = edge[0]
-                    if needed is not None and not _leads(target, edge[1], needed, wanted_edges):
+                if edge is None or g is None:
+                    continue
+                target = edge[0]
+                if needed is not None and not _leads(target, edge[1], needed, wanted_edges):
+                    continue
+                if target.__class__ is Node:
+                    if following is None and not heap and target.outputs is None:
+                        following = target, g
                         continue
-                    if target not in pending and target.__class__ is Node and target.outputs is None:
-                        pending[target] = g  # the common case of `_send`
-                        heappush(heap, (target.seq, target))
-                    else:
-                        _send(edge, g, pending, heap, leaves)
+                elif isinstance(target, Tensor):
+                    leaves[target] = add(leaves[target], g) if target in leaves else g
+                    continue
+                if following is not None:  # now two wait
+                    _send((following[0], 0), following[1], pending, heap)
+                    following = None
+                _send(edge, g, pending, heap)
             results = g = asked = None  # type: ignore[assignment]
-        leaves.reverse()  # those that a gradient reached first come first, as hooks expect
-        while leaves:
-            leaf = leaves.pop()
-            g = pending.pop(leaf)
-            if leaf._autograd_meta is not None and leaf._autograd_meta.hooks:
+        for leaf in leaves:
+            g, leaves[leaf] = leaves[leaf], None
+            meta = leaf._autograd_meta
+            if meta is not None and meta.hooks:
                 g = _call_leaf_hooks(leaf, g)
             if wanted_edges is not None:
                 if (id(leaf), 0) not in wanted_edges:
@@ -119,17 +133,10 @@ def run(
     return captured
 
 
-def _send(edge: Any, g: Tensor, pending: dict[Any, Any], heap: list[Any], leaves: list[Tensor]) -> None:
-    """Adds a gradient to what a node or leaf has received so far."""
+def _send(edge: Any, g: Tensor, pending: dict[Node, Any], heap: list[Any]) -> None:
+    """Adds a gradient to what a node has received so far."""
     target, number = edge
     held = pending.get(target)
-    if isinstance(target, Tensor):
-        if held is None:
-            leaves.append(target)
-            pending[target] = g
-        else:
-            pending[target] = add(held, g)
-        return
     if held is None:
         heappush(heap, (target.seq, target))
         if target.outputs is not None:
@@ -195,17 +202,22 @@ def _nodes_towards(roots: Sequence[Tensor], wanted: Any) -> set[Node]:
 
 def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bool = False) -> None:
     """Adds a gradient to a leaf's `.grad`; the first one is kept as it is if nobody else holds it."""
-    meta = meta_of(leaf)
+    meta = leaf._autograd_meta or meta_of(leaf)
     held = meta.grad
     if held is None:
-        if create_graph:
-            meta.grad = clone_like(g, leaf)
+        array = g._array
+        if (
+            may_keep
+            and not create_graph
+            and g._storage is None
+            and not (g._k | leaf._k) & SPARSE
+            and array.base is None
+            and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
+            and array.strides == leaf._array.strides
+        ):
+            meta.grad = g
         else:
-            array = g._array
-            keep = may_keep and g._storage is None and not (g._k | leaf._k) & SPARSE
-            keep = keep and array.base is None and array.strides == leaf._array.strides
-            keep = keep and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
-            meta.grad = g if keep else clone_like(g, leaf)
+            meta.grad = clone_like(g, leaf)
     elif create_graph or held._k & GRAD:
         meta.grad = add(held, g)
     else:
@@ -216,10 +228,8 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
 
 
 def _call_leaf_hooks(leaf: Tensor, g: Tensor) -> Tensor:
-    hooks = leaf._autograd_meta.hooks if leaf._autograd_meta is not None else None
-    if hooks:
-        for hook in list(hooks.values()):
-            g = _replaced(g, hook(g))
+    for hook in list(leaf._autograd_meta.hooks.values()):  # type: ignore[union-attr]
+        g = _replaced(g, hook(g))
     return g
 
 

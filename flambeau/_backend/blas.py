@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import empty
+from .._core.allocation import allocator, empty
 from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16
 from .._kernel.direct import direct
@@ -41,18 +41,29 @@ class Scratch(threading.local):
         """At least `size` bytes; whoever takes next gets the same."""
         memory = self.memory
         if memory.size < size:
-            memory = self.memory = empty(size, np.uint8)
+            memory = self.memory = allocator[0](size, np.uint8)  # it is kept: never the memory of an `out=`
         return memory
 
 
 _workspace = Scratch()
 
 
+@functools.lru_cache(4096)
+def _kernel(code: str, m: int, n: int, added: bool) -> tuple[Any, int]:
+    """(callable, bytes of scratch) of an (m, n) product; the result is given to it as the last argument."""
+    return _direct_kernel(code, *_tile(code, m, n), added)
+
+
 @functools.cache
-def _kernel(code: str, rows: int, added: bool) -> tuple[Any, int]:
-    """(callable, bytes of scratch) of a product with so many rows; the result is given to it as the last argument."""
-    ufunc, size = gemm.gemm(code, gemm.height(max(rows, 1)), added)
+def _direct_kernel(code: str, rows: int, wide: int, added: bool) -> tuple[Any, int]:
+    ufunc, size = gemm.gemm(code, rows, added, wide=wide)
     return direct(ufunc), size
+
+
+def _tile(code: str, m: int, n: int) -> tuple[int, int]:
+    """Rows and width (in vectors) of the tiles of a product."""
+    wide = gemm.width(m, n, code)
+    return gemm.height(max(m, 1), wide), wide
 
 
 @functools.cache
@@ -71,7 +82,7 @@ def product(x: Any, y: Any) -> Any:
         m, k = x.shape
         n = y.shape[1]
         if m * n * k < _PARALLEL and m > 1 and n > 1 and code in _PLAIN:
-            function, size = _kernel(code, m, False)
+            function, size = _kernel(code, m, n, False)
             out = _empty((m, n), d)
             function(x, y, _workspace.take(size), out)
             return out
@@ -79,7 +90,7 @@ def product(x: Any, y: Any) -> Any:
         items, m, k = x.shape
         n = y.shape[2]
         if items * m * n * k < _PARALLEL and m > 1 and n > 1:
-            function, size = _kernel(code, m, False)
+            function, size = _kernel(code, m, n, False)
             out = _empty((items, m, n), d)
             function(x, y, _workspace.take(size), out)
             return out
@@ -100,7 +111,7 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     if code is not None:
         if x.ndim == 2 == y.ndim and code in _PLAIN and x.size * y.shape[1] < _PARALLEL:
             m, n = x.shape[0], y.shape[1]
-            function, size = _kernel(code, m, True)
+            function, size = _kernel(code, m, n, True)
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta
             out = _empty((m, n), d)
@@ -137,6 +148,11 @@ def _with_vectors(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> A
 def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     d, k = x.dtype, x.shape[-1]
     pairs = gemm_bf16.instructions() if code == "bf16" and k <= gemm_bf16.DEPTH else None
+    if x.ndim == 2 == y.ndim:
+        if pairs:
+            return _product_of_pairs(pairs, x, y, c, beta, alpha)
+        if code in _PLAIN:
+            return _product_of_matrices(code, x, y, c, beta, alpha)
     shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
     half = code in ("bf16", "f16")
     out = empty(shape, d if pairs or not half else _single)
@@ -152,35 +168,92 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     items = out.size // max(1, shape[-2] * shape[-1])
     if len(shape) != 3:  # parts of a batch are cut from one dimension
         items = -items if len(shape) > 3 else 1
-    function, size = _planned(code, pairs, items, shape[-2], k, shape[-1], x.strides[-1] == x.itemsize, c is not None,
-                              threads.get_num_threads())  # fmt: skip
+    function, size = _planned(code, pairs, items, shape[-2], k, shape[-1], c is not None, threads.get_num_threads())
     a, b, to, *rest = operands
     scratch = _workspace.take(size)
     function(*((a, b, scratch, to) if factors is None else (a, b, rest[0], *factors, scratch, to)))
     return out.astype(d) if half and not pairs else out
 
 
+def _product_of_matrices(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
+    """The product of two matrices that is computed in their own type."""
+    (m, k), n, size = x.shape, y.shape[1], x.itemsize
+    along = x.strides[1] == size == y.strides[0]  # both lie depth by depth, as the input and the weight of a layer do
+    turned = along and _better_turned(code, m, n)
+    sizes = (n, k, m) if turned else (m, k, n)
+    function, needed = _planned(code, None, 1, *sizes, c is not None, threads.get_num_threads())
+    out = empty((m, n), x.dtype)
+    scratch = _workspace.take(needed)
+    a, b, to = (y.T, x.T, out.T) if turned else (x, y, out)
+    if c is None:
+        function(a, b, scratch, to)
+    else:
+        one, added = _ONE[code], _expanded(c, m, n)
+        factors = [one if factor == 1 else np.asarray(factor, x.dtype) for factor in (alpha, beta)]
+        function(a, b, added.T if turned else added, *factors, scratch, to)
+    return out
+
+
+@functools.lru_cache(4096)
+def _better_turned(code: str, m: int, n: int) -> bool:
+    """Whether yᵀ @ xᵀ takes less time than x @ y, if both operands lie depth by depth.
+
+    Packing the right operand then means to turn it, which costs more than to copy the left one; few rows of x fill
+    no tile's columns, however.
+    """
+    count = gemm.lanes(code)
+
+    def cost(rows: int, columns: int) -> float:
+        return gemm.cost(rows, columns, gemm.width(rows, columns, code), count) + 13 * rows + 20 * columns
+
+    return m > 0 < n and cost(n, m) < 0.97 * cost(m, n)
+
+
+def _product_of_pairs(pairs: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
+    """The product of two bfloat16 matrices, in few steps: it takes little time itself."""
+    m, n = x.shape[0], y.shape[1]
+    function, size = _planned_pairs(pairs, m, x.shape[1], n, c is not None, threads.get_num_threads())
+    out = empty((m, n), x.dtype)
+    if c is None:
+        function(x.view(_bits), y.view(_bits), _workspace.take(size), out.view(_bits))
+    else:
+        factors = [_ONE["f32"] if factor == 1 else np.asarray(factor, _single) for factor in (alpha, beta)]
+        function(x.view(_bits), y.view(_bits), _expanded(c, m, n).view(_bits), *factors, _workspace.take(size),
+                 out.view(_bits))  # fmt: skip
+    return out
+
+
+@functools.lru_cache(4096)
+def _planned_pairs(pairs: str, m: int, k: int, n: int, added: bool, cores: int) -> tuple[Any, int]:
+    count = max(_pairs_cut(pairs, 1, m, k, n, cores))
+    function, size = gemm_bf16.gemm(pairs, added, k, count)
+    return (function if count > 1 else direct(function)), size
+
+
 @functools.lru_cache(4096)
 def _planned(
-    code: str, pairs: str | None, items: int, m: int, k: int, n: int, by_rows: bool, added: bool, cores: int
+    code: str, pairs: str | None, items: int, m: int, k: int, n: int, added: bool, cores: int
 ) -> tuple[Any, int]:
     """(ufunc, bytes of scratch) of a product that is cut along its batch or its rows and columns, if that pays."""
     work = abs(items) * m * n * k
     if pairs:
-        work >>= 4 if pairs == "tiles" else 1  # so much less time they take
+        return gemm_bf16.gemm(pairs, added, k, *_pairs_cut(pairs, items, m, k, n, cores))
     grid = (1, 1, 1)
     if work >= _PARALLEL and m * n:
         count = min(cores, max(1, work // (_PARALLEL // 2)))
-        grid = (count, 1, 1) if items >= count else (1, *_grid(m, n, count, by_rows))
-    if pairs:
-        return gemm_bf16.gemm(pairs, added, k, grid)
-    return gemm.gemm(code, gemm.height(max(1, -(-m // grid[1]))), added, grid)
+        grid = (count, 1, 1) if items >= count else (1, *_grid(m, n, count))
+    rows, wide = _tile(code, -(-m // grid[1]), -(-n // grid[2]))
+    return gemm.gemm(code, rows, added, grid, wide)
 
 
-def _grid(m: int, n: int, count: int, by_rows: bool) -> tuple[int, int]:
-    """How many parts along rows and columns. Each thread packs its share of both operands, so squares are best;
-    an operand that has to be turned while it is packed counts more."""
-    weight = 1.5 if by_rows else 1.0
-    return min(
-        ((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: weight * m / p[0] + n / p[1]
-    )
+def _pairs_cut(pairs: str, items: int, m: int, k: int, n: int, cores: int) -> tuple[int, int]:
+    """How many threads work on each product of pairs, or on how many parts of the batch."""
+    # so much less time they take; reading the operands and writing the result counts for more
+    work = abs(items) * ((m * n * k >> (3 if pairs == "tiles" else 1)) + 8 * (m * k + k * n + m * n))
+    count = min(cores, max(1, work // (_PARALLEL // 2))) if work >= _PARALLEL else 1
+    return (1, count) if items >= count else (count, 1)
+
+
+def _grid(m: int, n: int, count: int) -> tuple[int, int]:
+    """How many parts along rows and columns: each thread packs its share of both operands, so squares are best."""
+    return min(((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: m / p[0] + n / p[1])

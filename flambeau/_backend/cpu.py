@@ -47,24 +47,31 @@ class Cpu:
         found = self.kernel(kernel, types, **options)
         return found if "bf16" in types else direct.direct(found)
 
+    @functools.cache  # noqa: B019
+    def large(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
+        """Like `kernel`, for calls on much data: splits the first of the dimensions before the core ones."""
+        return _on_all_cores(self.kernel(kernel, types, **options))  # type: ignore[no-any-return]
+
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
-        """A pointwise callable over large operands that broadcast to a new array `out`, split over the cores."""
+        """A pointwise callable over large operands that broadcast to `out`, split over the cores.
+
+        An operand that shares memory with `out` must be the very same array.
+        """
         dense = out.flags.c_contiguous
-        if dense and out.nbytes >= pool.settings[1]:
+        if (
+            dense and out.nbytes >= pool.settings[1] and not any(a is out for a in arrays)
+        ):  # in place it is in the caches
             call = _past_caches(call)
         if dense and all(a.shape == out.shape and a.flags.c_contiguous for a in arrays):
             call(*arrays, out=out)  # one loop, which splits itself
             return out
         operands = [*arrays, out]
-        address = addresses.get(getattr(call, "ufunc", call))
-        plan = _plan(operands, out.shape) if address is not None else None
-        if plan is None or not _native(operands) or not _has_dtypes(operands, call):
+        count = threads.parts(out.size)
+        words = _walk(call, count, *[(a.shape, a.strides, a.dtype) for a in operands])
+        if words is None or not all([a.flags.aligned for a in operands]):
             call(*arrays, out=out)
             return out
-        length, steps, shape, strides = plan
-        count = threads.parts(out.size)
-        jobs = 4 * count  # a thread that starts late does less
-        pool.drive(address, count, jobs, [start_of(a) for a in operands], length, steps, (), shape, strides)
+        pool.run_walk(words, [start_of(a) for a in operands], count)
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
@@ -173,16 +180,36 @@ def _loop_dtypes(ufunc: Any) -> list[Any]:
     return [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
 
 
-def _plan(operands: list[Any], shape: tuple[int, ...]) -> Any:
-    """How to walk operands that broadcast to `shape`: (length, steps, outer shape, outer strides by operand).
+@functools.lru_cache(4096)
+def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ...], Any]) -> Any:
+    """Words for the pool about a pointwise loop over operands, the result last, of such (shape, strides, dtype).
+
+    None if it is best left to the ufunc itself, which checks and converts.
+    """
+    address = addresses.get(getattr(call, "ufunc", call))
+    wanted = getattr(call, "dtypes", None) or (None if address is None else _loop_dtypes(call))
+    if address is None or any(d != w for (_, _, d), w in zip(operands, wanted, strict=True)):
+        return None
+    plan = _plan([(shape, strides) for shape, strides, _ in operands], operands[-1][0])
+    if plan is None:
+        return None
+    length, steps, shape, strides = plan
+    if not shape:  # one loop, which splits itself
+        return None
+    jobs = 4 * count  # a thread that starts late does less
+    return pool.walk(address, jobs, len(operands), length, steps, (), shape, strides)
+
+
+def _plan(operands: list[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]) -> Any:
+    """How to walk operands (shape, strides) that broadcast to `shape`: (length, steps, outer shape, outer strides).
 
     Dimensions that lie one after the other in all operands count as one; the inner loop takes the dimension with the
     smallest steps of the result. None if there are too many dimensions.
     """
     lines = []
-    for a in operands:
-        missing = len(shape) - a.ndim
-        lines.append([0] * missing + [0 if n == 1 else s for n, s in zip(a.shape, a.strides)])
+    for own, strides in operands:
+        missing = len(shape) - len(own)
+        lines.append([0] * missing + [0 if n == 1 else s for n, s in zip(own, strides)])
     dims = [(n, [line[d] for line in lines]) for d, n in enumerate(shape) if n != 1]
     dims.sort(key=lambda dim: -abs(dim[1][-1]))  # stable: equal strides keep their order
     merged: list[tuple[int, list[int]]] = []
@@ -197,8 +224,7 @@ def _plan(operands: list[Any], shape: tuple[int, ...]) -> Any:
         return None
     length, steps = merged.pop()
     outer = tuple(n for n, _ in merged)
-    strides = [tuple(s[i] for _, s in merged) for i in range(len(operands))]
-    return length, steps, outer, strides
+    return length, steps, outer, [tuple(s[i] for _, s in merged) for i in range(len(operands))]
 
 
 @functools.cache

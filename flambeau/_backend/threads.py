@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from .._kernel.jit import cache_size
 from .._kernel.pool import settings
 
 
@@ -83,15 +84,6 @@ class _Worker:
 _pool = _Pool()
 
 
-def _last_cache() -> int:
-    """Bytes of the cache that all cores share; 0 if the system does not say."""
-    try:
-        with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as file:
-            return int(file.read().strip().rstrip("K")) << 10
-    except (OSError, ValueError):
-        return 0
-
-
 def _tell_kernels(count: int) -> None:
     """How many threads loops may use, and from which size on light ones write their results past the caches.
 
@@ -99,7 +91,7 @@ def _tell_kernels(count: int) -> None:
     results stay in a shared cache that can hold them.
     """
     settings[0] = count
-    settings[1] = 1 << 23 if count <= 4 else max(1 << 23, _last_cache() // 2)
+    settings[1] = 1 << 23 if count <= 4 else max(1 << 23, cache_size(3) // 2)
 
 
 _tell_kernels(_pool.size)

@@ -1,4 +1,8 @@
-"""Fresh and filled arrays on the CPU. The backend puts its own ways for large ones here."""
+"""Fresh and filled arrays on the CPU. The backend puts its own ways for large ones here.
+
+While a function with `out=` runs, the first large array that it asks for and that fits lies in the memory given: most
+often that is its result, which then needs no copy.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from .state import local
 
 LARGE = 1 << 17  # bytes from which the place in memory matters
 FILLED_BY_ALL = 1 << 19  # bytes from which filling memory is worth several threads
@@ -20,8 +26,24 @@ def empty(shape: Any, dtype: Any) -> Any:
     out = _empty(shape, dtype)
     if out.nbytes < LARGE:
         return out
+    if local.destination is not None:
+        array, free = local.destination
+        if free and array.size == out.size and array.dtype == out.dtype:
+            local.destination = None
+            return array.reshape(out.shape)
     del out  # nobody has touched its pages
     return allocator[0](shape, dtype)
+
+
+def offered(shape: tuple[int, ...], dtype: Any) -> Any:
+    """The memory given as `out=`, of any strides, for a pointwise result of this shape and dtype; None if it does not fit."""
+    if local.destination is None:
+        return None
+    array = local.destination[0]
+    if array.shape != shape or array.dtype != dtype:
+        return None
+    local.destination = None
+    return array
 
 
 def zeros(shape: Any, dtype: Any) -> Any:

@@ -55,6 +55,8 @@ class Local(threading.local):
     profiler: Any = None
     forward_level = 0
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
+    # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
+    destination: Any = None
 
 
 def held_over_forks(lock: Any) -> None:

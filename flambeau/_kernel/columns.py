@@ -43,3 +43,19 @@ def add_up_windows(m, given, down, right, out, step_down, step_right):
                     row = i * step_down + down[a, 0]
                     for j in independent(right[b, 1], right[b, 2]):
                         out[n, row, j * step_right + shift] += given[a, b, n, i, j]
+
+
+@kernel("(p,l)->(l)")
+def add_parts(m, parts, out):
+    """The sum of several rows."""
+    for k in independent(out.n):
+        out[k] = parts[0, k]
+    for p in range(1, parts.shape[0]):
+        for k in independent(out.n):
+            out[k] = out[k] + parts[p, k]
+
+
+@kernel("()->(l)")
+def set_all(m, value, out):
+    for k in independent(out.n):
+        out[k] = value[()]

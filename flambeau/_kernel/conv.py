@@ -227,7 +227,7 @@ def window_sums(type: str) -> tuple[Any, int, int]:
     """(ufunc, columns of its tile, bytes of scratch): x (images, …), offsets (in bytes), g (images, outputs, positions),
     scratch -> (elements, outputs), which are added to. Elements and the result's outputs are whole tiles."""
     plan = _Plan(type, weight_rows())
-    text = joined([_pack(plan, "pack", plan.columns, plan.columns), _sum_tile(plan)], _sum_main(plan))
+    text = joined([_pack(plan, "pack", plan.columns), _sum_tile(plan)], _sum_main(plan))
     made = make_ufunc(
         f"window_sums_{type}", jit.compile("kernel", text), (type, "i64", type, "u8"), (type,),
         "(n,s),(k),(n,o,p),(z)->(q,l)",

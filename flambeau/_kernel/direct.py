@@ -21,10 +21,10 @@ from .ufunc import addresses
 
 _MOST_OPERANDS, _MOST_DIMS = 8, 3  # core dimensions of one operand; a kernel has at most 8 in all
 _ALIGNED, _WRITABLE = 0x0100, 0x0400  # flags of arrays
-_FASTCALL, _ONE_ARGUMENT = 0x0080, 0x0008
+_FASTCALL, _NAMES, _ONE_ARGUMENT = 0x0080, 0x0002, 0x0008
 
-# The table behind `self`, words of 8 bytes: ufunc, loop, operands, core dimensions, ndarray; then of each operand:
-# dtype, bytes of an element, flags, whether it is a result, core dimensions, their three numbers.
+# The table behind `self`, words of 8 bytes: ufunc, loop, operands, core dimensions, ndarray, the loop's data; then of
+# each operand: dtype, bytes of an element, flags, whether it is a result, core dimensions, their three numbers.
 _ASSEMBLY = """
 declare void @Py_IncRef(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
@@ -44,6 +44,8 @@ entry:
   %cores = load i64, ptr %t3, align 1
   %t4 = getelementptr i64, ptr %table, i64 4
   %kind = load ptr, ptr %t4, align 1
+  %t5 = getelementptr i64, ptr %table, i64 5
+  %data = load ptr, ptr %t5, align 1
   %same = icmp eq i64 %given, %operands
   br i1 %same, label %clear, label %slow
 
@@ -63,7 +65,7 @@ operand:
   %ap = getelementptr ptr, ptr %args, i64 %i
   %a = load ptr, ptr %ap
   %e0 = mul i64 %i, 8
-  %e1 = add i64 %e0, 5
+  %e1 = add i64 %e0, 6
   %entry0 = getelementptr i64, ptr %table, i64 %e1
   %typep = getelementptr i8, ptr %a, i64 TYPE
   %type = load ptr, ptr %typep
@@ -95,9 +97,9 @@ array:
   br i1 %ok, label %plain, label %slow
 
 plain:
-  %data = load ptr, ptr %head
+  %first = load ptr, ptr %head
   %pp = getelementptr ptr, ptr %pointers, i64 %i
-  store ptr %data, ptr %pp
+  store ptr %first, ptr %pp
   %shapep = getelementptr i8, ptr %head, i64 16
   %shape = load ptr, ptr %shapep
   %stridesp = getelementptr i8, ptr %head, i64 24
@@ -150,10 +152,10 @@ outside:
   br i1 %shared, label %next, label %looped
 
 looped:
-  %first0 = icmp eq i64 %rank, 0
-  %first = and i1 %first0, %isinput
+  %unset = icmp eq i64 %rank, 0
+  %sets = and i1 %unset, %isinput
   %samerank = icmp eq i64 %rank, %lead
-  %rankfits = or i1 %first, %samerank
+  %rankfits = or i1 %sets, %samerank
   %dense = trunc i64 %flags to i1
   %single = icmp sle i64 %lead, 1
   %even = or i1 %dense, %single
@@ -161,7 +163,7 @@ looped:
   br i1 %steady, label %ranked, label %slow
 
 ranked:
-  %reference = select i1 %first, ptr %shape, ptr %outer
+  %reference = select i1 %sets, ptr %shape, ptr %outer
   br i1 %bare, label %next, label %stepped
 
 stepped:
@@ -213,7 +215,7 @@ multiply:
 go:
   %length = phi i64 [ 1, %count ], [ %total1, %multiply ]
   store i64 %length, ptr %dims
-  call void %loop(ptr %pointers, ptr %dims, ptr %steps, ptr null)
+  call void %loop(ptr %pointers, ptr %dims, ptr %steps, ptr %data)
   call void @Py_IncRef(ptr %a)
   ret ptr %a
 
@@ -260,7 +262,7 @@ class _Method(ctypes.Structure):
 
 
 @functools.cache
-def _known_layout() -> bool:
+def known_layout() -> bool:
     """Whether arrays are laid out in memory as the code here expects."""
     probe = np.empty((2, 3), np.float32)
     head = object.__basicsize__
@@ -280,7 +282,7 @@ def _function(name: str, text: str, flags: int) -> Any:
 
 @functools.cache
 def _method() -> Any:
-    return _function("direct", _ASSEMBLY, _FASTCALL) if _known_layout() else None
+    return _function("direct", _ASSEMBLY, _FASTCALL) if known_layout() else None
 
 
 def _bound(method: Any, value: Any) -> Any:
@@ -291,6 +293,11 @@ def _bound(method: Any, value: Any) -> Any:
     return make(ctypes.addressof(method), value, None)
 
 
+def bound_function(name: str, text: str, words: bytes, named: bool = False) -> Any:
+    """Assembly (self, arguments, their number[, names]) as Python knows functions; `words` are what its `self` holds."""
+    return _bound(_function(name, text, _FASTCALL | _NAMES if named else _FASTCALL), words)
+
+
 def _slow_address(array: Any) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
@@ -298,16 +305,17 @@ def _slow_address(array: Any) -> int:
 @functools.cache
 def address_function() -> Any:
     """A quick function that gives the address of an array's first element."""
-    if not _known_layout():
+    if not known_layout():
         return _slow_address
     method = _function("address", _ADDRESS, _ONE_ARGUMENT)
     return _bound(method, struct.pack("2q", id(np.ndarray), id(_slow_address)))
 
 
-def direct(ufunc: Any) -> Any:
+def direct(ufunc: Any, loop: int | None = None, data: Any = None) -> Any:
     """A generalized ufunc of ours as a function of its operands, results included, for small arrays.
 
-    Results must not overlap the other operands: nobody looks for that.
+    Results must not overlap the other operands: nobody looks for that. `loop` is the address of its loop, which gets
+    `data` (an array).
     """
     operands = [re.findall(r"\w+", operand) for operand in re.findall(r"\(([^)]*)\)", ufunc.signature)]
     names = list(dict.fromkeys(name for core in operands for name in core))
@@ -316,13 +324,14 @@ def direct(ufunc: Any) -> Any:
     if method is None or len(operands) > _MOST_OPERANDS or widest > _MOST_DIMS or len(names) > 8:
         return ufunc
     dtypes = [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
-    words = [id(ufunc), addresses[ufunc], len(operands), len(names), id(np.ndarray)]
+    words = [id(ufunc), addresses[ufunc] if loop is None else loop, len(operands), len(names), id(np.ndarray)]
+    words.append(0 if data is None else data.buffer_info()[0])
     for i, (core, d) in enumerate(zip(operands, dtypes)):
         result = i >= ufunc.nin
         numbers = [names.index(name) for name in core]
         words += [id(d), d.itemsize, _ALIGNED | (_WRITABLE if result else 0), result, len(core)]
         words += numbers + [0] * (_MOST_DIMS - len(core))
-    _kept.append((ufunc, dtypes))
+    _kept.append((ufunc, dtypes, data))
     return _bound(method, struct.pack(f"{len(words)}q", *words))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .exponentials import exp, exp_moderate, exp_twice, log, log1p
-from .floats import clamp, nearest, polynomial, power_of_two, two_product
+from .floats import FORMAT, clamp, polynomial, two_product
 from .value import Value
 
 INF, NAN = math.inf, math.nan
@@ -54,10 +54,10 @@ _ERFCX_SHORT = (
     1.27697837, -0.0927638635, -0.166029438, 0.164052591, -0.0542385466, -0.00804504845, 0.00884928089,
     0.00129353232, -0.00181167142, -0.000406601117, 0.00055448513,
 )  # fmt: skip
-# float32: log2 of the normal distribution function at -x from 0 to 6, weighted by that function, error 2^-26; it falls
-# beyond. 2**f for |f| <= 1/2, error 2^-29
+# float32: log2 of the normal distribution function at -x is -1 + x L(x) from 0 to 6, weighted by that function, error
+# 2^-26; it falls beyond. 2**f for |f| <= 1/2, error 2^-29
 _LOG2_NDTR = (
-    -1.0, -1.1511054039001465, -0.45921045541763306, -0.05247512832283974, 0.007000850047916174,
+    -1.1511054039001465, -0.45921045541763306, -0.05247512832283974, 0.007000850047916174,
     -4.762278331327252e-05, -0.0002549473138060421, 6.87693027430214e-05, -9.563976163917687e-06,
     7.206647865132254e-07, -2.3183238440083187e-08,
 )  # fmt: skip
@@ -199,9 +199,15 @@ def ndtr_quick(m: Any, x: Value) -> Value:
     """The normal distribution function where only its absolute error counts, which is 2^-24."""
     if x.type != "f32":
         return (erf(m, x * _SQRT_HALF) + 1.0) * 0.5
-    logarithm = clamp(m, polynomial(m, m.real_abs(x), _LOG2_NDTR), -127.0, None)
-    n, k = nearest(m, logarithm, 1.0)
-    tail = polynomial(m, logarithm - n, _EXP2) * power_of_two(m, k)
+    # the logarithm is -1 + slope * size: its nearest integer n, in the low bits of a sum, and the rest; at most -127,
+    # where 2**n gives 0
+    size = clamp(m, m.real_abs(x), None, 11.4315)
+    slope = polynomial(m, size, _LOG2_NDTR)
+    form = FORMAT["f32"]
+    magic = form.magic + (form.bias - 1)
+    shifted = m.fma(slope, size, magic)
+    power = m.from_bits(m.bits(shifted) << form.mantissa)
+    tail = polynomial(m, m.fma(slope, size, magic - shifted), _EXP2) * power
     return m.where(x > 0.0, 1.0 - tail, tail)
 
 

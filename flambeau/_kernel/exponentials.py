@@ -13,6 +13,7 @@ from .floats import (
     clamp,
     low_bits,
     nearest,
+    nearest_power,
     polynomial,
     power_of_two,
     quick_two_sum,
@@ -21,7 +22,7 @@ from .floats import (
     two_product,
     two_sum,
 )
-from .value import Value
+from .value import SIZE, Value
 
 INF, NAN = math.inf, math.nan
 
@@ -59,6 +60,14 @@ _SINH = {
     "f64": (
         0.16666666666666677, 0.008333333333321386, 0.00019841269886814526, 2.7557243455789943e-06,
         2.510931853327622e-08,
+    ),
+}  # fmt: skip
+# tanh(r) = r + r^3 T(r^2), |r| <= ln(2)/4; errors 2^-32 and 2^-57
+_TANH = {
+    "f32": (-0.33333322405815125, 0.1333114206790924, -0.05271529406309128),
+    "f64": (
+        -0.33333333333332327, 0.13333333332702715, -0.0539682526494762, 0.02186936135400822, -0.008857011253879395,
+        0.0034413447167330282,
     ),
 }  # fmt: skip
 # float32: log(1+f) = f + f^2 L(f) for 1+f from sqrt(1/2) to sqrt(2); error 2^-29
@@ -106,6 +115,17 @@ def exp_moderate(m: Any, x: Value, low: Value | None = None) -> Value:
     return m.from_bits(m.bits(polynomial(m, r, (1.0, 1.0, *_EXP[x.type]))) + (k << FORMAT[x.type].mantissa))
 
 
+def decay(m: Any, x: Value) -> Value:
+    """exp(x) for x <= 0, with zero for what would not be a normal number."""
+    x = clamp(m, x, -88.0 if x.type == "f32" else -709.0, None)
+    n, power = nearest_power(m, x, _LOG2_E)
+    high, low = _LN2[x.type]
+    r = m.fma(n, -high, x)
+    if x.type == "f64":  # in float32 it is less than the rounding of the difference that x always is
+        r = m.fma(n, -low, r)
+    return polynomial(m, r, (1.0, 1.0, *_EXP[x.type])) * power
+
+
 def exp2(m: Any, x: Value) -> Value:
     x = clamp(m, x, *((-151.0, 129.0) if x.type == "f32" else (-1076.0, 1025.0)))
     n, k = nearest(m, x, 1.0)
@@ -126,8 +146,17 @@ def expm1(m: Any, x: Value) -> Value:
 
 
 def sigmoid(m: Any, x: Value) -> Value:
-    e = exp(m, -m.real_abs(x))
-    return quotient(m, m.where(x < 0.0, e, m.constant(1.0, x)), e + 1.0)
+    one = m.constant(1.0, x)
+
+    def anywhere() -> Value:
+        e = exp(m, -m.real_abs(x))
+        return quotient(m, m.where(x < 0.0, e, one), e + 1.0)
+
+    if x.type == "f64":
+        return anywhere()
+    e = exp_moderate(m, -x)
+    moderate = quotient(m, one, e + 1.0, lambda q: m.fma(-e, q, 1.0 - q))
+    return m.rare(~(m.real_abs(x) < 86.0), anywhere, moderate, everywhere=True)
 
 
 def _hyperbolic(m: Any, x: Value) -> tuple[Value, Value]:
@@ -156,23 +185,34 @@ def cosh(m: Any, x: Value) -> Value:
 
 
 def tanh(m: Any, x: Value) -> Value:
-    """With e = exp(2|x|) - 1 it is e / (e + 2)."""
-    size = m.real_abs(x)
-    r, k = _reduce(m, clamp(m, size + size, None, 18.5 if x.type == "f32" else 39.0))
-    power = power_of_two(m, k)
-    e = m.fma(power, _exp_tail(m, r), power - 1.0)
-    return m.copysign(quotient(m, e, e + 2.0), x)
+    """By addition of arguments: |x| = n ln(2)/2 + r, and tanh(n ln(2)/2) = (2**n - 1) / (2**n + 1)."""
+    size = clamp(m, m.real_abs(x), None, 9.25 if x.type == "f32" else 19.5)
+    high, low = _LN2[x.type]
+    n, power = nearest_power(m, size, 2.0 * _LOG2_E)
+    r = m.fma(n, -0.5 * high, size)
+    if x.type == "f64":  # in float32 the second word has no weight
+        r = m.fma(n, -0.5 * low, r)
+    z = r * r
+    t = m.fma(r * z, polynomial(m, z, _TANH[x.type]), r)
+    plus, minus = power + 1.0, power - 1.0
+
+    def rest(q: Value) -> Value:
+        return m.fma(t, m.fma(-minus, q, plus), m.fma(-plus, q, minus))
+
+    return m.copysign(quotient(m, m.fma(plus, t, minus), m.fma(minus, t, plus), rest), x)
 
 
 # -- logarithms --------------------------------------------------------------------------------
 
 
+_ROOT_HALF = {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}  # bits of sqrt(1/2)
+
+
 def _split(m: Any, x: Value) -> tuple[Value, Value]:
     """k and z with x = z 2**k, z from sqrt(1/2) to sqrt(2), for positive normal x."""
     form = FORMAT[x.type]
-    low = 0x3F3504F3 if x.type == "f32" else 0x3FE6A09E667F3BCD
     bits = m.bits(x)
-    k = (bits - low) >> form.mantissa
+    k = (bits - _ROOT_HALF[x.type]) >> form.mantissa
     return k, m.from_bits(bits - (k << form.mantissa))
 
 
@@ -241,22 +281,26 @@ def log10(m: Any, x: Value) -> Value:
     return _log_special(m, x, total + (error + rest))
 
 
-def log1p(m: Any, x: Value, low: Value | None = None) -> Value:
-    """log(1 + x + low), where `low` is a rounding error of x."""
+def log1p(m: Any, x: Value, low: Value | None = None, moderate: bool = False) -> Value:
+    """log(1 + x + low), where `low` is a rounding error of x; `moderate` promises that 1 + x is positive and not huge."""
     form = FORMAT[x.type]
+    step = 1 << form.mantissa
     u = x + 1.0
-    k, z = _split(m, u)
-    large = k > form.mantissa + 7  # the 1 has no weight there
-    down = m.from_bits((form.bias - k) << form.mantissa)
-    rest = down - 1.0 if low is None else m.fma(low, down, down - 1.0)
-    f = m.where(large, z - 1.0, m.fma(x, down, rest))
+    power = (m.bits(u) - _ROOT_HALF[x.type]) & -step  # k in the place of an exponent
+    down = m.from_bits(m.constant(form.bias * step, power) - power)
+    f = m.fma(x, down, down - 1.0 if low is None else m.fma(low, down, down - 1.0))
     if low is not None:  # without reduction both words count
-        f = m.where(k == 0, x + low, f)
-    high, short = _LN2_SHORT[x.type]
-    k = m.cast(k, x.type)
-    result = _log_special(m, u, m.fma(k, high, f + m.fma(k, short, _log_tail(m, f))))
-    tiny = m.real_abs(x) < (2.0**-25 if x.type == "f32" else 2.0**-54)
-    return m.where(tiny, x if low is None else x + low, result)
+        f = m.where(power == 0, x + low, f)
+    if not moderate:  # 1 has no weight where `down` would not be a normal number
+        f = m.where(u < 2.0 ** (form.bias - 1), f, m.from_bits(m.bits(u) - power) - 1.0)
+    high, short = (word / step for word in _LN2_SHORT[x.type])
+    k = m.cast(power, x.type)
+    result = m.fma(k, high, f + m.fma(k, short, _log_tail(m, f)))
+    if not moderate:
+        sign = m.bits(u) >> (8 * SIZE[x.type] - 1)
+        below = m.from_bits(sign | m.bits(m.constant(-INF, x)))  # -inf for u = 0, NaN for less
+        result = m.where(u <= 0.0, below, m.where(u < INF, result, u))
+    return m.copysign(result, x)
 
 
 def asinh(m: Any, x: Value) -> Value:
@@ -299,7 +343,7 @@ def logaddexp2(m: Any, a: Value, b: Value) -> Value:
 
 
 def log_sigmoid(m: Any, x: Value) -> Value:
-    return m.where(x < 0.0, x, 0.0) - log1p(m, exp(m, -m.real_abs(x)))
+    return m.where(x < 0.0, x, -0.0) - log1p(m, exp(m, -m.real_abs(x)), moderate=True)
 
 
 def xlogy(m: Any, x: Value, y: Value) -> Value:
@@ -414,7 +458,8 @@ def pow(m: Any, x: Value, y: Value) -> Value:
 
 REAL: dict[str, Any] = {
     "exp": exp, "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid, "sinh": sinh, "cosh": cosh, "tanh": tanh,
-    "log": log, "log2": log2, "log10": log10, "log1p": log1p, "asinh": asinh, "acosh": acosh, "atanh": atanh,
+    "log": log, "log2": log2, "log10": log10, "log1p": log1p, "asinh": asinh,
+    "acosh": acosh, "atanh": atanh,
     "logaddexp": logaddexp, "logaddexp2": logaddexp2, "log_sigmoid": log_sigmoid, "xlogy": xlogy,
     "xlog1py": xlog1py, "entr": entr, "logit": logit, "pow": pow,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .value import Value
@@ -46,6 +46,14 @@ def nearest(m: Any, x: Value, factor: float) -> tuple[Value, Value]:
     return shifted - form.magic, m.bits(shifted)
 
 
+def nearest_power(m: Any, x: Value, factor: float) -> tuple[Value, Value]:
+    """The integer n nearest to x * factor as float, and 2**n; n within the normal range, or just below it: 2**n is 0 then."""
+    form = FORMAT[x.type]
+    magic = form.magic + form.bias
+    shifted = m.fma(x, factor, magic)
+    return shifted - magic, m.from_bits(m.bits(shifted) << form.mantissa)
+
+
 def low_bits(k: Value) -> Value:
     """The integer that `nearest` found."""
     return k - FORMAT["f32" if k.type == "i32" else "f64"].magic_bits
@@ -72,18 +80,22 @@ def clamp(m: Any, x: Value, low: float | None, high: float | None) -> Value:
     return x
 
 
-def quotient(m: Any, a: Value, b: Value) -> Value:
-    """a / b for b from 1 to 2**100, to about 0.7 ulp: in float32 a few products, which vectors do faster than a division.
+def quotient(m: Any, a: Value, b: Value, rest: Callable[[Value], Value] | None = None) -> Value:
+    """a / b for b from 1 to 2**125, to about 0.7 ulp: in float32 a few products, which vectors do faster than a division.
 
     The bits of a constant minus those of b are 1/b to 1.5 %, but for a factor; one step of Newton's method with its
-    two constants fitted gives 2^-13, and the correction of the product squares that.
+    two constants fitted gives 2^-13, and the correction of the product squares that. `rest` gives a - b q for a q near
+    the quotient, where that can be had without the rounding of a and b.
     """
-    if b.type != "f32":
+    if b.type == "f32":
+        guess = m.from_bits(m.constant(0x7EB50000, m.bits(b)) - m.bits(b))
+        inverse = guess * m.fma(b * guess, -1.9412877432731213, 2.7867577153556504)
+    elif rest is None:
         return a / b
-    guess = m.from_bits(m.constant(0x7EB50000, m.bits(b)) - m.bits(b))
-    inverse = guess * m.fma(b * guess, -1.9412877432731213, 2.7867577153556504)
+    else:
+        inverse = 1.0 / b
     result = a * inverse
-    return m.fma(m.fma(-b, result, a), inverse, result)
+    return m.fma(m.fma(-b, result, a) if rest is None else rest(result), inverse, result)
 
 
 def two_sum(a: Value, b: Value) -> tuple[Value, Value]:

@@ -1,7 +1,8 @@
 """Products of bfloat16 matrices on CPUs that multiply pairs of them: AMX tiles, or AVX-512's dot products.
 
-Both take a 32-bit lane for two neighbours along the depth, so panels are packed in pairs. Sums are float32 over the
-whole depth and are rounded once.
+Sums are float32 over the whole depth and are rounded once. The work is cut into pieces, a block of columns of some
+rows each, which threads take one after the other; each packs the panels that it needs in its own memory. Tiles read a
+row-major left operand where it lies, if its rows begin with cache lines.
 """
 
 from __future__ import annotations
@@ -10,22 +11,41 @@ import ctypes
 import functools
 import platform
 import sys
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import jit
-from .gemm import _call, _maximum, _minimum, _Plan, _Vectors, joined, on_grid
+from . import jit, pool
+from .gemm import _call, _maximum, _minimum, _Plan, joined, on_grid, signature
+from .gemm_bf16_parts import COLUMNS, LANES, ROWS, TILE, Pairs, dots, pack, pack_both, store, tile
+from .ufunc import make_ufunc
 from .value import Value
 
-_LANES = 16  # 32-bit lanes of a vector, and rows of a tile
-_COLUMNS = 32  # of the block that is computed at a time
-_ROWS = {"tiles": 32, "dots": 14}  # of that block: four accumulator tiles, or 28 accumulator vectors
 _PANEL = {"tiles": 16, "dots": 14}  # rows that are packed together
-_BLOCK_BYTES = 512 << 10  # of the packed left operand
-_STRIP_BYTES = 1 << 20  # of the packed right operand
-_BUFFER = 4 * 32 * _COLUMNS  # bytes in which a block is gathered before it is rounded
+_SLICE = 16  # blocks of depth for which the right operand's panels stay in the first cache
+_HELD = 16  # blocks of sums that wait for the next slice
+_SUMS = 4 * 32 * COLUMNS  # bytes of a block of sums
+_BUFFER = _HELD * _SUMS
+_LEFT_BYTES = 1 << 20  # of the packed left operand; a few panels of it may be more
+_FEWEST_PANELS = 8
+_MOST_ROWS = 1 << 12  # of a left operand that is read where it lies
+_CACHED = 1 << 20  # bytes of the left operand that a thread reads again for each block of columns
+_NARROW = 128  # columns for which rows that do not begin with cache lines are not worth packing
+_SHARES = 4  # pieces of work for each thread: one that starts late, or is slow, does less
+_WORTH_PACKING = 3  # pieces of another thread for which its rows are packed once more
 DEPTH = 1 << 14  # the deepest product for which packed panels stay small
+
+# What threads are told, words of 8 bytes at the start of the scratch memory; then a counter for each, 64 bytes apart.
+_FIELDS = {
+    name: 8 * i
+    for i, name in enumerate((
+        "a", "b", "c", "d", "a_row", "a_column", "b_row", "b_column", "c_row", "c_column", "d_row", "d_column",
+        "rows", "columns", "depth", "alpha", "beta", "reads", "direct", "panel", "rest", "slots", "room", "threads",
+        "blocks", "chunk", "pieces", "deep", "slice",
+    ))
+}  # fmt: skip
+_COUNTERS = 256
 
 
 @functools.cache
@@ -46,294 +66,306 @@ def instructions() -> str | None:
     return "dots"
 
 
-class _Pairs(_Vectors):
-    """Vectors of sixteen pairs of bfloat16."""
+class _Threaded(Pairs):
+    """A function that reads what it is to do from `%work`."""
 
-    def elements(self, pointer: str, count: int, mask: str | None) -> str:
-        kind = f"<{count} x i16>"
-        if mask is None:
-            return self.raw(f"load {kind}, ptr {pointer}, align 2")
-        name = f"llvm.masked.load.v{count}i16.p0"
-        self.declarations.add(f"declare {kind} @{name}(ptr, i32, <{count} x i1>, {kind})")
-        return self.raw(f"call {kind} @{name}(ptr {pointer}, i32 2, <{count} x i1> {mask}, {kind} zeroinitializer)")
+    def __init__(self, name: str, parameters: list[str]):
+        super().__init__(name, ["ptr %work", *parameters], _Plan("f32", LANES))
 
-    def below(self, limit: Value, count: int) -> str:
-        """The mask of the first `limit` of `count` lanes."""
-        short = self.raw(f"trunc i64 {_minimum(limit, count).name} to i16")
-        first = self.raw(f"insertelement <{count} x i16> poison, i16 {short}, i64 0")
-        zeros = f"<{count} x i32> zeroinitializer"
-        all_ = self.raw(f"shufflevector <{count} x i16> {first}, <{count} x i16> poison, {zeros}")
-        numbers = "<" + ", ".join(f"i16 {i}" for i in range(count)) + ">"
-        return self.raw(f"icmp sgt <{count} x i16> {all_}, {numbers}")
+    def field(self, name: str) -> Value:
+        return self.load(self.at("%work", _FIELDS[name]), "i64")
 
-    def interleaved(self, low: str, high: str) -> str:
-        """Two vectors of sixteen elements as pairs."""
-        order = ", ".join(f"i32 {lane}, i32 {_LANES + lane}" for lane in range(_LANES))
-        pairs = self.raw(f"shufflevector <16 x i16> {low}, <16 x i16> {high}, <32 x i32> <{order}>")
-        return self.raw(f"bitcast <32 x i16> {pairs} to {self.vector}")
+    def place(self, name: str) -> str:
+        """The pointer in a field."""
+        return self.raw(f"load ptr, ptr {self.at('%work', _FIELDS[name])}, align 8")
+
+    def divided(self, a: Value, b: Any) -> Value:
+        return self.value(f"udiv i64 {a.name}, {b.name if isinstance(b, Value) else b}", "i64")
 
 
-def _pack(name: str, by_lane: bool) -> _Pairs:
-    """pack(to, from, lane stride, depth stride, lanes in use, depth): sixteen lanes, in blocks of 32 along the depth.
+def _piece(kind: str) -> _Threaded:
+    """piece(work, number, buffer, fresh rows, fresh columns): a block of columns of some rows, packed if fresh."""
+    r = _Threaded("piece", ["i64 %number", "ptr %buffer", "i1 %fresh_rows", "i1 %fresh_columns"])
+    depth, panel, tall, unit = r.field("depth"), r.field("panel"), ROWS[kind], _PANEL[kind]
+    number, blocks = r.i64("%number"), r.field("blocks")
+    chunk = r.divided(number, blocks)
+    j = (number - chunk * blocks) * COLUMNS
+    columns = _minimum(r.field("columns") - j, COLUMNS)
+    start = chunk * r.field("chunk")
+    stop = _minimum(start + r.field("chunk"), r.field("rows"))
+    right = r.at("%buffer", _BUFFER)
+    further = r.at(right, panel)
+    left = r.at(further, panel)
+    with r.when(Value(r, "%fresh_columns", "b1")):
+        _pack_columns(r, right, further, j, columns)
+    row = r.field("a_row")
+    with r.when(Value(r, "%fresh_rows", "b1")), r.loop(start, stop, unit) as i:
+        _call(r, "pack_left", r.at(left, r.divided(i - start, unit) * panel), r.at(r.place("a"), i * row), row,
+              r.field("a_column"), _minimum(stop - i, unit), depth)  # fmt: skip
+    c_row, c_column, d_row, d_column = (r.field(x) for x in ("c_row", "c_column", "d_row", "d_column"))
+    c, d = r.at(r.place("c"), j * c_column), r.at(r.place("d"), j * d_column)
+    alpha, beta = (r.load(r.at("%work", _FIELDS[x]), "f32").name for x in ("alpha", "beta"))
+    reads = r.field("reads") != 0
 
-    A block is a tile of 1 KiB: a row for each lane if `by_lane`, otherwise a row for each pair. What lies beyond
-    the depth is zero; lanes that are not in use repeat the last one or are zero.
-    """
-    r = _Pairs(
-        name, ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %used", "i64 %depth"],
-        _Plan("i32", _LANES),
-    )  # fmt: skip
-    lane, step, used, depth = (r.i64(f"%{n}") for n in ("lane", "step", "used", "depth"))
-    zero = r.constant("i64", 0)
+    places = r.select(r.field("slice") < r.field("deep"), r.constant("i64", _HELD), r.constant("i64", 2))
 
-    def save(rows: list[str], p: Value, turned: bool) -> None:
-        for i, row in enumerate(r.transpose(rows) if turned else rows):
-            r.store_vector(r.at("%to", p * 32, 64 * i), row)
+    def buffer_of(i: Value) -> str:
+        return r.at("%buffer", (r.divided(i - start, tall) & (places - 1)) * _SUMS)
 
-    whole = depth & -32
-    by_depth, by_lanes, by_element, end = r.label(), r.label(), r.label(), r.label()
-    other = r.label()
-    r.branch_if(step == 2, by_depth, other)
-    r.start_block(other)
-    r.branch_if(lane == 2, by_lanes, by_element)
+    def save(i: Value, rows: Value) -> None:
+        _call(r, "save", buffer_of(i), r.at(c, i * c_row), c_row, c_column, r.at(d, i * d_row), d_row, d_column,
+              rows, columns, ("float", alpha), ("float", beta), reads)  # fmt: skip
 
-    r.start_block(by_depth)
-    last = used - 1
-    starts = [r.at("%from", _minimum(r.constant("i64", i), last) * lane) for i in range(_LANES)]
+    with _loop(r, _maximum(r.field("deep"), 1), r.field("slice")) as p:
+        final = p + r.field("slice") >= r.field("deep")
+        with r.loop(start, stop, tall) as i:
+            panels = r.at(left, r.divided(i - start, unit) * panel)
+            if kind == "tiles":
+                _tiles(r, panels, right, further, i, _minimum(stop - i, tall), columns, p, buffer_of(i))
+            else:
+                _call(r, "dots", panels, right, further, depth, buffer_of(i))
+            with r.when(final & (i > start)):  # sums are rounded while the next ones are computed
+                save(i - tall, r.constant("i64", tall))
+    last = start + r.divided(stop - start - 1, tall) * tall
+    save(last, stop - last)
+    return r
 
-    def rows_by_depth(p: Value, mask: str | None) -> None:
-        rows = [r.elements(r.at(start, p * 2), 32, mask) for start in starts]
-        save([r.raw(f"bitcast <32 x i16> {row} to {r.vector}") for row in rows], p, not by_lane)
 
-    with r.loop(zero, whole, 32) as p:
-        rows_by_depth(p, None)
-    with r.loop(whole, depth, 32) as p:
-        rows_by_depth(p, r.below(depth - p, 32))
+def _pack_columns(r: _Threaded, right: str, further: str, j: Value, columns: Value) -> None:
+    depth, row, column = r.field("depth"), r.field("b_row"), r.field("b_column")
+    source = r.at(r.place("b"), j * column)
+    both, apart, end = r.label(), r.label(), r.label()
+    r.branch_if((columns == COLUMNS) & (column == 2), both, apart)
+    r.start_block(both)
+    _call(r, "pack_both", right, further, source, row, depth)
     r.branch(end)
-
-    r.start_block(by_lanes)
-
-    def rows_by_lanes(p: Value, masked: bool) -> None:
-        rows = []
-        for pair in range(_LANES):
-            halves = []
-            for half in range(2):
-                q = p + (2 * pair + half)
-                mask = r.below(r.select(q < depth, used, zero), _LANES) if masked else None
-                source = r.at("%from", (_minimum(q, depth - 1) if masked else q) * step)
-                halves.append(r.elements(source, _LANES, mask))
-            rows.append(r.interleaved(*halves))
-        save(rows, p, by_lane)
-
-    full = r.select(used == _LANES, whole, zero)
-    with r.loop(zero, full, 32) as p:
-        rows_by_lanes(p, False)
-    with r.loop(full, depth, 32) as p:
-        rows_by_lanes(p, True)
-    r.branch(end)
-
-    r.start_block(by_element)
-    padded = (depth + 31) & -32
-    with r.loop(zero, r.constant("i64", _LANES)) as i, r.loop(zero, padded) as p:
-        slot = r.variable("i32")
-        r.emit(f"store i16 0, ptr {slot}")
-        with r.when((i < used) & (p < depth)):
-            element = r.raw(f"load i16, ptr {r.at('%from', i * lane, p * step)}, align 2")
-            r.emit(f"store i16 {element}, ptr {slot}")
-        inside = p & 31
-        row, column = (i * 64, inside * 2) if by_lane else ((inside >> 1) * 64, i * 4 + (inside & 1) * 2)
-        to = r.at("%to", (p - inside) * 32, row + column)
-        r.emit(f"store i16 {r.raw(f'load i16, ptr {slot}')}, ptr {to}, align 2")
+    r.start_block(apart)
+    _call(r, "pack_right", right, source, column, row, _minimum(columns, LANES), depth)
+    with r.when(columns > LANES):
+        _call(r, "pack_right", further, r.at(source, column * LANES), column, row, columns - LANES, depth)
     r.branch(end)
     r.start_block(end)
-    return r
 
 
-def _tile() -> _Pairs:
-    """tile(a, lower a, b, further b, depth, buffer): 32 rows by 32 columns as float32 in four tiles of the buffer."""
-    r = _Pairs(
-        "tile", ["ptr %a", "ptr %lower", "ptr %b", "ptr %further", "i64 %depth", "ptr %buffer"], _Plan("i32", _LANES)
-    )
-    r.declarations |= {
-        "declare void @llvm.x86.tilezero(i8)", "declare void @llvm.x86.tileloadd64(i8, ptr, i64)",
-        "declare void @llvm.x86.tilestored64(i8, ptr, i64)", "declare void @llvm.x86.tdpbf16ps(i8, i8, i8)",
-    }  # fmt: skip
-    for t in range(4):
-        r.emit(f"call void @llvm.x86.tilezero(i8 {t})")
-    with r.loop(r.constant("i64", 0), r.i64("%depth"), 32) as p:
-
-        def load(t: int, base: str) -> None:
-            r.emit(f"call void @llvm.x86.tileloadd64(i8 {t}, ptr {r.at(base, p * 32)}, i64 64)")
-
-        def multiply(t: int) -> None:
-            r.emit(f"call void @llvm.x86.tdpbf16ps(i8 {t}, i8 {4 + t // 2}, i8 {6 + t % 2})")
-
-        load(6, "%b")
-        load(4, "%a")
-        multiply(0)
-        load(7, "%further")
-        multiply(1)
-        load(5, "%lower")
-        multiply(2)
-        multiply(3)
-    for t in range(4):
-        to = r.at("%buffer", (t // 2) * 16 * 128 + (t % 2) * 64)
-        r.emit(f"call void @llvm.x86.tilestored64(i8 {t}, ptr {to}, i64 128)")
-    return r
-
-
-def _dots() -> _Pairs:
-    """dots(a, b, further b, depth, buffer): 14 rows by 32 columns as float32 in the buffer."""
-    r = _Pairs("dots", ["ptr %a", "ptr %b", "ptr %further", "i64 %depth", "ptr %buffer"], _Plan("f32", _ROWS["dots"]))
-    name, pairs = "llvm.x86.avx512bf16.dpbf16ps.512", "<32 x bfloat>"
-    r.declarations.add(f"declare {r.vector} @{name}({r.vector}, {pairs}, {pairs})")
-    slots = [[r.fresh() for _ in range(2)] for _ in range(_ROWS["dots"])]
-    for slot in (s for row in slots for s in row):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align 64")
-        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
-    with r.loop(r.constant("i64", 0), (r.i64("%depth") + 31) & -32, 2) as p:
-        right = [r.raw(f"load {pairs}, ptr {r.at(base, p * 32)}, align 64") for base in ("%b", "%further")]
-        for i, row in enumerate(slots):
-            pair = r.raw(f"load float, ptr {r.at('%a', p * 32, 4 * i)}, align 4")
-            left = r.raw(f"bitcast {r.vector} {r.splat(pair)} to {pairs}")
-            for v, slot in enumerate(row):
-                held = r.raw(f"load {r.vector}, ptr {slot}")
-                made = r.raw(f"call {r.vector} @{name}({r.vector} {held}, {pairs} {left}, {pairs} {right[v]})")
-                r.emit(f"store {r.vector} {made}, ptr {slot}")
-    for i, row in enumerate(slots):
-        for v, slot in enumerate(row):
-            r.store_vector(r.at("%buffer", 128 * i + 64 * v), r.raw(f"load {r.vector}, ptr {slot}"))
-    return r
-
-
-def _store() -> _Pairs:
-    """store(buffer, c, c strides, d, d strides, rows, columns, alpha, beta, read d): rounds a block into the result."""
-    r = _Pairs("save", [
-        "ptr noalias %buffer", "ptr %c", "i64 %c_row", "i64 %c_column", "ptr %d", "i64 %d_row", "i64 %d_column",
-        "i64 %rows", "i64 %columns", "float %alpha", "float %beta", "i1 %reads",
-    ], _Plan("f32", _LANES))  # fmt: skip
-    reads, zero = Value(r, "%reads", "b1"), r.constant("i64", 0)
-    columns = r.i64("%columns")
-    c_row, c_column, d_row, d_column = (r.i64(f"%{x}") for x in ("c_row", "c_column", "d_row", "d_column"))
-    beside = (c_column == 2) & ((d_column == 2) | ~reads)
-    vectors, elements, end = r.label(), r.label(), r.label()
-    r.branch_if(beside, vectors, elements)
-
-    r.start_block(vectors)
-    masks = [r.below(columns, _LANES), r.below(_maximum(columns - _LANES, 0), _LANES)]
-    alpha, beta = r.splat("%alpha"), r.splat("%beta")
-    name = "llvm.masked.store.v16i16.p0"
-    r.declarations.add(f"declare void @{name}(<16 x i16>, ptr, i32, <16 x i1>)")
-    slot = r.fresh()
-    r.slots.append(f"  {slot} = alloca {r.vector}, align 64")
-    with r.loop(zero, r.i64("%rows")) as i:
-        for v, mask in enumerate(masks):
-            made = r.multiply(alpha, r.load_vector(r.at("%buffer", i * 128, 64 * v)))
-            r.emit(f"store {r.vector} {made}, ptr {slot}")
-            with r.when(reads):
-                held = r.widened(r.elements(r.at("%d", i * d_row, 32 * v), _LANES, mask), _LANES, "bf16")
-                r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
-            value = r.raw(f"load {r.vector}, ptr {slot}")
-            half = r.raw(f"fptrunc {r.vector} {value} to <16 x bfloat>")
-            bits = r.raw(f"bitcast <16 x bfloat> {half} to <16 x i16>")
-            r.emit(
-                f"call void @{name}(<16 x i16> {bits}, ptr {r.at('%c', i * c_row, 32 * v)}, i32 2, <16 x i1> {mask})"
-            )
-    r.branch(end)
-
-    r.start_block(elements)
-    total = r.variable("f32")
-    with r.loop(zero, r.i64("%rows")) as i, r.loop(zero, columns) as j:
-        held = r.raw(f"load float, ptr {r.at('%buffer', i * 128, j * 4)}, align 4")
-        made = r.raw(f"fmul float {held}, %alpha")
-        r.emit(f"store float {made}, ptr {total}")
-        with r.when(reads):
-            old = r.load(r.at("%d", i * d_row, j * d_column), "bf16")
-            scaled = r.raw(f"fmul float {old.name}, %beta")
-            r.emit(f"store float {r.raw(f'fadd float {scaled}, {made}')}, ptr {total}")
-        r.store(r.at("%c", i * c_row, j * c_column), "bf16", r.read(total, "f32"))
+def _tiles(
+    r: _Threaded, panels: str, right: str, further: str, i: Value, rows: Value, columns: Value,
+    p: Value, buffer: str,
+) -> None:  # fmt: skip
+    """A block of sums over a slice of the depth, which begins with block p, from panels or from a left operand that is
+    read where it lies; the last rows of that and the end of its depth are in panels at `rest`."""
+    depth, panel, row, direct = r.field("depth"), r.field("panel"), r.field("a_row"), r.field("direct") != 0
+    rest = r.place("rest")
+    here = direct & (i < (r.field("rows") & -32))
+    packed = r.raw(f"select i1 {direct.name}, ptr {rest}, ptr {panels}")
+    a = r.raw(f"select i1 {here.name}, ptr {r.at(r.place('a'), i * row)}, ptr {packed}")
+    lower = r.at(a, r.select(here, row * LANES, panel))
+    stride = r.select(here, row, r.constant("i64", 64))
+    step = r.select(here, r.constant("i64", 64), r.constant("i64", TILE))
+    final = p + r.field("slice") >= r.field("deep")
+    tails = r.select(here & final & ((depth & 31) != 0), r.constant("i64", 1), r.constant("i64", 0))
+    blocks = _minimum(r.field("deep") - p, r.field("slice")) - tails
+    right, further = r.at(right, p * TILE), r.at(further, p * TILE)
+    tail = r.at(rest, panel * 2, i * 64)
+    given = (r.at(a, p * step), r.at(lower, p * step), stride, step, right, further, blocks, tail, tails, buffer, p > 0)
+    end = r.label()
+    for high in (2, 1):
+        for wide in (2, 1):
+            yes, no = r.label(), r.label()
+            r.branch_if((rows > LANES * (high - 1)) & (columns > LANES * (wide - 1)), yes, no)
+            r.start_block(yes)
+            _call(r, f"tile_{high}_{wide}", *given)
+            r.branch(end)
+            r.start_block(no)
     r.branch(end)
     r.start_block(end)
-    return r
 
 
-def _main(kind: str, added: bool) -> _Pairs:
-    r = _Pairs(
-        "kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], _Plan("f32", _LANES)
-    )
-    zero = r.constant("i64", 0)
-
-    def word(base: str, index: int) -> Value:
-        return r.load(r.at(base, 8 * index), "i64")
-
-    def pointer(index: int) -> str:
-        return r.raw(f"load ptr, ptr {r.at('%args', 8 * index)}, align 8")
-
-    count = 7 if added else 4
-    batch, m, k, n = (word("%dims", i) for i in range(4))
-    outer = [word("%steps", i) for i in range(count)]
-    core = [word("%steps", count + i) for i in range(9 if added else 7)]
-    a_row, a_column, b_row, b_column = core[:4]
-    d_row, d_column = core[4:6] if added else core[-2:]
-    c_row, c_column = core[-2:]
-    start = r.i64(r.raw(f"ptrtoint ptr {pointer(count - 2)} to i64"))
-    buffer = r.raw(f"inttoptr i64 {((start + 63) & -64).name} to ptr")
-    left = r.at(buffer, _BUFFER)
-    panel = ((k + 31) & -32) * 32  # bytes of a packed panel, which has sixteen lanes
-    unit, tall = _PANEL[kind], _ROWS[kind]
-
-    def panels(size: int) -> Value:
-        """An even number that fits into `size` bytes, at least two."""
-        return _maximum(r.value(f"udiv i64 {size}, {_maximum(panel * 2, 1).name}", "i64"), 1) * 2
-
-    block, strip = panels(_BLOCK_BYTES) * unit, panels(_STRIP_BYTES) * _LANES
-    right = r.at(left, panels(_BLOCK_BYTES) * panel)
-
-    def row_panel(i: Value) -> str:
-        return r.at(left, r.value(f"udiv i64 {i.name}, {unit}", "i64") * panel)
-
+def _share(kind: str) -> _Threaded:
+    """share(work, slot): what one thread does: the pieces of its own share, then what the others have left of theirs."""
+    r = _Threaded("share", ["i64 %slot"])
     if kind == "tiles":
         _configure(r)
-
-    with r.loop(zero, batch) as item:
-        a, b, c = (r.at(pointer(i), outer[i] * item) for i in (0, 1, count - 1))
-        d, alpha, beta, reads = c, "1.0", "1.0", r.constant("b1", False)
-        if added:
-            d = r.at(pointer(2), outer[2] * item)
-            alpha, beta = (r.load(r.at(pointer(i), outer[i] * item), "f32").name for i in (3, 4))
-            reads = Value(r, r.raw(f"fcmp une float {beta}, 0.0"), "b1")
-        with _loop(r, n, strip) as jc:
-            columns = _minimum(n - jc, strip)
-            with r.loop(zero, columns, _LANES) as j:
-                _call(r, "pack_right", r.at(right, (j >> 4) * panel), r.at(b, (jc + j) * b_column), b_column, b_row,
-                      _minimum(columns - j, _LANES), k)  # fmt: skip
-            with _loop(r, m, block) as ic:
-                rows = _minimum(m - ic, block)
-                with r.loop(zero, rows, unit) as i:
-                    _call(r, "pack_left", row_panel(i), r.at(a, (ic + i) * a_row), a_row, a_column,
-                          _minimum(rows - i, unit), k)  # fmt: skip
-                with r.loop(zero, columns, _COLUMNS) as j, r.loop(zero, rows, tall) as i:
-                    # the second sixteen may not be there: then the first are taken again, and not stored
-                    further = r.select(j + _LANES < columns, j + _LANES, j)
-                    beside = (r.at(right, (j >> 4) * panel), r.at(right, (further >> 4) * panel))
-                    if kind == "tiles":
-                        lower = r.select(i + unit < rows, i + unit, i)
-                        _call(r, "tile", row_panel(i), row_panel(lower), *beside, k, buffer)
-                    else:
-                        _call(r, "dots", row_panel(i), *beside, k, buffer)
-                    _call(r, "save", buffer, r.at(c, (ic + i) * c_row, (jc + j) * c_column), c_row, c_column,
-                          r.at(d, (ic + i) * d_row, (jc + j) * d_column), d_row, d_column,
-                          _minimum(rows - i, tall), _minimum(columns - j, _COLUMNS),
-                          ("float", alpha), ("float", beta), reads)  # fmt: skip
+    zero, one, threads, pieces = r.constant("i64", 0), r.constant("i64", 1), r.field("threads"), r.field("pieces")
+    slot, blocks = r.i64("%slot"), r.field("blocks")
+    buffer = r.at(r.place("slots"), slot * r.field("room"))
+    held = [r.variable("i64"), r.variable("i64")]  # which rows and which columns are packed
+    for slot_of in held:
+        r.write(slot_of, "i64", r.constant("i64", -1))
+    packs = r.field("direct") == 0
+    with r.loop(zero, threads) as turn:
+        owner = slot + turn
+        owner = r.select(owner < threads, owner, owner - threads)
+        first, stop = (r.divided(pieces * n, threads) for n in (owner, owner + one))
+        counter = r.at("%work", _COUNTERS, owner * 64)
+        head, ask, body, end = r.label(), r.label(), r.label(), r.label()
+        r.branch(head)
+        r.start_block(head)
+        taken = r.value(f"load atomic i64, ptr {counter} monotonic, align 8", "i64")
+        enough = r.select((turn > 0) & packs, r.constant("i64", _WORTH_PACKING), one)
+        r.branch_if(first + taken + enough <= stop, ask, end)
+        r.start_block(ask)
+        number = first + r.value(f"atomicrmw add ptr {counter}, i64 1 monotonic", "i64")
+        r.branch_if(number < stop, body, end)
+        r.start_block(body)
+        chunk = r.divided(number, blocks)
+        block = number - chunk * blocks
+        fresh_rows, fresh_columns = (n != r.read(h, "i64") for n, h in zip((chunk, block), held))
+        _call(r, "piece", "%work", number, buffer, fresh_rows & packs, fresh_columns)
+        for n, slot_of in zip((chunk, block), held):
+            r.write(slot_of, "i64", n)
+        r.branch(head)
+        r.start_block(end)
     if kind == "tiles":
         r.declarations.add("declare void @llvm.x86.tilerelease()")
         r.emit("call void @llvm.x86.tilerelease()")
-    r.clear_float_status()
     return r
 
 
+class _Main(Pairs):
+    """The ufunc's loop: tells the threads what to do, item by item and block by block of rows."""
+
+    def __init__(self, kind: str, added: bool):
+        super().__init__(
+            "kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"],
+            _Plan("f32", LANES),
+        )  # fmt: skip
+        self.kind, self.added = kind, added
+        self.zero = self.constant("i64", 0)
+        self.work = self._aligned(self._pointer(5 if added else 2))
+        self._body()
+
+    def _word(self, base: str, index: int) -> Value:
+        return self.load(self.at(base, 8 * index), "i64")
+
+    def _pointer(self, index: int) -> str:
+        return self.raw(f"load ptr, ptr {self.at('%args', 8 * index)}, align 8")
+
+    def _aligned(self, pointer: str) -> str:
+        start = self.i64(self.raw(f"ptrtoint ptr {pointer} to i64"))
+        return self.raw(f"inttoptr i64 {((start + 63) & -64).name} to ptr")
+
+    def _tell(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            kind = f"i64 {value.name}" if isinstance(value, Value) else f"ptr {value}"
+            self.emit(f"store {kind}, ptr {self.at(self.work, _FIELDS[name])}, align 8")
+
+    def _threads(self) -> tuple[str, Value]:
+        """The pool's entry and how many threads to use; without data, one."""
+        found, count = self.variable("i64"), self.variable("i64")
+        self.write(found, "i64", self.zero)
+        self.write(count, "i64", self.constant("i64", 1))
+        with self.when(self.i64(self.raw("ptrtoint ptr %data to i64")) != 0):
+            self.write(found, "i64", self._word("%data", 1))
+            self.write(count, "i64", self._word("%data", 2))
+        return self.raw(f"inttoptr i64 {self.read(found, 'i64').name} to ptr"), self.read(count, "i64")
+
+    def _run(self, threads: Value, run: str) -> None:
+        several, alone, end = self.label(), self.label(), self.label()
+        self.branch_if(threads > 1, several, alone)
+        self.start_block(several)
+        self.emit(f"call void {run}(ptr @share, ptr {self.work}, i64 {threads.name}, i64 {threads.name})")
+        self.branch(end)
+        self.start_block(alone)
+        _call(self, "share", self.work, self.zero)
+        self.branch(end)
+        self.start_block(end)
+
+    def _body(self) -> None:
+        added, kind = self.added, self.kind
+        count = 7 if added else 4
+        batch, m, k, n = (self._word("%dims", i) for i in range(4))
+        outer = [self._word("%steps", i) for i in range(count)]
+        core = [self._word("%steps", count + i) for i in range(9 if added else 7)]
+        d_row, d_column = core[4:6] if added else core[-2:]
+        run, threads = self._threads()
+        panel = ((k + 31) & -32) * 32  # bytes of a packed panel, which has sixteen lanes
+        panels = _maximum(self.value(f"udiv i64 {_LEFT_BYTES}, {_maximum(panel, 1).name}", "i64"), _FEWEST_PANELS) & -2
+        rest = self.at(self.work, _COUNTERS, threads * 64)
+        self._tell(
+            a_row=core[0], a_column=core[1], b_row=core[2], b_column=core[3], c_row=core[-2], c_column=core[-1],
+            d_row=d_row, d_column=d_column, columns=n, depth=k, panel=panel, rest=rest, threads=threads,
+            slots=self.at(rest, panel * 2 + _MOST_ROWS * 64), room=panel * 2 + _BUFFER + panels * panel,
+        )  # fmt: skip
+        with self.loop(self.zero, batch) as item:
+            a, b, c = (self.at(self._pointer(i), outer[i] * item) for i in (0, 1, count - 1))
+            d = self.at(self._pointer(2), outer[2] * item) if added else c
+            self._factors([self.at(self._pointer(i), outer[i] * item) for i in (3, 4)] if added else [])
+            direct = self._in_place(a, core[0], core[1], n)
+            with self.loop(self.zero, m, _MOST_ROWS) as first:
+                rows, here = _minimum(m - first, _MOST_ROWS), self.at(a, first * core[0])
+                self._tell(
+                    a=here, b=b, c=self.at(c, first * core[-2]), d=self.at(d, first * d_row), rows=rows,
+                    direct=self.cast(direct, "i64"),
+                )  # fmt: skip
+                if kind == "tiles":
+                    with self.when(direct):
+                        self._pack_rest(here, rows, k, panel, rest, core)
+                self._cut(rows, n, k, threads, direct, panels * _PANEL[kind])
+                self._run(threads, run)
+        self.clear_float_status()
+
+    def _in_place(self, a: str, row: Value, column: Value, n: Value) -> Value:
+        """Whether the left operand is read where it lies."""
+        if self.kind != "tiles":
+            return self.constant("b1", False)
+        whole_lines = ((self.i64(self.raw(f"ptrtoint ptr {a} to i64")) | row) & 63) == 0
+        return (column == 2) & (whole_lines | (n < _NARROW))
+
+    def _factors(self, places: list[str]) -> None:
+        alpha, beta, reads = "1.0", "1.0", self.zero
+        if places:
+            alpha, beta = (self.load(p, "f32").name for p in places)
+            reads = self.cast(Value(self, self.raw(f"fcmp une float {beta}, 0.0"), "b1"), "i64")
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            self.emit(f"store float {value}, ptr {self.at(self.work, _FIELDS[name])}, align 8")
+        self._tell(reads=reads)
+
+    def _pack_rest(self, a: str, rows: Value, k: Value, panel: Value, rest: str, core: list[Value]) -> None:
+        """The last rows and the end of the depth, padded with zeros, of an operand that is read where it lies."""
+        whole, (row, column) = rows & -32, core[:2]
+        with self.loop(whole, rows, LANES) as i:
+            _call(self, "pack_left", self.at(rest, ((i - whole) >> 4) * panel), self.at(a, i * row), row, column,
+                  _minimum(rows - i, LANES), k)  # fmt: skip
+        with self.when((k & 31) != 0), self.loop(self.zero, whole, LANES) as i:
+            _call(self, "pack_left", self.at(rest, panel * 2, i * 64), self.at(a, i * row, (k & -32) * 2), row, column,
+                  self.constant("i64", LANES), k & 31)  # fmt: skip
+
+    def _cut(self, rows: Value, n: Value, k: Value, threads: Value, direct: Value, most: Value) -> None:
+        """Pieces of work: rows that stay in the cache, or `most` that are packed, and a block of columns."""
+        tall, one = ROWS[self.kind], self.constant("i64", 1)
+
+        def ceiling(a: Value, b: Value) -> Value:
+            return self.value(f"udiv i64 {(a + b - 1).name}, {b.name}", "i64")
+
+        blocks = ceiling(n, self.constant("i64", COLUMNS))
+        cached = _maximum(self.value(f"udiv i64 {_CACHED}, {_maximum(k * 2, 1).name}", "i64"), 4 * tall)
+        limit = self.select(direct, cached, _smaller(cached, most))
+        deep = (k + 31) >> 5
+        slice_ = _maximum(deep, 1)
+        if self.kind == "tiles":
+            slice_ = ceiling(slice_, ceiling(slice_, self.constant("i64", _SLICE)))
+            limit = self.select(slice_ < deep, _minimum(limit, _HELD * tall), limit)
+        wished = self.select(threads > 1, threads * _SHARES, one)
+        # squares, roughly, if both operands have to be packed
+        square = self.select(direct, one, _smaller(threads, ceiling(rows * 2, _maximum(n, 1))))
+        parts = _larger(_larger(ceiling(wished, _maximum(blocks, 1)), square), ceiling(rows, limit))
+        height = _smaller(_maximum(ceiling(rows, parts), 2 * tall), limit)
+        chunk = ceiling(height, self.constant("i64", tall)) * tall
+        self._tell(blocks=blocks, chunk=chunk, pieces=ceiling(rows, chunk) * blocks, deep=deep, slice=slice_)
+        with self.loop(self.zero, threads) as i:
+            self.emit(f"store i64 0, ptr {self.at(self.work, _COUNTERS, i * 64)}, align 8")
+
+
+def _larger(a: Value, b: Value) -> Value:
+    return a.r.select(a > b, a, b)
+
+
+def _smaller(a: Value, b: Value) -> Value:
+    return a.r.select(a < b, a, b)
+
+
 @contextmanager
-def _loop(r: _Pairs, stop: Value, step: Value) -> Iterator[Value]:
+def _loop(r: Pairs, stop: Value, step: Value) -> Iterator[Value]:
     """A loop from 0 whose step is known only at run time."""
     slot = r.variable("i64")
     r.write(slot, "i64", r.constant("i64", 0))
@@ -349,7 +381,7 @@ def _loop(r: _Pairs, stop: Value, step: Value) -> Iterator[Value]:
     r.start_block(end)
 
 
-def _configure(r: _Pairs) -> None:
+def _configure(r: Pairs) -> None:
     """Eight tiles of 16 rows of 64 bytes."""
     place = r.fresh()
     r.slots.append(f"  {place} = alloca [64 x i8], align 64")
@@ -365,21 +397,39 @@ def _configure(r: _Pairs) -> None:
 
 def render(kind: str, added: bool) -> str:
     """LLVM text of the whole kernel."""
-    compute = _tile() if kind == "tiles" else _dots()
-    parts = [_pack("pack_left", kind == "tiles"), _pack("pack_right", False), compute, _store()]
-    return joined(parts, _main(kind, added))
+    sums = [tile(high, wide) for high in (1, 2) for wide in (1, 2)] if kind == "tiles" else [dots()]
+    parts = [pack("pack_left", kind == "tiles"), pack("pack_right", False), pack_both(), *sums, store()]
+    return joined([*parts, _piece(kind), _share(kind)], _Main(kind, added))
+
+
+def gemm(kind: str, added: bool, depth: int, threads: int = 1, batches: int = 1) -> tuple[Any, int]:
+    """The ufunc a, b, [d, alpha, beta,] scratch -> c over bits of bfloat16, and its scratch; see `gemm.gemm`.
+
+    Either `threads` work on each product, or a batch is cut into `batches` parts that run side by side.
+    """
+    size = scratch(depth, threads)
+    return _ufunc(kind, added, threads) if batches == 1 else _batched(kind, added, size, batches), size * batches
 
 
 @functools.cache
-def gemm(kind: str, added: bool, depth: int, grid: tuple[int, int, int] = (1, 1, 1)) -> tuple[Any, int]:
-    """The ufunc a, b, [d, alpha, beta,] scratch -> c over bits of bfloat16, and its scratch; see `gemm.gemm`."""
+def _ufunc(kind: str, added: bool, threads: int) -> Any:
     address = jit.compile("kernel", render(kind, added))
-    inner = ("bf16", "bf16", "bf16", "f32", "f32") if added else ("bf16", "bf16")
-    return on_grid(f"gemm_bf16_{kind}", address, (*inner, "u8"), "bf16", added, scratch(depth), grid)
+    data = None if threads == 1 else array("q", [address, pool.runner(), threads])
+    return make_ufunc(f"gemm_bf16_{kind}", address, _inputs(added), ("bf16",), signature(added), data)
 
 
-def scratch(depth: int) -> int:
-    """Bytes of scratch that a product of this depth needs."""
+@functools.cache
+def _batched(kind: str, added: bool, size: int, batches: int) -> Any:
+    address = jit.compile("kernel", render(kind, added))
+    return on_grid(f"gemm_bf16_{kind}", address, _inputs(added), "bf16", added, size, (batches, 1, 1))[0]
+
+
+def _inputs(added: bool) -> tuple[str, ...]:
+    return ("bf16", "bf16", "bf16", "f32", "f32", "u8") if added else ("bf16", "bf16", "u8")
+
+
+def scratch(depth: int, threads: int) -> int:
+    """Bytes of scratch that a product of this depth needs, in whole cache lines."""
     panel = -(-depth // 32) * 32 * 32
-    panels = sum(max(size // max(2 * panel, 1), 1) * 2 for size in (_BLOCK_BYTES, _STRIP_BYTES))
-    return _BUFFER + panels * panel + 64
+    panels = 2 + max(_LEFT_BYTES // max(panel, 1), _FEWEST_PANELS)
+    return 64 + _COUNTERS + 64 * threads + 2 * panel + 64 * _MOST_ROWS + threads * (_BUFFER + panels * panel)

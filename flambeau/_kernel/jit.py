@@ -66,6 +66,15 @@ def cpu_features() -> Any:
         return _target()["features"]
 
 
+def cache_size(level: int) -> int:
+    """Bytes of a core's cache; 0 if the system does not say."""
+    try:
+        with open(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size") as file:
+            return int(file.read().strip().rstrip("K")) << 10
+    except (OSError, ValueError):
+        return 0
+
+
 def _optimise(llvm: Any, machine: Any, text: str) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()

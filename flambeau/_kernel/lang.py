@@ -260,7 +260,7 @@ class Walker:
         bounds = [self.eval(a) for a in node.iter.args]
         start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
         start, stop = (b if isinstance(b, Value) else self.r.constant("i64", b) for b in (start, stop))
-        with self.r.loop(start, stop, step, independent=kind == "independent", few=kind == "few") as i:
+        with self.r.loop(start, stop, step, independent=kind == "independent", abreast=int(kind == "few")) as i:
             again, out = self.r.label(), self.r.label()
             self.exits.append((again, out))
             self.names[node.target.id] = i

@@ -9,12 +9,17 @@ from typing import Any
 
 from . import jit, pool
 from .render_llvm import Llvm
-from .streaming import AHEAD, lines_from, prefetch, width, write_lines
+from .streaming import AHEAD, LINES, lines_from, prefetch, width, write_lines
 from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value
 
 _BLOCK = 512  # elements that are searched for rare cases together: few, so that memory and arithmetic overlap
+
+# Bodies of so many instructions wait for their own results: vectors are computed side by side. Longer ones need all
+# registers for one vector.
+_CHAINS = range(16, 80)
+_ABREAST = 4
 
 _recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from
 
@@ -55,18 +60,21 @@ def _layouts(count: int) -> list[tuple[bool, ...]]:
         return [none]
     if count == 2:
         return [none, (False, True), (True, False)]
-    return [none, (False,) + (True,) * (count - 1), (False,) * (count - 1) + (True,)]
+    # numbers come last: one or two operands before them (a gradient and an operand), or a single number
+    dense = sorted({1, 2, count - 1})
+    return [none, *[(False,) * k + (True,) * (count - k) for k in dense]]
 
 
-def _has_rare_cases(body: Callable[..., Any], compute: Sequence[str]) -> bool:
-    """Whether the body leaves a slow form for rare elements (`m.rare`)."""
+def _survey(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool, int]:
+    """Whether the body leaves a slow form for rare elements (`m.rare`), whether that would do for all elements, and how
+    many instructions the body has without it."""
     r = Llvm("trial", [])
     r.rare_conditions = []
     arguments = [
         Complex(Value(r, "%a", PART[t]), Value(r, "%a", PART[t])) if t in PART else Value(r, "%a", t) for t in compute
     ]
     body(symbols, *arguments)
-    return bool(r.rare_conditions)
+    return bool(r.rare_conditions), r.slow_everywhere, len(r.lines)
 
 
 def render_pointwise(
@@ -88,7 +96,8 @@ def render_pointwise(
     steps = [_word(r, "%steps", i) for i in range(len(types))]
     n = _word(r, "%dims", 0)
     zero = r.constant("i64", 0)
-    rare = _has_rare_cases(body, compute)
+    rare, everywhere, length = _survey(body, compute)
+    abreast = _ABREAST if length in _CHAINS else 0
 
     def evaluate(single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
         values = [
@@ -113,30 +122,47 @@ def render_pointwise(
                 r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
         return r.read(found, "i32") == 0
 
-    def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
-        with r.loop(start, stop, independent=True) as i:
-            r.rare_conditions = [] if rare else None
-            save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
+    def plain(
+        single: dict[int, Any], start: Value, stop: Value, first: Value = zero, abreast: int = 0, fast: bool = rare
+    ) -> None:
+        with r.loop(start, stop, independent=True, abreast=abreast) as i:
+            r.rare_conditions = [] if fast else None
+            save(evaluate(single, lambda k: (first + i) * SIZE[types[k]]), lambda k: (first + i) * SIZE[types[k]])
         r.rare_conditions = None
+
+    def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
+        if abreast and not single:
+            group = width(types[-1], abreast)
+            last = start + ((stop - start) & -group)
+            with r.loop(start, last, group) as block:
+                plain(single, zero, r.constant("i64", group), block, abreast)
+            start = last
+        plain(single, start, stop)
 
     def streamed(single: dict[int, Any], start: Value, stop: Value) -> None:
         """Whole cache lines are made in a local array, which becomes registers, and written as such."""
         kind = types[-1]
         size, part = SIZE[kind], PART.get(kind, kind)
-        first, last = lines_from(r, r.address(pointers[-1], start * size), start, stop, kind)
-        lines = r.local_array(part, width(part))
-        contiguous(single, start, first)
-        with r.loop(first, last, width(kind)) as block:
+        count = abreast or LINES
+        group = width(kind, count)
+        first, last = lines_from(r, r.address(pointers[-1], start * size), start, stop, kind, count)
+        lines = r.local_array(part, width(part, count))
+        plain(single, start, first)
+        with r.loop(first, last, group) as block:
             for k, t in enumerate(inputs):
                 if k not in single:
-                    prefetch(r, r.address(pointers[k], block * SIZE[t] + AHEAD), width(kind) * SIZE[t])
-            with r.loop(zero, r.constant("i64", width(kind)), independent=True) as i:
+                    prefetch(r, r.address(pointers[k], block * SIZE[t] + AHEAD), group * SIZE[t])
+            with r.loop(zero, r.constant("i64", group), independent=True, abreast=abreast) as i:
                 r.rare_conditions = [] if rare else None
                 (result,) = evaluate(single, lambda k: (block + i) * SIZE[types[k]])
                 store(r, r.address(lines, i * size), kind, result)
             r.rare_conditions = None
-            write_lines(r, r.address(pointers[-1], block * size), lines)
-        contiguous(single, last, stop)
+            write_lines(r, r.address(pointers[-1], block * size), lines, count)
+        plain(single, last, stop)
+
+    def leave() -> None:
+        r.branch(end)
+        r.start_block(r.label())  # unreachable; `when` closes it
 
     with r.loop(zero, n, _BLOCK) if rare else nullcontext(zero) as start:
         stop = symbols.minimum(start + _BLOCK, n) if rare else n
@@ -150,8 +176,10 @@ def render_pointwise(
                 }
                 with r.when(find_rare(single, start, stop)) if rare else nullcontext():
                     (streamed if stream else contiguous)(single, start, stop)
-                    r.branch(end)
-                    r.start_block(r.label())  # unreachable; `when` closes it
+                    leave()
+                if rare and everywhere and not single:
+                    plain(single, start, stop, fast=False)
+                    leave()
         with r.loop(start, stop, independent=True) as i:
             save(evaluate({}, lambda k: i * steps[k]), lambda k: i * steps[k])
         r.branch(end)
@@ -164,13 +192,22 @@ def pointwise_ufunc(
     name: str, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str]
 ) -> Any:
     """A NumPy ufunc made from a body over scalars."""
-    made = _made(name, render_pointwise("kernel", body, inputs, outputs, compute), inputs, outputs)
+    made = _made(name, body, inputs, outputs, compute)
     _recipes[made] = (name, body, inputs, outputs, compute)
     return made
 
 
-def _made(name: str, text: str, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
-    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1)
+def _made(
+    name: str,
+    body: Callable[..., Any],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    compute: Sequence[str],
+    stream: bool = False,
+) -> Any:
+    text = render_pointwise("kernel", body, inputs, outputs, compute, stream)
+    weight = 1 + _survey(body, compute)[2] // 16
+    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, weight)
     return make_ufunc(name, address, inputs, outputs, "", data)
 
 
@@ -180,7 +217,7 @@ def past_caches(ufunc: Any) -> Any:
     name, body, inputs, outputs, compute = _recipes[ufunc]
     if len(outputs) != 1:
         return ufunc
-    return _made(name, render_pointwise("kernel", body, inputs, outputs, compute, stream=True), inputs, outputs)
+    return _made(name, body, inputs, outputs, compute, stream=True)
 
 
 @functools.cache

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .exponentials import decay
 from .lang import Array, independent, inline, kernel
-from .softmax import BLOCK, _row_maximum, _row_total, decay
+from .softmax import BLOCK, _row_maximum, _row_total
 from .value import COMPUTE
 
 
@@ -64,7 +65,7 @@ def count_targets(m, target, skipped, classes, used, wrong):
 def _entropy(m, x, target, skipped, share, loss, grad, gradient):
     """The sum of the rows' losses times `share`; with `gradient` also what it is by x."""
     kind = x.type
-    factor = m.cast(share[()], kind)
+    factor = m.cast(share, kind)
     sum_of = m.value(0, "f64")
     for r in range(x.shape[0]):
         row = _row(x, r)
@@ -92,19 +93,48 @@ def _entropy(m, x, target, skipped, share, loss, grad, gradient):
             if gradient:
                 for i in independent(0, row.n):
                     grad[r, i] = m.value(0, kind)
-    loss[()] = m.cast(sum_of * share[()], loss.type)
+    loss[()] = m.cast(sum_of * share, loss.type)
 
 
 @kernel("(r,n),(r),(),()->()")
 def cross_entropy_sum(m, x, target, skipped, share, loss):
     """The cross-entropy of all rows, times `share`."""
-    _entropy(m, x, target, skipped, share, loss, None, False)
+    _entropy(m, x, target, skipped, share[()], loss, None, False)
 
 
 @kernel("(r,n),(r),(),()->(),(r,n)")
 def cross_entropy_sum_and_gradient(m, x, target, skipped, share, loss, grad):
     """The same with its gradient by x: the exponentials are computed once for both."""
-    _entropy(m, x, target, skipped, share, loss, grad, True)
+    _entropy(m, x, target, skipped, share[()], loss, grad, True)
+
+
+@inline
+def _whole_entropy(m, x, target, skipped, mean, loss, wrong, grad, gradient):
+    """The same from targets that nobody has looked at: counted here; the last that names no class goes to `wrong`."""
+    count = m.value(0, "i64")
+    odd = m.value(0, "i64")
+    for r in range(target.n):
+        at = m.cast(target[r], "i64")
+        if at != skipped[()]:
+            count = count + 1
+            if (at < 0) | (at >= x.shape[1]):
+                odd = at
+    wrong[()] = odd
+    whole = m.where(count > 0, m.value(1, "f64") / m.cast(count, "f64"), m.value(float("nan"), "f64"))
+    share = m.where(mean[()], whole, m.value(1, "f64"))
+    _entropy(m, x, target, skipped, share, loss, grad, gradient)
+
+
+@kernel("(r,n),(r),(),()->(),()")
+def cross_entropy_whole(m, x, target, skipped, mean, loss, wrong):
+    """The mean or sum of the rows' cross-entropy, and a target that names no class (0 if all do)."""
+    _whole_entropy(m, x, target, skipped, mean, loss, wrong, None, False)
+
+
+@kernel("(r,n),(r),(),()->(),(),(r,n)")
+def cross_entropy_whole_and_gradient(m, x, target, skipped, mean, loss, wrong, grad):
+    """The same with its gradient by x."""
+    _whole_entropy(m, x, target, skipped, mean, loss, wrong, grad, True)
 
 
 @kernel("(n),(n),()->()")

@@ -22,6 +22,7 @@ MOST_OPERANDS = 16
 # Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
 WORTHWHILE = 1 << 17
 _SHARE_BITS = 15
+_MOST_THREADS = 256  # that work on one operation
 # How many threads one operation may use, and the bytes from which pointwise results are written past the caches.
 settings = array("q", [1, 1 << 62])
 # How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
@@ -40,7 +41,11 @@ def _pool() -> Any:
     if found is None:
         pause, spin = _PAUSE.get(platform.machine().lower(), ("", 1000))
         text = TEXT.replace("PAUSE", pause).replace("SPIN", str(spin))
-        text = text.replace("WORTHWHILE", str(WORTHWHILE)).replace("SHARE_BITS", str(_SHARE_BITS))
+        text = (
+            text.replace("MOST", str(_MOST_THREADS))
+            .replace("WORTHWHILE", str(WORTHWHILE))
+            .replace("SHARE_BITS", str(_SHARE_BITS))
+        )
         address = jit.compile("pool", text)
         found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
     return found
@@ -86,6 +91,16 @@ def gridded(
         _state["grid"] = _pool()(None, 2)
     words = [kernel, len(places), room, room_bytes, *grid, *units, *[n for pair in places for n in pair]]
     return _state["grid"], array("q", words)
+
+
+def runner() -> int:
+    """The address of run(function, argument, count, threads), for kernels that cut their work themselves.
+
+    It calls function(argument, i) for every i below `count` on the threads and returns when all are done.
+    """
+    if "run" not in _state:
+        _state["run"] = _pool()(None, 3)
+    return _state["run"]  # type: ignore[no-any-return]
 
 
 def run_calls(calls: list[Call], threads: int) -> None:
@@ -149,15 +164,46 @@ def drive(
             threads,
         )
         return
+    run_walk(walk(kernel, jobs, count, length, steps, sizes, shape, strides), addresses, threads)
+
+
+_ADDRESSES = 7  # where in the words of `walk` the operands' addresses begin
+
+
+def walk(
+    kernel: int,
+    jobs: int,
+    operands: int,
+    length: int,
+    steps: list[int],
+    sizes: tuple[int, ...],
+    shape: tuple[int, ...],
+    strides: list[tuple[int, ...]],
+) -> Any:
+    """Words that describe a loop over outer dimensions, as `drive` has them, for any operands that lie so."""
     rows = 1
     for n in shape:
         rows *= n
-    words = [kernel, count, rows, length, jobs, len(shape), 1 + len(sizes)]  # laid out as @part reads them
-    words += addresses + _ZEROS[: MOST_OPERANDS - count]
+    words = [
+        kernel,
+        operands,
+        rows,
+        length,
+        jobs,
+        len(shape),
+        1 + len(sizes),
+        *_ZEROS[:MOST_OPERANDS],
+    ]  # as @part reads
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]
     words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
     for line in strides:
         words += [*line] + _ZEROS[: MOST_DIMS - len(line)]
-    work = array("q", words)
+    return array("q", words)
+
+
+def run_walk(words: Any, addresses: list[int], threads: int) -> None:
+    """Runs what `walk` describes on operands."""
+    work = words[:]  # other threads may use the same description
+    work[_ADDRESSES : _ADDRESSES + len(addresses)] = array("q", addresses)
     _pool()(work.buffer_info()[0], threads)

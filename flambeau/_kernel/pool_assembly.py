@@ -1,16 +1,18 @@
 """The thread pool's functions in LLVM assembly.
 
-@take runs pieces of the published work until none is left; @serve is the life of a worker; @run publishes work, joins
+@take runs pieces of the published work until none is left, those of its own share first: the same thread gets the same part
+of equal operands again and finds it in its core's cache. @serve is the life of a worker; @run publishes work, joins
 in and waits for those who entered. The other functions are kinds of work: @slice, @cell, @part and @whole run a
 ufunc's loop on a part of its operands, @split and @grid are loops that cut themselves into such parts.
-PAUSE, SPIN, WORTHWHILE and SHARE_BITS are filled in by `pool`.
+PAUSE, SPIN, MOST, WORTHWHILE and SHARE_BITS are filled in by `pool`.
 """
 
 # Fields of @state, each in its own cache line:
-# 0 mutex, 1 condition, 2 generation, 3 open, 4 inside, 5 next, 6 (work: function, argument, count), 7 sleepers,
-# 8 busy, 9 started, 10 limit
+# 0 mutex, 1 condition, 2 generation, 3 open, 4 inside, 5 (free), 6 (work: function, argument, count, team), 7 sleepers,
+# 8 busy, 9 started, 10 limit. @next has the next piece of each member's share.
 TEXT = """
 @state = internal global [11 x [16 x i64]] zeroinitializer, align 128
+@next = internal global [MOST x [16 x i64]] zeroinitializer, align 128
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
@@ -21,24 +23,44 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 
-define internal void @take() nounwind {
+define internal void @take(i64 %me) nounwind {
 entry:
-  %next = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
   %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
   %function = load ptr, ptr %work
   %at = getelementptr i64, ptr %work, i64 1
   %argument = load ptr, ptr %at
   %ct = getelementptr i64, ptr %work, i64 2
   %count = load i64, ptr %ct
+  %tt = getelementptr i64, ptr %work, i64 3
+  %team = load i64, ptr %tt
+  br label %share
+share:
+  %v = phi i64 [ 0, %entry ], [ %v1, %exhausted ]
+  %sum = add i64 %me, %v
+  %over = icmp sge i64 %sum, %team
+  %wrapped = sub i64 %sum, %team
+  %owner = select i1 %over, i64 %wrapped, i64 %sum
+  %next = getelementptr [MOST x [16 x i64]], ptr @next, i64 0, i64 %owner, i64 0
+  %owner1 = add i64 %owner, 1
+  %e = mul i64 %count, %owner1
+  %end = udiv i64 %e, %team
   br label %head
 head:
+  %seen = load atomic i64, ptr %next monotonic, align 8
+  %some = icmp slt i64 %seen, %end
+  br i1 %some, label %claim, label %exhausted
+claim:
   %i = atomicrmw add ptr %next, i64 1 seq_cst
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %end
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %exhausted
 body:
   call void %function(ptr %argument, i64 %i)
   br label %head
-end:
+exhausted:
+  %v1 = add i64 %v, 1
+  %left = icmp slt i64 %v1, %team
+  br i1 %left, label %share, label %done
+done:
   ret void
 }
 
@@ -94,7 +116,8 @@ enter:
   %work = icmp eq i64 %is, 1
   br i1 %work, label %run, label %leave
 run:
-  call void @take()
+  %me = add i64 %number, 1
+  call void @take(i64 %me)
   br label %leave
 leave:
   %l = atomicrmw sub ptr %inside, i64 1 seq_cst
@@ -111,13 +134,16 @@ entry:
   %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
   %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
   %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
-  %next = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
   %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
   %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
   %busy = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 8, i64 0
   %started = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 9, i64 0
   %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
-  %alone = icmp slt i64 %threads, 2
+  %fewer = icmp slt i64 %count, %threads
+  %wished = select i1 %fewer, i64 %count, i64 %threads
+  %many = icmp sgt i64 %wished, MOST
+  %team = select i1 %many, i64 MOST, i64 %wished
+  %alone = icmp slt i64 %team, 2
   br i1 %alone, label %serial, label %claim
 claim:
   %pair = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst
@@ -135,7 +161,7 @@ one:
   br label %step
 grow:
   %have = load i64, ptr %started
-  %helpers = sub i64 %threads, 1
+  %helpers = sub i64 %team, 1
   %first = icmp eq i64 %have, 0
   br i1 %first, label %prepare, label %fill
 prepare:
@@ -163,7 +189,19 @@ publish:
   store ptr %argument, ptr %at
   %ct = getelementptr i64, ptr %work, i64 2
   store i64 %count, ptr %ct
-  store atomic i64 0, ptr %next seq_cst, align 8
+  %tt = getelementptr i64, ptr %work, i64 3
+  store i64 %team, ptr %tt
+  br label %shares
+shares:
+  %o = phi i64 [ 0, %publish ], [ %o1, %shares ]
+  %before = mul i64 %count, %o
+  %begin = udiv i64 %before, %team
+  %next = getelementptr [MOST x [16 x i64]], ptr @next, i64 0, i64 %o, i64 0
+  store atomic i64 %begin, ptr %next monotonic, align 8
+  %o1 = add i64 %o, 1
+  %further = icmp slt i64 %o1, %team
+  br i1 %further, label %shares, label %ready
+ready:
   store atomic i64 %helpers, ptr %limit seq_cst, align 8
   store atomic i64 1, ptr %open seq_cst, align 8
   %g = atomicrmw add ptr %generation, i64 1 seq_cst
@@ -176,7 +214,7 @@ wake:
   call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %join
 join:
-  call void @take()
+  call void @take(i64 0)
   store atomic i64 0, ptr %open seq_cst, align 8
   br label %wait
 wait:
@@ -604,8 +642,10 @@ kind:
   br i1 %asked, label %answer, label %work
 answer:
   %first = icmp eq i64 %threads, 1
-  %loop = select i1 %first, ptr @split, ptr @grid
-  ret ptr %loop
+  %second = icmp eq i64 %threads, 2
+  %other = select i1 %second, ptr @grid, ptr @run
+  %found = select i1 %first, ptr @split, ptr %other
+  ret ptr %found
 work:
   %listed = icmp slt i64 %threads, 0
   br i1 %listed, label %list, label %go

@@ -10,10 +10,10 @@ import functools
 from typing import Any
 
 from . import jit
-from .conv import _accumulate, _Frame, _slots, _steps, _wide
+from .conv import _accumulate, _Frame, _slots, _wide
 from .exponentials import _exp_tail, _reduce
 from .floats import clamp, power_of_two
-from .gemm import _call, _minimum, _pack, _Plan, _Vectors, joined
+from .gemm import _call, _minimum, _pack, _pack_left, _Plan, _Vectors, joined, left_steps
 from .lang import Array, KernelScope, Walker, independent, inline, kernel
 from .loops import _PARAMETERS, _pointer, _word
 from .render_llvm import Llvm
@@ -33,15 +33,14 @@ def _tile(plan: _Plan, wide: int) -> _Vectors:
     scalar = "float" if plan.compute == "f32" else "double"
     slots = _slots(r, plan.rows, wide)
 
-    def step(p: Value) -> None:
+    def step(p: Value, first: str) -> None:
         right = [r.load_vector(r.at("%b", p * (wide * n * size), v * n * size)) for v in range(wide)]
         for i, row in enumerate(slots):
-            place = r.at("%a", p * (plan.padded * size), i * size)
-            left = r.splat(r.raw(f"load {scalar}, ptr {place}, align {size}"))
+            left = r.splat(r.raw(f"load {scalar}, ptr {r.at(first, i * n * size)}, align {size}"))
             for slot, vector in zip(row, right):
                 _accumulate(r, slot, left, vector)
 
-    _steps(r, r.i64("%depth"), step)
+    left_steps(r, r.i64("%depth"), step)
     for i, row in enumerate(slots):
         with r.when(r.i64("%rows") > i):
             for v, slot in enumerate(row):
@@ -60,18 +59,15 @@ def _product(plan: _Plan, wide: int) -> _Vectors:
     size, width, zero = plan.size, wide * plan.lanes, r.constant("i64", 0)
     count, depth, to_row, from_row = (r.i64(f"%{n}") for n in ("count", "depth", "to_row", "from_row"))
     columns = (r.i64("%columns") + (width - 1)) & -width
-    with r.loop(zero, depth, plan.depth) as pc, r.loop(zero, count, plan.block) as ic:
-        length, rows = _minimum(depth - pc, plan.depth), _minimum(count - ic, plan.block)
+    with r.loop(zero, depth, plan.depth) as pc, r.loop(zero, count, plan.rows) as ic:
+        length, rows = _minimum(depth - pc, plan.depth), _minimum(count - ic, plan.rows)
         source = r.at("%from", ic * from_row, pc * size)
-        _call(r, "pack", "%scratch", source, from_row, r.constant("i64", size), rows, length)
+        _call(r, "pack_left", "%scratch", source, from_row, r.constant("i64", size), rows, length)
         block = r.at("%packed", pc * columns * size)
-        with r.loop(zero, columns, width) as j, r.loop(zero, rows, plan.rows) as i:
-            number = r.value(f"udiv i64 {i.name}, {plan.rows}", "i64")
-            panel = r.at("%scratch", number * length * (plan.padded * size))
-            to = r.at("%to", (ic + i) * to_row, j * size)
+        with r.loop(zero, columns, width) as j:
+            to = r.at("%to", ic * to_row, j * size)
             adds = Value(r, "%adds", "b1") | (pc > 0)
-            _call(r, "tile", panel, r.at(block, j * length * size), length, to, to_row,
-                  _minimum(rows - i, plan.rows), adds)  # fmt: skip
+            _call(r, "tile", "%scratch", r.at(block, j * length * size), length, to, to_row, rows, adds)
     return r
 
 
@@ -82,8 +78,11 @@ def product(type: str, rows: int) -> tuple[int, int, int]:
     It writes whole tiles: rows of its result must have room for them.
     """
     plan, wide = _Plan(type, rows), _wide(rows)
-    parts = [_pack(plan, "pack", plan.rows, plan.padded), _tile(plan, wide)]
-    return jit.compile("product", joined(parts, _product(plan, wide))), plan.left_bytes, wide * plan.lanes
+    return (
+        jit.compile("product", joined([_pack_left(plan), _tile(plan, wide)], _product(plan, wide))),
+        plan.left_bytes,
+        wide * plan.lanes,
+    )
 
 
 @functools.cache
@@ -98,7 +97,7 @@ def packing(type: str, columns: int) -> int:
     with r.loop(r.constant("i64", 0), depth, plan.depth) as pc:
         place = r.at(to, pc * padded * plan.size)
         _call(r, "pack", place, r.at(source, pc * step), lane, step, count, _minimum(depth - pc, plan.depth))
-    return jit.compile("kernel", joined([_pack(plan, "pack", columns, columns)], r))
+    return jit.compile("kernel", joined([_pack(plan, "pack", columns)], r))
 
 
 @functools.cache

@@ -137,7 +137,7 @@ class Cuda:
         results = tuple(self.read(slot, type) for slot, type in slots)
         return results if isinstance(fast, tuple) else results[0]
 
-    def intrinsic(self, name: str, *args: Value) -> Value:
+    def intrinsic(self, name: str, *args: Value, flags: str = "") -> Value:
         type, first = args[0].type, args[0].name
         if name == "popcount":
             wide = _TYPE["u" + type[1:]]
@@ -244,7 +244,7 @@ class Cuda:
 
     @contextmanager
     def loop(
-        self, start: Value, stop: Value, step: int = 1, independent: bool = False, few: bool = False
+        self, start: Value, stop: Value, step: int = 1, independent: bool = False, abreast: int = 0
     ) -> Iterator[Value]:
         i = self.variable("i64")
         sign = "<" if step > 0 else ">"

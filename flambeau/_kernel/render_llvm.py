@@ -41,6 +41,7 @@ class Llvm:
         self.access_group: str | None = None
         # a list while the conditions of rare cases are gathered and their slow forms left out
         self.rare_conditions: list[Value] | None = None
+        self.slow_everywhere = True  # whether all slow forms that were left out are right for every element
         self.count = 0
         self.block = "entry"
 
@@ -126,6 +127,7 @@ class Llvm:
     def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any:
         if self.rare_conditions is not None:
             self.rare_conditions.append(condition)
+            self.slow_everywhere &= everywhere
             return fast
         if everywhere:
             return slow()
@@ -133,7 +135,7 @@ class Llvm:
             return self.select(condition, slow(), fast)
         return tuple(self.select(condition, a, b) for a, b in zip(slow(), fast))
 
-    def intrinsic(self, name: str, *args: Value) -> Value:
+    def intrinsic(self, name: str, *args: Value, flags: str = "") -> Value:
         type, t = args[0].type, _TYPE[args[0].type]
         if not is_float(type) and name in ("minimum", "maximum"):
             full = f"llvm.{'s' if is_signed(type) else 'u'}{name[:3]}.{t}"
@@ -146,7 +148,7 @@ class Llvm:
             if not is_float(type):
                 full = f"{_INTRINSIC[name]}.{t}"
         self.declarations.add(f"declare {t} @{full}({', '.join([t] * len(args))})")
-        return self.value(f"call {t} @{full}({', '.join(f'{t} {a.name}' for a in args)})", type)
+        return self.value(f"call {flags}{t} @{full}({', '.join(f'{t} {a.name}' for a in args)})", type)
 
     def library_call(self, name: str, result: str, *args: Value) -> Value:
         """A function found by its symbol in the process (libm, for what is rare)."""
@@ -245,12 +247,17 @@ class Llvm:
 
     # -- control -------------------------------------------------------------------------------
 
+    def _node(self, text: str) -> str:
+        """The name of a new node of metadata."""
+        self.metadata.append(f"!{len(self.metadata)} = {text}")
+        return f"!{len(self.metadata) - 1}"
+
     @contextmanager
     def loop(
-        self, start: Value, stop: Value, step: int = 1, independent: bool = False, few: bool = False
+        self, start: Value, stop: Value, step: int = 1, independent: bool = False, abreast: int = 0
     ) -> Iterator[Value]:
-        """A counted loop over i64. `independent` promises that no iteration reads what another writes; `few` says that
-        there are hardly more iterations than a vector has lanes."""
+        """A counted loop over i64. `independent` promises that no iteration reads what another writes; `abreast` says
+        how many vectors are computed side by side (1 where there are hardly more iterations than lanes)."""
         slot = self.variable("i64")
         self.write(slot, "i64", start)
         head, body, end = self.label(), self.label(), self.label()
@@ -259,19 +266,16 @@ class Llvm:
         i = self.read(slot, "i64")
         self.branch_if(self.compare("lt" if step > 0 else "gt", i, stop), body, end)
         self.start_block(body)
-        outer, hint = self.access_group, ""
+        outer, properties = self.access_group, []
         if independent:
-            self.access_group = f"!{len(self.metadata)}"
-            self.metadata.append(f"{self.access_group} = distinct !{{}}")
-            loop, parallel = f"!{len(self.metadata)}", f"!{len(self.metadata) + 1}"
-            self.metadata.append(f"{loop} = distinct !{{{loop}, {parallel}}}")
-            self.metadata.append(f'{parallel} = !{{!"llvm.loop.parallel_accesses", {self.access_group}}}')
-            hint = f", !llvm.loop {loop}"
-        elif few:
-            loop, single = f"!{len(self.metadata)}", f"!{len(self.metadata) + 1}"
-            self.metadata.append(f"{loop} = distinct !{{{loop}, {single}}}")
-            self.metadata.append(f'{single} = !{{!"llvm.loop.interleave.count", i32 1}}')
-            hint = f", !llvm.loop {loop}"
+            self.access_group = self._node("distinct !{}")
+            properties.append(self._node(f'!{{!"llvm.loop.parallel_accesses", {self.access_group}}}'))
+        if abreast:
+            properties.append(self._node(f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}'))
+        hint = ""
+        if properties:
+            names = ", ".join([f"!{len(self.metadata)}", *properties])  # the first is the node itself
+            hint = f", !llvm.loop {self._node(f'distinct !{{{names}}}')}"
         yield i
         self.access_group = outer
         following = self.value(f"add nsw i64 {i.name}, {step}", "i64")

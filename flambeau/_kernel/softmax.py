@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .exponentials import exp_moderate
-from .floats import clamp
+from .exponentials import decay
 from .lang import independent, inline, kernel
 from .streaming import ask_for, hand_over, whole_lines, width
 from .value import COMPUTE
@@ -15,17 +14,11 @@ LONGEST = 4096  # elements of a row that are kept on the stack
 COLUMNS = 256  # columns carried along together by the kernels over an outer dimension
 
 
-def decay(m: Any, x: Any) -> Any:
-    """exp(x) for x <= 0, with zero for what would not be a normal number."""
-    least = -87.3 if x.type == "f32" else -708.3
-    return m.where(x < least, 0.0, exp_moderate(m, clamp(m, x, least, None)))
-
-
 @inline
 def _row_maximum(m: Any, x: Any, kind: Any) -> Any:
     high = m.value(float("-inf"), kind)
     for i in range(0, x.n):
-        high = m.maximum(high, x[i])
+        high = m.loose_maximum(high, x[i])
     return high
 
 
@@ -120,6 +113,7 @@ def softmax_rows_past_caches(m: Any, x: Any, out: Any, log: Any) -> None:
     for start in range(0, x.n, BLOCK):
         stop = m.minimum(start + BLOCK, x.n)
         part = m.value(0, kind)
+        ask_for(x, start + x.n, BLOCK)  # the next row
         for i in independent(start, stop):
             e = decay(m, x[i] - high)
             held[i] = x[i] - high if log else e
@@ -134,7 +128,6 @@ def softmax_rows_past_caches(m: Any, x: Any, out: Any, log: Any) -> None:
         out[i] = held[i] - step if log else held[i] * step
     lines = m.local(kind, width(kind))
     for start in range(first, last, width(kind)):
-        ask_for(x, start + x.n, width(kind))  # the next row
         for i in independent(width(kind)):
             lines[i] = held[start + i] - step if log else held[start + i] * step
         hand_over(out, start, lines)

@@ -11,40 +11,41 @@ from typing import Any
 from .value import SIZE, Value
 
 LINE = 64  # bytes of a cache line
-LINES = 2  # handed over together
+LINES = 2  # handed over together, where a kernel does not wish for more
 AHEAD = 2048  # bytes by which a loop asks for its operands in advance
 
 
-def width(type: str) -> int:
+def width(type: str, lines: int = LINES) -> int:
     """How many elements are handed over together."""
-    return LINE * LINES // SIZE[type]
+    return LINE * lines // SIZE[type]
 
 
-def lines_from(r: Any, place: str, start: Value, stop: Value, type: str) -> tuple[Value, Value]:
+def lines_from(r: Any, place: str, start: Value, stop: Value, type: str, lines: int = LINES) -> tuple[Value, Value]:
     """The part of a range of elements, the first of which lies at `place`, that consists of whole lines."""
     size = SIZE[type]
     misplaced = r.value(f"ptrtoint ptr {place} to i64", "i64") & (LINE - 1)
     first = start + ((LINE - misplaced) & (LINE - 1)) // size
     first = r.select(first < stop, first, stop)
-    return first, first + ((stop - first) & -width(type))
+    return first, first + ((stop - first) & -width(type, lines))
 
 
-def write_lines(r: Any, place: str, lines: str) -> None:
+def write_lines(r: Any, place: str, lines: str, count: int = LINES) -> None:
     """Writes the local array `lines` to `place`, where a cache line begins."""
     mark = f"!{len(r.metadata)}"
     r.metadata.append(f"{mark} = !{{i32 1}}")
-    for n in range(LINES):
+    for n in range(count):
         at = r.constant("i64", n * LINE)
         words, target = r.fresh(), r.address(place, at)
         r.emit(f"{words} = load <8 x i64>, ptr {r.address(lines, at)}, align {LINE}")
         r.emit(f"store <8 x i64> {words}, ptr {target}, align {LINE}, !nontemporal {mark}")
 
 
-def prefetch(r: Any, place: str, size: int) -> None:
-    """Asks for `size` bytes from `place` on; that need not be valid memory."""
+def prefetch(r: Any, place: str, size: int, write: bool = False) -> None:
+    """Asks for `size` bytes from `place` on, which may be about to be written; that need not be valid memory."""
     r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for n in range(0, size, LINE):
-        r.emit(f"call void @llvm.prefetch.p0(ptr {r.address(place, r.constant('i64', n))}, i32 0, i32 3, i32 1)")
+        at = r.address(place, r.constant("i64", n))
+        r.emit(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(write)}, i32 3, i32 1)")
 
 
 # -- the same for operands of kernels in the kernel language -----------------------------------------------------------

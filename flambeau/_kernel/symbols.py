@@ -293,6 +293,10 @@ class Symbols:
         a, b = a._pair(b)
         return a.r.binary("mul", a, b, "reassoc " if is_float(a.type) else "")
 
+    def loose_maximum(self, a: Value, b: Value) -> Value:
+        """The larger; NaN if either is NaN. Of zeros with different signs it may be either."""
+        return a.r.intrinsic("maximum", a, b, flags="nsz ")
+
     def loose_fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c in an accumulator: order and rounding in between are the compiler's choice."""
         product = a.r.binary("mul", a, b, "reassoc contract ")

@@ -24,7 +24,8 @@ _CODE = {np.dtype(t).char: code for code, t in {
     "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16",
 }.items()}  # fmt: skip
 _kept: list[Any] = []  # NumPy keeps pointers into these
-addresses: dict[Any, int] = {}  # of the loops behind our ufuncs
+addresses: dict[Any, int] = {}  # of the loops behind our ufuncs, on one thread
+loops: dict[Any, tuple[int, Any]] = {}  # the loops as NumPy calls them, with their data
 
 
 def _api(index: int, *arguments: Any) -> Callable[..., Any]:
@@ -40,11 +41,11 @@ def make_ufunc(
 ) -> Any:
     """A ufunc (a generalized one if a signature is given) with the one loop at `address`, which gets `data` (an array)."""
     types = bytes(_TYPE_NUMBER[t] for t in [*inputs, *outputs])
-    loops, places = (_VOID_P * 1)(address), (_VOID_P * 1)(data.buffer_info()[0] if data is not None else None)
+    own, places = (_VOID_P * 1)(address), (_VOID_P * 1)(data.buffer_info()[0] if data is not None else None)
     codes, label = ctypes.create_string_buffer(types), ctypes.c_char_p(name.encode())
-    _kept.append((loops, places, codes, label, data))
+    _kept.append((own, places, codes, label, data))
     common = [_VOID_P, _VOID_P, _VOID_P, *[ctypes.c_int] * 4, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
-    values = [loops, places, codes, 1, len(inputs), len(outputs), -1, label, None, 0]
+    values = [own, places, codes, 1, len(inputs), len(outputs), -1, label, None, 0]
     if signature:
         text = ctypes.c_char_p(signature.encode())
         _kept.append(text)
@@ -52,6 +53,7 @@ def make_ufunc(
     else:
         made = _api(1, *common)(*values)
     addresses[made] = address if data is None else data[0]
+    loops[made] = address, data
     return made
 
 

@@ -10,7 +10,7 @@ from .._autograd.functions import Function
 from .._core.state import BATCHED, CUDA, GRAD, META, local, modes
 from .._ops import registry
 from .._tensor import Tensor, bump
-from ..func.vmap import Batched, _each_sample, make_batched, unwrap
+from ..func.vmap import Batched, _each_sample, flat_tensors, make_batched, unwrap
 from .schema import FunctionSchema
 
 __all__ = ["Operator", "define", "operators"]
@@ -33,17 +33,6 @@ class _Below(threading.local):
 
 
 _below = _Below()
-
-
-def flat_tensors(args: Any) -> list[Tensor]:
-    """Tensors among arguments, those in lists too."""
-    found = []
-    for a in args:
-        if isinstance(a, Tensor):
-            found.append(a)
-        elif isinstance(a, (list, tuple)):
-            found += [b for b in a if isinstance(b, Tensor)]
-    return found
 
 
 class Operator:

@@ -285,15 +285,22 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def _softplus(m: Any, x: Any) -> Any:
     """log(1 + exp(x)) for any x."""
-    return m.log1p(m.exp(-m.abs(x))) + m.clamp_min(x, 0.0)
+    return -m.log_sigmoid(-x)
+
+
+def _mish_factor(m: Any, x: Any) -> Any:
+    """tanh(log(1 + exp(x))), which is n / (n + 2) with n = exp(2x) + 2 exp(x)."""
+    e = m.exp(m.where(x > 20.0, 20.0, x))
+    n = e * (e + 2.0)
+    return n / (n + 2.0)
 
 
 def _mish_gradient(m: Any, g: Any, x: Any) -> Any:
-    t = m.tanh(_softplus(m, x))
+    t = _mish_factor(m, x)
     return g * (t + x * m.sigmoid(x) * (1.0 - t * t))
 
 
-mish_op = _declare("mish", lambda m, x: x * m.tanh(_softplus(m, x)), real_floating_only, _mish_gradient)
+mish_op = _declare("mish", lambda m, x: x * _mish_factor(m, x), real_floating_only, _mish_gradient)
 
 
 def _mish_(input: Tensor) -> Tensor:
@@ -309,12 +316,12 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 softplus_op = _declare(
-    "softplus", lambda m, x, beta, limit: m.where(x * beta > limit, x, m.log1p(m.exp(x * beta)) / beta),
+    "softplus", lambda m, x, beta, limit: m.where(x * beta > limit, x, _softplus(m, x * beta) / beta),
     real_floating_only, params=("beta", "limit"),
     gradient=lambda m, g, x, beta, limit: m.where(x * beta > limit, g, g * m.sigmoid(x * beta)),
 )  # fmt: skip
 logsigmoid_op = _declare(
-    "log_sigmoid", lambda m, x: -_softplus(m, -x), real_floating_only, lambda m, g, x: g * m.sigmoid(-x)
+    "log_sigmoid", lambda m, x: m.log_sigmoid(x), real_floating_only, lambda m, g, x: g * m.sigmoid(-x)
 )
 
 

@@ -96,10 +96,10 @@ def add(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
     """
     if more:  # the older order (input, alpha, other)
         alpha, (other,) = other, more
+    if alpha.__class__ is int and alpha == 1:
+        return add_op.call(input, other) if out is None else add_op.call(input, other, out=out)
     if out is not None:
         return registry.into_out(out, add, (input, other), {"alpha": alpha})
-    if alpha.__class__ is int and alpha == 1:
-        return add_op.call(input, other)
     if modes.overrides:
         taken = registry.watched(add, (input, other), {"alpha": alpha})
         if taken is not NotImplemented:
@@ -117,10 +117,10 @@ def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
     """
     if more:  # the older order (input, alpha, other)
         alpha, (other,) = other, more
+    if alpha.__class__ is int and alpha == 1:
+        return sub_op.call(input, other) if out is None else sub_op.call(input, other, out=out)
     if out is not None:
         return registry.into_out(out, sub, (input, other), {"alpha": alpha})
-    if alpha.__class__ is int and alpha == 1:
-        return sub_op.call(input, other)
     if modes.overrides:
         taken = registry.watched(sub, (input, other), {"alpha": alpha})
         if taken is not NotImplemented:
@@ -131,10 +131,10 @@ def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """other - alpha * input."""
+    if alpha.__class__ is int and alpha == 1:
+        return rsub_op.call(input, other) if out is None else rsub_op.call(input, other, out=out)
     if out is not None:
         return registry.into_out(out, rsub, (input, other), {"alpha": alpha})
-    if alpha.__class__ is int and alpha == 1:
-        return rsub_op.call(input, other)
     alpha = _checked_alpha("rsub", input, other, alpha)
     return sub_scaled_op.call(other, input, alpha)
 
@@ -185,6 +185,11 @@ div_op.wide_number = pointwise(
 rdiv_op = pointwise(
     "rdiv", lambda m, x, y: 1.0 / x * y, floating, public=False, numbers="right", stepwise=True,
     grad={"x": lambda m, g, x, y: -(g * m.conj(y)) * m.conj(1.0 / x * (1.0 / x)), "y": lambda m, g, x: g * m.conj(1.0 / x)},
+    short=lambda m, cut, x, y: cut(1.0 / x) * y, backward_name="MulBackward0",
+)  # fmt: skip
+rdiv_op.wide_number = pointwise(
+    "rdiv_number", lambda m, x, y: 1.0 / x * y, floating, params=("y",), public=False, stepwise=True,
+    grad={"x": lambda m, g, x, y: -(g * y) * m.conj(1.0 / x * (1.0 / x))},
     short=lambda m, cut, x, y: cut(1.0 / x) * y, backward_name="MulBackward0",
 )  # fmt: skip
 _no_gradient = {"x": lambda m, g: m.zeros_like(g), "y": lambda m, g: m.zeros_like(g)}
@@ -240,10 +245,10 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None, out: Ten
     >>> torch.div(torch.tensor([-7, 7]), 2, rounding_mode="floor")
     tensor([-4,  3])
     """
+    if rounding_mode is None:
+        return div_op.call(input, other) if out is None else div_op.call(input, other, out=out)
     if out is not None:
         return registry.into_out(out, div, (input, other), {"rounding_mode": rounding_mode})
-    if rounding_mode is None:
-        return div_op.call(input, other)
     return _division(input, other, rounding_mode).call(input, other)
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import fill
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import (
     BOOL,
     BY_NUMPY,
@@ -106,10 +108,11 @@ def cast_array(array: Any, d: dtype) -> Any:
             if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
-    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e"):
-        source = BY_NUMPY[array.dtype]
-        if source.category == d.category and source.code and d.code:
-            return _cast_floats(array, source, d)
+    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e" or array.size >= PARALLEL):
+        call = _cast_kernel(BY_NUMPY[array.dtype], d)
+        if call is not None:
+            dense = array.flags.c_contiguous
+            return _cast_by(call, array, empty(array.shape, d.numpy) if dense else np.empty_like(array, dtype=d.numpy))
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
         array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if array.dtype.itemsize > d.itemsize and d.category >= FLOATING:
@@ -121,16 +124,37 @@ def cast_array(array: Any, d: dtype) -> Any:
 _casts: dict[tuple[dtype, dtype], Any] = {}
 
 
-def _cast_floats(array: Any, source: dtype, d: dtype) -> Any:
-    """Many 16-bit floats from or to others: kernels of our own are faster than NumPy's loops."""
+def _cast_kernel(source: dtype, d: dtype) -> Any:
+    """The kernel that casts within a category or integers to floats, faster than NumPy's loops; None for other casts."""
     call = _casts.get((source, d))
-    if call is None:
+    same = source.category == d.category or (source.category == INTEGER and d.category == FLOATING)
+    if call is None and same and source.code and d.code:
         call = _casts[source, d] = cpu.pointwise("cast", lambda m, x: x, (source.code,), (d.code,), (source.wide.code,))
-    made = np.empty_like(array, dtype=d.numpy)
-    if array.size >= PARALLEL:
-        return cpu.parallel(call, [array], made)
-    call(array, out=made)
-    return made
+    return call
+
+
+def _cast_by(call: Any, source: Any, target: Any) -> Any:
+    if target.size >= PARALLEL:
+        return cpu.parallel(call, [source], target)
+    call(source, out=target)
+    return target
+
+
+def write(target: Any, source: Any, d: dtype) -> None:
+    """Writes elements, cast and broadcast, into an array of dtype `d` on the same device, many of them by all cores."""
+    if target.size >= PARALLEL and target.__class__ is _ndarray and not np.may_share_memory(target, source):
+        call = _cast_kernel(BY_NUMPY[source.dtype], d) if source.dtype != target.dtype else None
+        if call is not None:
+            cpu.parallel(call, [source], target)
+            return
+        if source.dtype != target.dtype:
+            source = cast_array(source, d)
+        if source.shape == target.shape:
+            fill(target, source)
+            return
+    elif source.dtype != target.dtype:
+        source = cast_array(source, d)
+    target[...] = source
 
 
 def broadcast_error(args: tuple[Any, ...]) -> RuntimeError:

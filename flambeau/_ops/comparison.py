@@ -42,13 +42,7 @@ isreal_op = pointwise(
 )  # fmt: skip
 
 
-def _signbit(m: Any, x: Any) -> Any:
-    if is_float(x.type):
-        return m.bits(x) < 0
-    return x < 0 if x.type[0] == "i" else x.r.constant("b1", False)
-
-
-signbit_op = pointwise("signbit", _signbit, ordering, inplace=False)
+signbit_op = pointwise("signbit", lambda m, x: m.signbit(x), ordering, inplace=False)
 
 # -- logic -------------------------------------------------------------------------------------------------------
 

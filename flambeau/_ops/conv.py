@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -80,10 +79,11 @@ def _computed(array: Any) -> Any:
     return cast_array(array, wide) if wide is not d else array
 
 
-def _by_windows(backend: Any, x: Any, weight: Sequence[int], positions: Ints, stride: Ints, padding: Ints) -> bool:
+def _by_windows(
+    backend: Any, x: Any, weight: Sequence[int], positions: Ints, stride: Ints, padding: Ints, groups: int
+) -> bool:
     """Whether kernels of our own take it: many floats on the CPU; windows of single elements are plain products."""
-    work = x.shape[0] * math.prod(weight) * math.prod(positions)
-    if backend.name != "cpu" or x.dtype not in CODES or work < windows.SMALL:
+    if backend.name != "cpu" or x.dtype not in CODES or not windows.takes(x, weight, positions, groups):
         return False
     return not arrays.is_plain(weight[2:], stride, padding)
 
@@ -120,7 +120,7 @@ def convolution_op(
     options: tuple[Any, ...] = (stride, padding, dilation, groups, size)
     rounded = d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride))
     positions = x.shape[2:] if transposed else size
-    if not rounded and _by_windows(backend, x, weight.shape, positions, stride, padding):
+    if not rounded and _by_windows(backend, x, weight.shape, positions, stride, padding, groups):
         made = (windows.convolve_transposed if transposed else windows.convolve)(x, weight, bias, *options)
         return cast_array(made, d) if made.dtype != d.numpy else made
     compute = arrays.convolve_transposed if transposed else arrays.convolve
@@ -152,12 +152,14 @@ def convolution_weight(
     x, small = _computed(x), _computed(small)
     options = (kernel, stride, padding, dilation, groups)
     shape = (small.shape[1], x.shape[1] // groups, *kernel)
-    if _by_windows(backend, x, shape, small.shape[2:], stride, padding):
+    if _by_windows(backend, x, shape, small.shape[2:], stride, padding, groups):
         made = windows.weight_sums(x, small, *options)
     else:
         made = _bilinear(backend, lambda a, b: arrays.weight_sums(backend, a, b, *options), x, small)
     return cast_array(made, d) if made.dtype != d.numpy else made
 
+
+_PLAIN = {int}
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
@@ -171,6 +173,8 @@ def _ints(name: str, argument: str, value: Any) -> tuple[int, ...]:
 
 
 def _spread(name: str, argument: str, value: Any, rank: int) -> Ints:
+    if value.__class__ is tuple and len(value) == rank and {*map(type, value)} == _PLAIN:
+        return value
     values = _ints(name, argument, value)
     if len(values) == rank:
         return values

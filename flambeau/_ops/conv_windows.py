@@ -20,12 +20,14 @@ from .._core.allocation import empty
 from .._kernel import conv as kernels
 from .._kernel import pool
 from . import conv_columns as by_columns
+from . import conv_lanes as by_lanes
 from . import conv_winograd as by_tiles
 from .conv_arrays import Ints, output_size
 from .conv_planes import CODES, Pass, Planes, copy, fill, windows_of
 from .fused import side_by_side
 
-SMALL = 1 << 18  # products below which laying out windows costs less than these preparations
+SMALL = 1 << 18  # products below which laying out windows costs less than these preparations,
+SMALL_IN_LANES, FEWEST_IN_LANES = 1 << 12, 3  # or than those for so many channels side by side
 _BLOCK = 1 << 17  # elements of results that are made at a time
 _PARALLEL = 1 << 20  # products from which a second thread pays
 _FEW_CORES = 4  # threads up to which each runs the interpreter for its images
@@ -289,6 +291,16 @@ def _depthwise_sums(x: Any, g: Any, kernel: Ints, padding: Ints, dilation: Ints)
     return made.reshape(channels, 1, *kernel)
 
 
+def takes(x: Any, weight: Sequence[int], positions: Ints, groups: int) -> bool:
+    """Whether there is enough to do for the functions below."""
+    work = len(x) * math.prod(weight) * math.prod(positions)
+    if work >= SMALL:
+        return True
+    if work < SMALL_IN_LANES or groups != 1 or len(weight) != 4 or x.dtype != np.float32:
+        return False
+    return min(weight[:2]) >= FEWEST_IN_LANES
+
+
 # -- all convolutions ----------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +312,10 @@ def convolve(
         return _depthwise(x, weight, bias, padding, dilation)
     if by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, counts):
         return by_tiles.convolve(x, weight, bias, padding, counts)
+    if by_lanes.suits(
+        x.shape[1], len(weight), weight.shape[2:], x.dtype, groups, x.shape[2:], len(x) * math.prod(counts)
+    ):
+        return by_lanes.convolve(x, weight, bias, stride, padding, dilation, counts)
     if by_columns.suits(weight.shape, groups, counts):
         return by_columns.convolve(x, weight, bias, stride, padding, dilation, counts)
     planes, one = windows_of(weight.shape[2:], stride, dilation, x.shape[1], counts)
@@ -319,7 +335,9 @@ def convolve_transposed(
             return _depthwise(x, np.flip(weight, tuple(range(2, weight.ndim))), bias, around, dilation)
     around = tuple(2 - p for p in padding)
     if min(around) >= 0 and by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, tuple(size)):
-        return by_tiles.convolve(x, weight.swapaxes(0, 1)[..., ::-1, ::-1], bias, around, tuple(size))
+        return by_tiles.convolve(x, weight, bias, around, tuple(size), True)
+    if by_lanes.suits(inner, len(weight), kernel, x.dtype, groups, size, len(x) * math.prod(x.shape[2:]), True):
+        return by_lanes.convolve_transposed(x, weight, bias, stride, padding, dilation, tuple(size))
     if by_columns.suits(weight.shape, groups, x.shape[2:]):
         return by_columns.convolve_transposed(x, weight, bias, stride, padding, dilation, size)
     planes, before, passes = _adjoint(kernel, stride, padding, dilation, x.shape[1], tuple(size))
@@ -336,6 +354,11 @@ def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilat
     if outputs == 1 and _is_depthwise((groups, inputs, *kernel), groups, stride, padding):
         if output_size(x.shape[2:], kernel, stride, padding, dilation) == tuple(counts):
             return _depthwise_sums(x, g, kernel, padding, dilation)
+    if by_tiles.suits(x.shape, (outputs, inputs, *kernel), x.dtype, stride, dilation, groups, counts):
+        if output_size(x.shape[2:], kernel, stride, padding, dilation) == tuple(counts):
+            return by_tiles.weight_sums(x, g, padding)
+    if by_lanes.suits(inputs, outputs, kernel, x.dtype, groups, x.shape[2:], len(x) * math.prod(counts)):
+        return by_lanes.weight_sums(x, g, kernel, stride, padding, dilation)
     if by_columns.suits((outputs, inputs, *kernel), groups, counts):
         return by_columns.weight_sums(x, g, kernel, stride, padding, dilation)
     planes, one = windows_of(kernel, stride, dilation, x.shape[1], counts)

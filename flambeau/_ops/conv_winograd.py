@@ -1,42 +1,40 @@
 """Convolutions of CPU arrays with windows of 3x3 and a step of one, by Winograd's transforms of tiles.
 
-Images are copied into planes by the parity of rows and columns, in which the same element of neighbouring tiles are
-neighbours. A block of tiles is transformed, multiplied and transformed back while it stays in the second cache.
+Some tiles at a time are brought into a form in which channels lie side by side, transformed, multiplied and brought
+back while they stay in the second cache.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from .._backend import threads
-from .._backend.cpu import cpu, native_call, start_of
+from .._backend.cpu import cpu
 from .._core.allocation import empty
-from .._kernel import conv as kernels
-from .._kernel import pool
-from .._kernel.winograd import COORDINATES, join_tiles, lay_out, spread_tiles, spread_windows
+from .._kernel import lanes as kernels
+from .._kernel.conv import lanes, tile_rows
+from .._kernel.winograd import (
+    COORDINATES,
+    join_tiles,
+    join_windows,
+    spread_gradients,
+    spread_tiles,
+    spread_windows,
+)
 from .conv_arrays import Ints
-from .conv_planes import windows_of
+from .conv_plans import Block, Form, Plan, Step, dense, flat, form_of, parts, view
 
-_TILE, _STEP = (4, 4), (2, 2)
 _CHANNELS = 16  # on both sides, from which sparing products makes the transforms good
-_TILES = 192  # in all images, from which transforming the weights pays
-_BYTES = 3 << 19  # of transformed tiles and results that are dealt with at a time
-_POSITIONS = (96, 512)  # the fewest and the most of them
-_BYTES_A_CORE = 1 << 22  # of images laid out at a time
-_UNIT = 32  # positions are multiplied in groups of so many, or a half or a quarter of them
-
-
-class _Block(NamedTuple):
-    """Tiles that are dealt with together: images, and rows of tiles of each."""
-
-    image: int
-    images: int
-    row: int
-    rows: int
+_TILES = 16  # in all images, from which transforming the weights pays
+_INPUTS = 128  # whose windows are transformed at a time
+_OUTPUTS = 16  # whose sums are made into windows at a time
+_WINDOW = 9  # elements
+_LINE = 16  # elements, so that coordinates do not lie a power of two apart
 
 
 def suits(
@@ -50,175 +48,228 @@ def suits(
     )  # fmt: skip
 
 
-def convolve(x: Any, weight: Any, bias: Any, padding: Ints, counts: Ints) -> Any:
-    """Windows of 3x3 of the padded images times the weights (outputs, inputs, 3, 3)."""
-    tiles = ((counts[0] + 1) // 2, (counts[1] + 1) // 2)
-    planes, one = windows_of(_TILE, _STEP, (1, 1), x.shape[1], tiles)
-    out = empty((len(x), len(weight), *counts), x.dtype)
-    bias = np.zeros(len(weight), x.dtype) if bias is None else bias
-    cores = threads.get_num_threads()
-    step = min(len(x), max(1, _BYTES_A_CORE * cores // (x.itemsize * planes.image)))
-    numbers = np.array([*padding, planes.pitches[0], planes.plane])
-    call = cpu.kernel(lay_out, ("f32", "i64", "f32"))
-    weights = _transformed(weight)
-    buffer = empty((step, planes.image), x.dtype)
-    buffer[:, planes.channels * planes.channel :] = 0
-    for start in range(0, len(x), step):
-        part = x[start : start + step]
-        used = buffer[: len(part)]
-        target = used[:, : planes.channels * planes.channel].reshape(*part.shape[:2], planes.channel)
-        cpu.rows(call, [part, numbers], [target], 4 * target.size)
-        _plan(len(part), x.shape[1], len(weight), tuple(counts), cores).run(
-            used, one.shifts, weights, bias, out[start : start + step]
-        )
+def convolve(x: Any, weight: Any, bias: Any, padding: Ints, counts: Ints, turned: bool = False) -> Any:
+    """Windows of 3x3 of the padded images times the weights (outputs, inputs, 3, 3).
+
+    `turned` weights are (inputs, outputs, 3, 3), and their windows are read backwards.
+    """
+    x, weight = dense(x), np.ascontiguousarray(weight)
+    outputs = weight.shape[1] if turned else weight.shape[0]
+    out = empty((len(x), outputs, *counts), x.dtype)
+    for part in parts(len(x), math.prod(counts) // 4):
+        plan = _products(_form(x[part], outputs, padding, counts), turned)
+        level = np.zeros(plan.slices * plan.wide, x.dtype)
+        if bias is not None:
+            level[:outputs] = bias
+        plan.run([x[part], weight, level, out[part]])
     return out
 
 
-def _transformed(weight: Any) -> Any:
-    """The coordinates of windows, (coordinates, panels, inputs, padded rows of a panel)."""
-    outputs, inputs = weight.shape[:2]
-    rows = kernels.tile_rows(outputs)
-    padded, panels = kernels.padded_rows("f32", rows), -(-outputs // rows)
-    if panels * rows != outputs:
-        whole = np.zeros((panels * rows, *weight.shape[1:]), weight.dtype)
-        whole[:outputs] = weight
-        weight = whole
-    made = empty((COORDINATES, panels, inputs, padded), weight.dtype)
-    call = cpu.kernel(spread_windows, ("f32", "f32"), lanes=padded)
-    cpu.rows(call, [weight.reshape(panels, rows, *weight.shape[1:])], [made.swapaxes(0, 1)], made.size * 8)
-    return made
+def weight_sums(x: Any, g: Any, padding: Ints) -> Any:
+    """What weights (outputs, inputs, 3, 3) get: windows of the padded images times g, summed over all positions."""
+    x, g = dense(x), dense(g)
+    out = empty((g.shape[1], x.shape[1], 3, 3), x.dtype)
+    for part in parts(len(x), math.prod(g.shape[2:]) // 4):
+        made = out if part.start == 0 else np.empty_like(out)
+        _sums(_form(x[part], g.shape[1], padding, g.shape[2:])).run([x[part], g[part], made])
+        if made is not out:
+            out += made
+    return out
+
+
+def _form(x: Any, outputs: int, padding: Ints, counts: Sequence[int]) -> Form:
+    return form_of(x, outputs, (3, 3), (1, 1), padding, (1, 1), counts)
 
 
 @functools.lru_cache(64)
-def _plan(images: int, inputs: int, outputs: int, counts: Ints, cores: int) -> _Plan:
-    return _Plan(images, inputs, outputs, counts, cores)
+def _products(form: Form, turned: bool) -> _Products:
+    return _Products(form, turned)
 
 
-# the operands of the three calls: shifts, weights and so on are numbered in the order in which `run` has their addresses
-_SOURCE, _SHIFTS, _TILES_AT, _WEIGHTS, _OFFSETS, _RESULTS, _BIAS, _PITCH, _OUT = range(9)
-_OPERANDS = (
-    (0, 1, _SOURCE), (0, 2, _SHIFTS), (0, 3, _TILES_AT),
-    (1, 1, _WEIGHTS), (1, 2, _TILES_AT), (1, 3, _OFFSETS), (1, 4, _RESULTS),
-    (2, 1, _RESULTS), (2, 2, _BIAS), (2, 3, _PITCH), (2, 4, _OUT),
-)  # fmt: skip
+@functools.lru_cache(64)
+def _sums(form: Form) -> _Sums:
+    return _Sums(form)
 
 
-class _Plan:
-    """The calls of kernels for all blocks of some images, with addresses that are relative to those of their operands.
+class _Tiles(Plan):
+    """What both directions share: positions are tiles of 2x2 results."""
 
-    A block takes three: its tiles are transformed, multiplied with the weights, and transformed back.
-    """
+    down = 2
 
-    def __init__(self, images: int, inputs: int, outputs: int, counts: Ints, cores: int):
-        self.tiles = ((counts[0] + 1) // 2, (counts[1] + 1) // 2)
-        self.planes, one = windows_of(_TILE, _STEP, (1, 1), inputs, self.tiles)
-        self.inputs, self.outputs = inputs, outputs
-        self.pitch = np.array([self.planes.pitches[0]])
-        self.most = min(max(_BYTES // (4 * COORDINATES * (inputs + outputs)), _POSITIONS[0]), _POSITIONS[1])
-        blocks = self._blocks(images)
-        each = -(-len(blocks) // min(len(blocks), 2 * cores if cores > 1 else 1))
-        jobs = -(-len(blocks) // each)
-        self.cores = min(jobs, cores)
-        kinds: dict[tuple[int, int, int], int] = {}  # images, rows of tiles, rows of the result -> its number
-        numbers = [
-            kinds.setdefault((b.images, b.rows, min(2 * b.rows, counts[0] - 2 * b.row)), len(kinds)) for b in blocks
-        ]
-        columns = max(_rounded(n * self._span(rows)) for n, rows, _ in kinds)
-        columns += _UNIT // 2 if columns % 128 == 0 else 0  # rows a power of two apart would share few cache lines
-        self.offsets = np.arange(inputs) * (columns * 4)
-        height = kernels.tile_rows(outputs)
-        panels = -(-outputs // height)
-        self.shapes = (jobs, COORDINATES, inputs, columns), (jobs, COORDINATES, panels * height, columns)
-
-        # these arrays are only looked at: where they lie, and their strides
-        operands = [
-            np.empty((images, self.planes.image), "f4"), one.shifts, np.empty(self.shapes[0], "f4"),
-            np.empty((COORDINATES, panels, inputs, kernels.padded_rows("f32", height)), "f4"), self.offsets,
-            np.empty(self.shapes[1], "f4"), np.empty(outputs, "f4"), self.pitch,
-            np.empty((images, outputs, *counts), "f4"),
-        ]  # fmt: skip
-        reach = max(b.row * self.planes.pitches[0] + self._span(b.rows) + _UNIT for b in blocks) + int(one.shifts.max())
-        if (inputs - 1) * self.planes.channel + reach > self.planes.image:
-            raise RuntimeError(f"convolution: tiles of {images} images of {counts} would be read beyond their planes")
-        templates = [self._calls(height, *kind, *operands) for kind in kinds]
-        listed = [call for number in numbers for call in templates[number]]
-        listed += [(0, [], [], [])] * (3 * (jobs * each - len(blocks)))
-        self.words = np.array(pool.sequences([listed[3 * each * i : 3 * each * (i + 1)] for i in range(jobs)]))
-        self.places, self.length = tuple(np.array(_OPERANDS).T), len(blocks)
-        calls = self._lines(self.words)
-        image, _, row, _ = np.array(blocks).T
-        job = np.arange(len(blocks)) // each
-        calls[:, 0, 1] += (image * self.planes.image + row * self.planes.pitches[0]) * 4
-        calls[:, (0, 1), (3, 2)] += (job * operands[_TILES_AT].strides[0])[:, None]
-        calls[:, (1, 2), (4, 1)] += (job * operands[_RESULTS].strides[0])[:, None]
-        calls[:, 2, 4] += image * operands[_OUT].strides[0] + row * (2 * operands[_OUT].strides[2])
-        self._move(self.words, operands, -1)
-
-    def _lines(self, words: Any) -> Any:
-        """The words of the calls, (blocks, 3, words of a call)."""
-        return words[pool.HEADER :].reshape(-1, 3, words[2])[: self.length]
-
-    def _move(self, words: Any, operands: list[Any], sign: int) -> None:
-        """Adds or takes away the addresses of operands."""
-        call, place, operand = self.places
-        starts = np.array([start_of(a) for a in operands])
-        self._lines(words)[:, call, place] += sign * starts[operand]
-
-    def _blocks(self, images: int) -> list[_Block]:
-        """Several images if they are small; otherwise some rows of tiles, so many that few positions are idle."""
-        height, width = self.tiles
-        span = self.planes.span(self.tiles)
-        if span <= self.most:
-            step = self.most // span
-            return [_Block(i, min(step, images - i), 0, height) for i in range(0, images, step)]
-        pitch = self.planes.pitches[0]
-        most = max(1, min(height, (self.most - width) // pitch + 1))
-
-        def idle(rows: int) -> float:
-            return _rounded((rows - 1) * pitch + width) * -(-height // rows)
-
-        rows = min(range(max(1, most // 2), most + 1), key=lambda n: (idle(n), -n))
-        return [_Block(i, 1, r, min(rows, height - r)) for i in range(images) for r in range(0, height, rows)]
-
-    def _span(self, rows: int) -> int:
-        """Positions from the first to the last tile of so many rows."""
-        return self.planes.span((rows, self.tiles[1]))
-
-    def _calls(
-        self, tile: int, images: int, rows: int, height: int, source: Any, shifts: Any, tiles: Any, weights: Any,
-        offsets: Any, results: Any, bias: Any, pitch: Any, out: Any,
-    ) -> Any:  # fmt: skip
-        """The three calls for the first block of such a kind."""
-        planes, span = self.planes, self._span(rows)
-        tiles, results = tiles[0], results[0]
-        made = results[..., : _rounded(span * images)]
-        # all that is multiplied gets a value, as what was in memory may be slow to multiply (subnormal numbers)
-        filled = span + made.shape[2] - span * images
-        given = np.ndarray(
-            (images, self.inputs, filled + int(shifts.max())), "f4", source, 0,
-            (planes.image * 4, planes.channel * 4, 4),
+    def __init__(self, form: Form):
+        super().__init__(form, form.outputs, ((form.counts[0] + 1) // 2, (form.counts[1] + 1) // 2))
+        self.pitch = kernels.pitch("f32", form.inputs)
+        self.cut(COORDINATES * form.inputs, COORDINATES * self.pitch, COORDINATES)
+        most = self.most
+        tiles = most.images * most.rows * self.positions[1]
+        self.step, self.made_step = tiles * self.pitch + _LINE, tiles * self.made + _LINE
+        self.held = max(
+            most.images * math.prod(self.area(most.rows)) * self.pitch, 4 * tiles * self.made,
+            _WINDOW * max(self.pitch, self.made),
         )  # fmt: skip
-        spread, joined = (
-            np.ndarray((images, *a.shape[:2], n), "f4", a, 0, (span * 4, *a.strides))
-            for a, n in ((tiles, filled), (results, span))
-        )
+
+    def area(self, rows: int) -> Ints:
+        return 2 * rows + 2, 2 * self.positions[1] + 2
+
+    def again(self, job: int) -> bool:
+        """Whether a thread has the coordinates of a job's tiles already: those of all tiles, from another job."""
+        return len(self.blocks) == 1 and job >= self.threads
+
+    def spread(self, x: Any, block: Block, room: Any, again: bool) -> tuple[list[Any], Any]:
+        """Two calls that make the coordinates of a block's tiles, if need be, and an array of all of them."""
+        bring, given = self.bring_windows(x, block, room, self.pitch)
+        images, one, pitch = block.images, block.rows * self.positions[1], self.pitch
+        made = view(room, self.at[1], (images, COORDINATES, one, pitch), (one * pitch, self.step, pitch, 1))
+        tiles = view(room, self.at[1], (COORDINATES, images * one, pitch), (self.step, pitch, 1))
+        call = cpu.kernel(spread_tiles, ("f32", "i8", "f32"), lanes=lanes("f32"))
+        return [] if again else [bring, (call, [given, self.grid(block.rows), made])], tiles
+
+    def rows_of(self, block: Block) -> slice:
+        return slice(2 * block.row, min(2 * (block.row + block.rows), self.form.counts[0]))
+
+
+class _Products(_Tiles):
+    """Tiles times weights. Each block takes five calls: rows of images are brought into lanes, transformed, multiplied,
+    transformed back, and brought into planes."""
+
+    def __init__(self, form: Form, turned: bool):
+        super().__init__(form)
+        self.weight_step = self.panels * form.inputs * kernels.columns("f32") + _LINE
+        self.lay(self.held, *(COORDINATES * n for n in (self.step, self.made_step, self.weight_step)))
+        x = np.empty((form.images, form.inputs, *form.size), "f4")
+        weight = np.empty(((form.inputs, form.outputs) if turned else (form.outputs, form.inputs)) + (3, 3), "f4")
+        level = np.empty(self.slices * self.wide, "f4")
+        out = np.empty((form.images, form.outputs, *form.counts), "f4")
+        room = np.empty((self.threads, self.at[-1]), "f4")
+        windows = weight.swapaxes(0, 1) if turned else weight
+        rows: list[list[Step]] = [[] for _ in room]
+        for job in range(self.jobs):
+            outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
+            row.append(Step(self._weights(windows[outputs], memory, turned)))
+            for block in self.blocks_of(job % self.ranges):
+                given = block, x, level[outputs.start :], out[:, outputs], memory, self.again(job)
+                row.append(self.alike((job,), block, "x  y ", functools.partial(self._block, *given)))
+        self.keep([rows], [x, weight, level, out, room])
+
+    def _weights(self, windows: Any, room: Any, turned: bool) -> list[Any]:
+        """The coordinates of the windows of a slice, (coordinates, panels, inputs, columns); some inputs at a time,
+        which are brought into lanes where images will be."""
+        columns, inputs = kernels.columns("f32"), self.form.inputs
+        made = view(room, self.at[3], (self.panels, COORDINATES, inputs, columns),
+                     (inputs * columns, self.weight_step, columns, 1))  # fmt: skip
+        rows, used = len(windows), -(-len(windows) // columns) * columns
+        step = max(1, min(_INPUTS, self.at[1] // (_WINDOW * used)))
+        call = cpu.kernel(spread_windows, ("f32", "f32"), lanes=lanes("f32"), turned=turned)
+        calls = []
+        for first in range(0, inputs, step):
+            given = windows[:, first : first + step]
+            count = given.shape[1]
+            held = view(room, 0, (count, _WINDOW, used), (_WINDOW * used, used, 1))
+            if turned:  # windows of an input lie side by side
+                source = as_strided(given, (count, rows, _WINDOW), (*given.strides[1::-1], 4))
+                target = held.reshape(count, -1)
+            else:
+                source = as_strided(given, (rows, count * _WINDOW), (given.strides[0], 4))
+                target = held.reshape(-1)
+            if used - rows < lanes("f32"):  # no lanes are left out, so that nothing needs to be zero
+                target = target[..., :1]
+            places = self.places(source.shape[-1], 0, 0, source.shape[-1], used)
+            calls.append((kernels.to_lanes("f32"), [source, places, target]))
+            for panel in range(used // columns):
+                part = held[..., panel * columns : (panel + 1) * columns]
+                calls.append((call, [part, made[panel, :, first : first + count]]))
+        return calls
+
+    def _block(self, block: Block, x: Any, level: Any, out: Any, room: Any, again: bool) -> list[Any]:
+        images, rows, width, columns = block.images, block.rows, self.positions[1], kernels.columns("f32")
+        one, inputs, panels = rows * width, self.form.inputs, -(-out.shape[1] // columns)
+        used = panels * columns
+        spread, tiles = self.spread(x, block, room, again)
+        weights = view(room, self.at[3], (COORDINATES, panels, inputs, columns),
+                        (self.weight_step, inputs * columns, columns, 1))  # fmt: skip
+        steps = self.made_step, self.made, 1
+        results = view(room, self.at[2], (COORDINATES, images * one, used), steps)
+        joined = view(room, self.at[2], (images, COORDINATES, one, used), (one * self.made, *steps))
+        made = view(room, 0, (images, 2 * rows, 2 * width, self.made),
+                     (4 * one * self.made, 2 * width * self.made, self.made, 1))  # fmt: skip
+        target = flat(out[block.image : block.image + images, :, self.rows_of(block)])
+        places = self.places(self.form.counts[1], 2 * width, 0, target.shape[2], self.made)
         return [
-            native_call(cpu.kernel(spread_tiles, ("f32", "i64", "f32")), [given, shifts, spread]),
-            native_call(kernels.window_products("f32", tile), [weights, tiles.reshape(COORDINATES, -1), offsets, made]),
-            native_call(
-                cpu.kernel(join_tiles, ("f32", "f32", "i64", "f32")), [joined, bias, pitch, out[:images, :, :height]]
-            ),
-        ]
-
-    def run(self, source: Any, shifts: Any, weights: Any, bias: Any, out: Any) -> None:
-        """All blocks, shared by the threads. Operands are dense and have the sizes of the plan."""
-        tiles, results = (empty(shape, out.dtype) for shape in self.shapes)
-        words = self.words.copy()
-        bias = np.ascontiguousarray(bias)
-        operands = [source, shifts, tiles, weights, self.offsets, results, bias, self.pitch, out]
-        self._move(words, operands, 1)
-        pool.run_sequences(start_of(words), self.cores)
+            *spread,
+            (kernels.position_products("f32", tile_rows(images * one)), [tiles, weights, results]),
+            (cpu.kernel(join_tiles, ("f32", "f32", "i8", "f32"), lanes=lanes("f32")),
+             [joined, level[:used], self.grid(rows), made[..., :used]]),
+            (kernels.from_lanes("f32"), [made.reshape(images, -1), places, target]),
+        ]  # fmt: skip
 
 
-def _rounded(positions: int) -> int:
-    return -(-positions // _UNIT) * _UNIT
+class _Sums(_Tiles):
+    """Tiles times gradients, summed over tiles. Each block takes five calls: rows of images and gradients are brought
+    into lanes and transformed, and multiplied. A job that has all tiles makes windows of its sums itself."""
+
+    def __init__(self, form: Form):
+        super().__init__(form)
+        self.rows = tile_rows(self.wide)
+        self.height = -(-self.wide // self.rows) * self.rows
+        gradients = COORDINATES * self.made_step + self.height  # tiles at the edge read further
+        self.lay(self.held, COORDINATES * self.step, gradients, COORDINATES * self.height * self.pitch)
+        self.adds = [np.array(n) for n in range(2)]
+        x = np.empty((form.images, form.inputs, *form.size), "f4")
+        g = np.empty((form.images, form.outputs, *form.counts), "f4")
+        out = np.empty((form.outputs, form.inputs, 3, 3), "f4")
+        room = np.empty((self.threads if self.ranges == 1 else self.jobs, self.at[-1]), "f4")
+        rows: list[list[Step]] = [[] for _ in range(self.threads)]
+        for job in range(self.jobs):
+            outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
+            for number, block in enumerate(self.blocks_of(job % self.ranges)):
+                given = block, x, g[:, outputs], memory, self.adds[min(number, 1)], self.again(job)
+                row.append(self.alike((job, number > 0), block, "xy  ", functools.partial(self._block, *given)))
+            if self.ranges == 1:
+                row.append(Step(self._windows(memory[None], memory, out[outputs])))
+        phases = [rows]
+        if self.ranges > 1:
+            phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
+        self.keep(phases, [x, g, out, room])
+
+    def _share(self, number: int, room: Any, out: Any) -> list[Any]:
+        """A thread's calls that add up what jobs have made."""
+        calls = []
+        for n in range(self.slices):
+            made, parts = out[self.outputs_of(n)], room[n * self.ranges : (n + 1) * self.ranges]
+            low, high = (len(made) * i // self.threads for i in (number, number + 1))
+            calls += self._windows(parts, room[number], made[low:high], low)
+        return calls
+
+    def _windows(self, parts: Any, room: Any, out: Any, first: int = 0) -> list[Any]:
+        """The sums of some jobs, from the output `first` of their slice on, as windows."""
+        pitch, inputs, calls = self.pitch, self.form.inputs, []
+        step = max(1, min(_OUTPUTS, self.at[1] // (_WINDOW * pitch)))
+        for start in range(0, len(out), step):
+            made = out[start : start + step]
+            begin = parts[:, self.at[3] + (first + start) * pitch :]
+            given = as_strided(begin, (len(made), len(parts), COORDINATES, pitch),
+                               (4 * pitch, parts.strides[0], 4 * self.height * pitch, 4))  # fmt: skip
+            held = view(room, 0, (len(made), _WINDOW, pitch), (_WINDOW * pitch, pitch, 1))
+            target = as_strided(made, (len(made), inputs, _WINDOW), (*made.strides[:2], 4))
+            places = self.places(_WINDOW, 0, 0, _WINDOW, pitch)
+            calls.append((cpu.kernel(join_windows, ("f32", "f32"), lanes=lanes("f32")), [given, held]))
+            calls.append((kernels.from_lanes("f32"), [held.reshape(len(made), -1), places, target]))
+        return calls
+
+    def _block(self, block: Block, x: Any, g: Any, room: Any, adds: Any, again: bool) -> list[Any]:
+        images, rows, width = block.images, block.rows, self.positions[1]
+        one, outputs = rows * width, g.shape[1]
+        spread, tiles = self.spread(x, block, room, again)
+        bring, held = self.bring(g, block, self.rows_of(block), (0, 0), (2 * rows, 2 * width), self.made, room)
+        steps_of = self.made_step, self.made, 1
+        transformed = view(room, self.at[2], (images, COORDINATES, one, self.made), (one * self.made, *steps_of))
+        gradients = view(room, self.at[2], (COORDINATES, images * one, self.made), steps_of)
+        height = -(-outputs // self.rows) * self.rows
+        sums = view(room, self.at[3], (COORDINATES, height, self.pitch), (self.height * self.pitch, self.pitch, 1))
+        return [
+            *spread,
+            bring,
+            (cpu.kernel(spread_gradients, ("f32", "i8", "f32"), lanes=lanes("f32")),
+             [held, self.grid(rows), transformed]),
+            (kernels.channel_sums("f32", self.rows), [gradients, tiles, adds, sums]),
+        ]  # fmt: skip

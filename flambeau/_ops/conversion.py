@@ -35,7 +35,7 @@ from . import basic, registry
 from .casting import cast_array, combine
 from .primitive import Primitive, primitive
 from .registry import expose, frequent, ops, public
-from .rules import SCALAR_NAMES
+from .rules import SCALAR_NAMES, type_name
 
 _PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
 
@@ -227,17 +227,17 @@ for _name in ("xpu", "ipu", "hpu", "mtia"):
     _absent_device(_name)
 
 
-def type_name(input: Tensor) -> str:
+def tensor_type_name(input: Tensor) -> str:
     """PyTorch's old name of a tensor's type, such as torch.FloatTensor."""
     kind = ("cuda." if input._k & CUDA else "") + ("sparse." if input._k & SPARSE else "")
-    return f"torch.{kind}{SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
+    return f"torch.{kind}{type_name(input.dtype)}Tensor"
 
 
 @public("Tensor.type", method="type")
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or the tensor as another type (a dtype, a typed class or its name)."""
     if dtype is None:
-        return type_name(input)
+        return tensor_type_name(input)
     d, where = type_argument(dtype)
     return convert(input, d, where)
 
@@ -361,7 +361,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         return host_array(input)
     array = input._array
     if array.dtype.isbuiltin != 1 or input._k & QUANTIZED:
-        raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}")
+        raise TypeError(f"Got unsupported ScalarType {type_name(input.dtype)}")
     return array.view()
 
 

@@ -36,7 +36,7 @@ from .factory import (
 from .inplace import into_out, write_out
 from .primitive import primitive
 from .registry import labelled, ops, public, quick
-from .rules import SCALAR_NAMES
+from .rules import type_name
 
 # -- constants ---------------------------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ def _check_parts(name: str, real: Tensor, imag: Tensor) -> None:
     for i, (key, t) in enumerate(zip(("real", "imag") if name == "complex" else ("abs", "angle"), (real, imag)), 1):
         if not isinstance(t, Tensor):
             raise TypeError(f"{name}(): argument '{key}' (position {i}) must be Tensor, not {type(t).__name__}")
-    a, b = (SCALAR_NAMES.get(t.dtype.name, t.dtype.name) for t in (real, imag))
+    a, b = (type_name(t.dtype) for t in (real, imag))
     if any(t.dtype.name not in ("float16", "float32", "float64") for t in (real, imag)):
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a} and {b}")
     if real.dtype is not imag.dtype:

@@ -21,7 +21,7 @@ from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .generator import default_of, draw, draw_at
 from .registry import ops, public, quick
-from .rules import SCALAR_NAMES, real_floating_only
+from .rules import real_floating_only, type_name
 
 _ALPHA = 1.7580993408473766  # minus the value that SELU approaches, times its scale
 
@@ -57,7 +57,7 @@ def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled
     """What an input is multiplied by: 0 with probability p, otherwise 1 / (1 - p)."""
     d = input.dtype
     if d.category < FLOATING:
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES.get(d.name)}")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {type_name(d)}")
     mask = ops.to_dtype(_keep(input, p, shape), d)
     if not scaled:
         return mask  # type: ignore[no-any-return]
@@ -138,7 +138,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     if p == 1:
         return ops.mul(input, 0), ops.zeros_like(input, dtype=bool_)
     if input.dtype.category < FLOATING:
-        raise RuntimeError(f"result type Float can't be cast to {SCALAR_NAMES.get(input.dtype.name)}")
+        raise RuntimeError(f"result type Float can't be cast to {type_name(input.dtype)}")
     mask = _keep(input, p)
     return ops.mul(ops.mul(input, mask), 1.0 / (1.0 - p)), mask
 

@@ -19,7 +19,7 @@ from .._core.state import CUDA, GRAD, INFERENCE, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import number_array
-from .rules import SCALAR_NAMES
+from .rules import type_name
 from .striding import strided as strided_array
 
 _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
@@ -159,7 +159,7 @@ def fill(array: Any, value: Any, d: dtype) -> None:
     """Writes one number everywhere, rounded or checked as PyTorch does it."""
     if isinstance(value, complex) and d.category < 3:
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {SCALAR_NAMES.get(d.name, d.name)} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {type_name(d)} without overflow")
         value = value.real
     if isinstance(value, float) and d.category == 1:
         if not math.isfinite(value):

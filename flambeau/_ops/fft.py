@@ -20,7 +20,7 @@ from .factory import as_dtype
 from .inplace import into_out, write_out
 from .primitive import primitive
 from .registry import ops, public
-from .rules import SCALAR_NAMES
+from .rules import type_name
 
 # How a transform is scaled: by nothing, by one over the root of the number of points, by one over that number.
 PLAIN, ROOT, MEAN = 0, 1, 2
@@ -148,7 +148,7 @@ def promoted(x: Tensor, to_complex: bool = False) -> Tensor:
     if d.category < FLOATING:
         d = default.float
     if d.itemsize < 4 or d.name == "complex32":
-        raise RuntimeError(f"Unsupported dtype {SCALAR_NAMES.get(d.name, d.name)}")
+        raise RuntimeError(f"Unsupported dtype {type_name(d)}")
     if to_complex and d.category != COMPLEX:
         d = from_numpy_dtype(np.result_type(d.numpy, single.numpy))
     return x if d is x.dtype else ops.to_dtype(x, d)  # type: ignore[no-any-return]
@@ -156,9 +156,7 @@ def promoted(x: Tensor, to_complex: bool = False) -> Tensor:
 
 def _check_real(name: str, x: Tensor) -> None:
     if x.dtype.category == COMPLEX:
-        raise RuntimeError(
-            f"{name} expects a real input tensor, but got {SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}"
-        )
+        raise RuntimeError(f"{name} expects a real input tensor, but got {type_name(x.dtype)}")
 
 
 def _dim(dim: int, ndim: int) -> int:
@@ -268,7 +266,7 @@ def _with_out(name: str, run: Callable[..., Tensor], out: Any, *args: Any) -> Te
     real = "irfft" in name or name.startswith("hfft")
     if isinstance(out, Tensor) and out.dtype.category != (FLOATING if real else COMPLEX):
         kind = "floating point" if real else "complex"
-        got = SCALAR_NAMES.get(out.dtype.name, out.dtype.name)
+        got = type_name(out.dtype)
         raise RuntimeError(f"{name} expects a {kind} output tensor, but got {got}")
     return into_out(out, run, args, {})  # type: ignore[no-any-return]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._backend import threads
-from .._backend.cpu import PARALLEL, cpu, native_call
+from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, dtype
 from .._core.sizes import contiguous_strides
 from .._core.state import modes
-from .._kernel import pool
 from .._kernel.reduce import (
     FOLDS,
     extremum_columns,
@@ -29,6 +29,7 @@ from .._kernel.value import PART
 from .._tensor import Tensor, wrap
 
 _PIECE = 1 << 15  # elements of a long row that are read twice while in the cache
+_IN_PIECES = 1 << 20  # elements from which one fold is worth several threads: their results are to be folded again
 _TILE = 256
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
@@ -100,13 +101,14 @@ def fold_array(
     """Folds dimensions of an array; `how` is a last step ("mean", "root")."""
     if backend is not cpu:
         return _fold_elsewhere(backend, x, dims, keepdim, fold, result, how)
-    if x.size < PARALLEL and x.flags.c_contiguous:  # the common small case, planned once
-        key = (fold, how, x.dtype, result, x.shape, dims, keepdim)
+    if x.flags.c_contiguous:  # the common cases, planned once
+        cores = threads.get_num_threads() if x.size >= PARALLEL else 1
+        key = (fold, how, x.dtype, result, x.shape, dims, keepdim, cores)
         plan = _plans.get(key)
         if plan is None:
             if len(_plans) > 4096:
                 _plans.clear()
-            plan = _plans[key] = plan_fold(x, dims, keepdim, fold, result, how)
+            plan = _plans[key] = plan_fold(x, dims, keepdim, fold, result, how, cores)
         if plan:
             call, view, made_shape, shape = plan
             out = _empty(made_shape, result.numpy)
@@ -139,7 +141,9 @@ def fold_array(
 _plans: dict[Any, Any] = {}
 
 
-def plan_fold(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
+def plan_fold(
+    x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None, cores: int = 1
+) -> Any:
     """(callable, shape to view x in, shape of what is made, shape of the result) of a fold in one step, or False.
 
     Shapes are None where they would change nothing.
@@ -162,7 +166,9 @@ def plan_fold(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: d
         made = [*view[:-2], view[-1]]
     else:
         return False
-    call = _callable(cpu.small, flags[-1], code, result.code, fold, how)
+    if x.size >= _IN_PIECES and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
+        return False  # one long fold, or few
+    call = _callable(cpu.small if x.size < PARALLEL else cpu.large, flags[-1], code, result.code, fold, how)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
 
 
@@ -233,7 +239,7 @@ def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> An
     if y.size < PARALLEL:
         return _asarray(call(y))
     if outer and max(outer) >= threads.get_num_threads():
-        out = np.empty(outer, _NUMPY[target])
+        out = empty(outer, _NUMPY[target])
         axis = _widest(outer)
         cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
         return out
@@ -246,12 +252,12 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
     if y.size < PARALLEL:
         return _asarray(call(y))
     if outer and max(outer) >= threads.get_num_threads():
-        out = np.empty((*outer, columns), _NUMPY[target])
+        out = empty((*outer, columns), _NUMPY[target])
         axis = _widest(outer)
         cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
         return out
     if y.shape[-2] < 64:
-        out = np.empty((*outer, columns), _NUMPY[target])
+        out = empty((*outer, columns), _NUMPY[target])
         cpu.side_by_side(call, [[y[..., a:b], out[..., a:b]] for a, b in threads.ranges(columns, 256)])
         return out
     return _in_pieces(y, -2, fold_columns, code, target, fold, how)
@@ -259,35 +265,24 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
 
 def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str, how: str | None) -> Any:
     """One long fold: each thread takes a piece of the folded dimension, the pieces are folded afterwards."""
-    parts = threads.ranges(y.shape[axis], 64)
+    n = y.shape[axis]
+    parts = max(1, min(threads.get_num_threads(), n // 64))
+    each, rest = divmod(n, parts)
     wide = FOLDS[fold].wide(code)
     call = cpu.kernel(kernel, (code, wide), fold=fold, how=None)
-    shape = y.shape[:-1] if axis == -1 else (*y.shape[:-2], y.shape[-1])
-    partial = np.empty((len(parts), *shape), _NUMPY[wide])
-    tail = (slice(None),) * (-1 - axis)
-    first = native_call(call, [y[(..., slice(*parts[0]), *tail)], partial[0, ...]])
-    if first is None:
-        pieces = [[y[(..., slice(start, stop), *tail)], partial[i, ...]] for i, (start, stop) in enumerate(parts)]
-        cpu.side_by_side(call, pieces)
-    else:  # the pieces differ from the first by where they are and how many rows they have: the first core dimension
-        address, (given, made_at), (count, _, *rest), steps = first
-        calls = [
-            (
-                address,
-                [given + start * y.strides[axis], made_at + i * partial.strides[0]],
-                [count, stop - start, *rest],
-                steps,
-            )
-            for i, (start, stop) in enumerate(parts)
-        ]
-        pool.run_calls(calls, len(parts))
-    kind = wide if how == "mean" else target
-    join = cpu.kernel(fold_columns, (wide, kind), fold=FOLDS[fold].again, how=None if how == "mean" else how)
-    made = _asarray(join(partial.reshape(len(parts), -1))).reshape(shape)
+    lead, tail = y.shape[:axis], y.shape[1 + axis :] if axis < -1 else ()
+    columns = (slice(None),) * len(tail)
+    partial: Any = np.empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])
+    whole = y[(..., slice(parts * each), *columns)].reshape(*lead, parts, each, *tail)
+    cpu.rows(call, [whole], [partial[(..., slice(parts), *columns)]], y.size)
+    if rest:
+        call(y[(..., slice(parts * each, n), *columns)], partial[(..., parts, *columns)])
+    kind, last = (wide, None) if how == "mean" else (target, how)
+    made = _asarray(cpu.kernel(kernel, (wide, kind), fold=FOLDS[fold].again, how=last)(partial))
     if how != "mean":
         return made
     with np.errstate(all="ignore"):
-        return _asarray(made / y.shape[axis]).astype(_NUMPY[target])
+        return _asarray(made / n).astype(_NUMPY[target])
 
 
 def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:

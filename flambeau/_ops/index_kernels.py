@@ -16,7 +16,8 @@ from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
-from .._kernel.lang import independent, kernel
+from .._kernel.lang import independent, inline, kernel
+from .._kernel.value import SIZE
 
 # Elements are moved as integers of their width: no conversion touches a NaN.
 _BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),
@@ -27,15 +28,27 @@ _CODE = {np.dtype("i4"): "i32", np.dtype("i8"): "i64"}
 # -- kernels -----------------------------------------------------------------------------------------------------
 
 
-@kernel("(n),(),()->()")
-def out_of_range(m: Any, index: Any, low: Any, high: Any, found: Any) -> None:
-    """Whether an index is outside [low, high)."""
-    first, end = low[()], high[()]
+def _dense(a: Any) -> Any:
+    """Whether elements lie side by side. Loops for this common case are apart: there, addresses cost nothing."""
+    return a.strides[0] == SIZE[a.type]
+
+
+@inline
+def _any_outside(m: Any, index: Any, first: Any, end: Any) -> Any:
     wrong = m.value(0, "i64")
     for i in range(index.n):
         j = m.cast(index[i], "i64")
         wrong = wrong | m.cast((j < first) | (j >= end), "i64")
-    found[()] = wrong != 0
+    return wrong != 0
+
+
+@kernel("(n),(),()->()")
+def out_of_range(m: Any, index: Any, low: Any, high: Any, found: Any) -> None:
+    """Whether an index is outside [low, high)."""
+    if _dense(index):
+        found[()] = _any_outside(m, index, low[()], high[()])
+    else:
+        found[()] = _any_outside(m, index, low[()], high[()])
 
 
 def _place(m: Any, index: Any, n: Any, from_end: Any = False) -> Any:
@@ -44,9 +57,8 @@ def _place(m: Any, index: Any, n: Any, from_end: Any = False) -> Any:
     return m.cast(m.where(j < 0, j + n, j) if from_end else j, "u64")
 
 
-@kernel("(n),(k)->(k),()")
-def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
-    """out[i] = x[index[i]]; ends at an index out of range and tells of it."""
+@inline
+def _gather_row(m: Any, x: Any, index: Any, out: Any, from_end: Any) -> Any:
     wrong = m.value(False, "b1")
     for i in range(index.n):
         j = _place(m, index[i], x.n, from_end)
@@ -54,7 +66,16 @@ def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: 
             wrong = True
             break
         out[i] = x[j]
-    found[()] = wrong
+    return wrong
+
+
+@kernel("(n),(k)->(k),()")
+def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
+    """out[i] = x[index[i]]; ends at an index out of range and tells of it."""
+    if _dense(x) & _dense(index) & _dense(out):
+        found[()] = _gather_row(m, x, index, out, from_end)
+    else:
+        found[()] = _gather_row(m, x, index, out, from_end)
 
 
 @kernel("(n,w),(k)->(k,w),()")
@@ -96,14 +117,22 @@ def _combined(m: Any, how: Any, old: Any, new: Any) -> Any:
     return m.maximum(old, new) if how == "maximum" else m.minimum(old, new)
 
 
-@kernel("(k),(k)->(n)")
-def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
-    """x[index[i]] is combined with values[i], in order."""
+@inline
+def _scatter_row(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
     n = m.cast(x.n, "u64")
     for i in range(index.n):
         j = _place(m, index[i], 0)
         if j < n:
             x[j] = _combined(m, how, x[j], values[i])
+
+
+@kernel("(k),(k)->(n)")
+def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
+    """x[index[i]] is combined with values[i], in order."""
+    if _dense(index) & _dense(values) & _dense(x):
+        _scatter_row(m, index, values, x, how)
+    else:
+        _scatter_row(m, index, values, x, how)
 
 
 @kernel("(k,w),(k,w)->(n,w)")

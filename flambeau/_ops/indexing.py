@@ -16,7 +16,7 @@ from .fancy import read, records_for, without_masks
 from .inplace import check_writable
 from .primitive import primitive
 from .registry import functions, methods, ops, public
-from .rules import SCALAR_NAMES
+from .rules import type_name
 from .update import number_as, updates, write_into
 from .view_op import view_of, view_primitive
 
@@ -368,9 +368,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if not self._k | modes.on and _set_plain(self, key, value):
         return
     if not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
-        raise TypeError(
-            f"can't assign a {type(value).__name__} to a torch.{SCALAR_NAMES.get(self.dtype.name, self.dtype.name)}Tensor"
-        )
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(self.dtype)}Tensor")
     _set_general(self, key, value)
 
 
@@ -464,7 +462,7 @@ def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, 
     if values.dtype is not x.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{SCALAR_NAMES.get(values.dtype.name, values.dtype.name)} for {SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}"
+            f"{type_name(values.dtype)} for {type_name(x.dtype)}"
         )
     tensors, dims = _settled(x, tensors, dims, values._k & local.grad)
     if x._k & CUDA and not values._k & CUDA and values._array.ndim:

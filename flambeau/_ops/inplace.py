@@ -28,10 +28,10 @@ from .._core.state import (
     local,
     modes,
 )
-from .._dispatch import _check_devices, backend_of
+from .._dispatch import _check_devices, backend_of, tensors_in
 from .._tensor import Tensor, alias, bump, storage_of, wrap
 from . import registry
-from .casting import broadcast_error, cast_array, operand_arrays
+from .casting import broadcast_error, operand_arrays, write
 from .pointwise_call import for_number, slow
 from .pointwise_op import Pointwise
 from .registry import ops, records
@@ -95,6 +95,19 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
 def _writable(array: Any) -> Any:
     """Read-only NumPy memory that a user handed in cannot be written."""
     raise RuntimeError("the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first")
+
+
+def _same_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays are the same elements in the same places."""
+    return a is b or (a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype and _span(a) == _span(b))
+
+
+def _apart_or_same(written: Any, read: Any) -> bool:
+    """Whether each element of a pointwise result may be written as soon as its operands are read."""
+    if isinstance(written, np.ndarray) and isinstance(read, np.ndarray):
+        return not np.may_share_memory(written, read) or _same_memory(written, read)
+    (first, last), (start, stop) = _span(written), _span(read)
+    return last <= start or stop <= first or _same_memory(written, read)
 
 
 def _check_partial_overlap(written: Any, read: Any) -> None:
@@ -209,31 +222,46 @@ class CopySlices:
 # -- in-place forms ----------------------------------------------------------------------------------------------
 
 
-def _write_plain(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> bool:
-    """The common case of an in-place operation, done at once: plain operands of one dtype and shape, no history."""
-    d = t.dtype
-    entry = op.fast.get(d)
-    if entry is None or entry[1] is not d or len(args) + 1 != len(op.names):
+def _write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> bool:
+    """The common case of a pointwise operation whose result goes into `t`, done at once: plain operands of one dtype
+    and no history."""
+    try:
+        d, x = first.dtype, first._array
+        call, result = op.fast[d]
+    except (AttributeError, KeyError):
         return False
-    array, k = t._array, t._k | modes.on
-    shape, arrays = array.shape, [array]
-    numbers_fit = d.is_floating_point and d.itemsize > 2
-    for a in args:
+    if result is not t.dtype or len(rest) + 1 != len(op.names):
+        return False
+    array, k, memory = t._array, t._k | modes.on, t._storage
+    arrays, shape, whole = [x], array.shape, True
+    if first is not t:
+        k |= first._k
+        whole = x.shape == shape  # NumPy would also repeat a smaller result
+        if memory is not None and first._storage is memory:
+            return False
+    for a in rest:
         if isinstance(a, Tensor):
-            other = a._array
-            if a.dtype is not d or other.shape != shape or (a._storage is not None and a._storage is t._storage):
+            y = a._array
+            if a.dtype is not d or (memory is not None and a._storage is memory and a is not t):
                 return False
             k |= a._k
-            arrays.append(other)
-        elif numbers_fit and (a.__class__ is float or a.__class__ is int):
+            if not whole:
+                whole = y.shape == shape
+            arrays.append(y)
+        elif (
+            (a.__class__ is float or a.__class__ is int)
+            and d.is_floating_point
+            and d.itemsize > 2
+            and op.numbers != "none"
+        ):
             arrays.append(a)
         else:
             return False
-    if k > 1 or (k and local.grad) or array.size >= PARALLEL or 0 in array.strides:
+    if k > 1 or not whole or (k and local.grad) or array.size >= PARALLEL or 0 in array.strides:
         return False
     try:
-        entry[0](*arrays, array)
-    except (ValueError, OverflowError):  # read-only memory, a huge number
+        call(*arrays, array)
+    except (ValueError, OverflowError):  # shapes that do not fit, read-only memory, a huge number
         return False
     bump(t)
     return True
@@ -241,9 +269,11 @@ def _write_plain(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> bool:
 
 def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     """t = op(t, *args), written into t's memory."""
-    if _write_plain(op, t, args):
+    if _write_plain(op, t, t, args):
         return t
     others = (t, *args)
+    if op.numbers == "none" and not all(isinstance(a, Tensor) for a in others[: op.arity]):
+        raise TypeError(f"{op.name}_(): argument 'other' must be Tensor, not a number")
     if op.wide_number is not None:
         op = for_number(op, others)
     k = modes.on
@@ -285,12 +315,13 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
             raise broadcast_error(others) from None
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}")
     if results[0] is t.dtype and t.dtype is compute:
-        if backend.name == "cpu" and t._array.size >= PARALLEL:
-            backend.parallel(call, arrays, t._array)
-        else:
-            call(*arrays, out=t._array)
+        target = t._array
+        if backend.name == "cpu" and target.size >= PARALLEL and all(_apart_or_same(target, a) for a in arrays):
+            backend.parallel(call, arrays, target)
+        else:  # NumPy copies operands that overlap
+            call(*arrays, out=target)
     else:
-        t._array[...] = cast_array(backend.xp.asarray(call(*arrays)), t.dtype)
+        write(t._array, op.run(backend, call, arrays, results), t.dtype)
     bump(t)
     if tracked:
         result = alias(t)
@@ -345,10 +376,7 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if check:
         _check_result(name, t, result.dtype, result._array.shape)
     if not t._k & META:
-        array = result._array
-        if result.dtype is not t.dtype:
-            array = cast_array(array, t.dtype)
-        t._array[...] = array
+        write(t._array, result._array, t.dtype)
         if modes.on & CAPTURE and local.captures:
             local.captures[-1].add_write(t, result)
     bump(t)
@@ -391,11 +419,18 @@ def pointwise_in_place_form(op: Pointwise) -> Any:
     return call
 
 
+_WORTH_A_COPY = 1 << 20  # bytes of a result from which it pays to see whether it can be made in its place
+
 # -- out= --------------------------------------------------------------------------------------------------------
 
 
 def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     """Runs a function and writes its result(s) into the given tensor(s), resizing them if need be."""
+    record: Any = records.get(function.__name__)
+    pointwise = record.__class__ is Pointwise
+    plain = isinstance(target, Tensor)
+    if pointwise and plain and args and function is record.call and _write_plain(record, target, args[0], args[1:]):
+        return target
     if local.grad:
         for a in [*args, *named.values(), *(target if isinstance(target, (tuple, list)) else (target,))]:
             if isinstance(a, Tensor) and a._k & GRAD:
@@ -403,11 +438,22 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
                     f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation; "
                     "detach() what requires grad, or leave out= away"
                 )
-    if isinstance(target, Tensor) and not target._k & META and isinstance(records.get(function.__name__), Pointwise):
+    if plain and pointwise and not target._k & META:
         for a in args:
             if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
                 _check_partial_overlap(target._array, a._array)
-    result = function(*args, **named)
+    place = _destination(target, (*args, *named.values()), pointwise) if plain else None
+    if place is None:
+        result = function(*args, **named)
+    else:
+        before, local.destination = local.destination, place
+        try:
+            result = function(*args, **named)
+        finally:
+            local.destination = before
+        if isinstance(result, Tensor) and _same_memory(target._array, result._array):
+            bump(target)
+            return target
     if isinstance(result, (tuple, list)):
         if not isinstance(target, (tuple, list)) or len(target) != len(result):
             raise TypeError(f"{function.__name__}(): argument 'out' must be a tuple of {len(result)} Tensors")
@@ -419,6 +465,32 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
             write_out(t, r, function.__name__)
         return type(result)(target) if type(result) in (tuple, list) else type(result)(*target)
     return write_out(target, result, function.__name__)
+
+
+def _destination(target: Tensor, args: tuple[Any, ...], pointwise: bool) -> Any:
+    """What to offer as the place of the result (see `Local.destination`); None where it must be written later.
+
+    An operand may lie in the very same place if the function is one pointwise record: nothing reads it later.
+    """
+    k = target._k | modes.on
+    array = target._array
+    if k & ~(GRAD | CUDA) or array.nbytes < _WORTH_A_COPY or overlaps_itself(array):
+        return None
+    shared = False
+    for a in tensors_in(args):
+        if a._k & ~(GRAD | CUDA):
+            return None
+        if (a._k ^ target._k) & CUDA:  # a number, or an error
+            continue
+        if not _apart_or_same(array, a._array):
+            return None
+        if _same_memory(array, a._array):
+            shared = True
+            if not pointwise:
+                return None
+    if k & CUDA:
+        return array, False
+    return (array, array.flags.c_contiguous and not shared) if array.flags.writeable else None
 
 
 def write_out(t: Any, result: Tensor, name: str) -> Tensor:
@@ -433,7 +505,7 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
     resize_out(t, result._array.shape)
     check_writable(t)
     if not t._k & META:
-        t._array[...] = result._array if result.dtype is t.dtype else cast_array(result._array, t.dtype)
+        write(t._array, result._array, t.dtype)
     bump(t)
     return t
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL
+from .._core.allocation import empty
 from .._core.dtypes import from_numpy_dtype, promote_types
 from .._core.sizes import wrap_dim
+from .._core.state import local
 from .._tensor import Tensor, wrap
 from .casting import cast_array
 from .inplace import into_out
@@ -53,7 +55,11 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
             break
     if len(xs[0].shape) == 1 or any(x.shape == (0,) for x in xs):
         xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
-    return backend.xp.concatenate(xs, dim)
+    if local.destination is None or backend.xp is not np:
+        return backend.xp.concatenate(xs, dim)
+    shape = [*xs[0].shape]
+    shape[dim] = sum(x.shape[dim] for x in xs)
+    return _concatenate(xs, dim, out=empty(shape, xs[0].dtype))
 
 
 def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
@@ -114,7 +120,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
                 raise RuntimeError(
                     "unsupported operation: the input tensors cannot refer to any of the output memory locations."
                 )
-        return into_out(out, cat, (tensors, dim), {})
+        return into_out(out, cat.__wrapped__, (tensors, dim), {})  # its short way allocates by itself
     full = [x for x in given if x._array.shape != (0,)]
     if not full:
         wrap_dim(dim, 1)

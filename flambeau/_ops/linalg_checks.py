@@ -1,4 +1,4 @@
-"""What the functions of linear algebra ask of their arguments, and the errors they raise."""
+"""What the functions of linear algebra share: checks of arguments, the errors they raise, the identity."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 
 from .._backend import lapack
-from .._core.dtypes import FLOATING, bfloat16, dtype, float16
+from .._core.dtypes import FLOATING, bfloat16, float16
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
 from .._tensor import Tensor
 from .registry import ops
-from .rules import SCALAR_NAMES
+from .rules import type_name
+
+
+def eye_like(t: Tensor, rows: int, columns: int | None = None) -> Tensor:
+    """The identity (cut to so many columns) with a tensor's dtype, where the tensor is."""
+    return ops.eye(rows, columns, dtype=t.dtype, device=t.device)  # type: ignore[no-any-return]
 
 
 class LinAlgError(RuntimeError):
     """A matrix that the operation cannot be done with: singular, not positive-definite, no convergence."""
-
-
-def type_name(d: dtype) -> str:
-    return SCALAR_NAMES.get(d.name, d.name)
 
 
 def check_matrix(name: str, x: Any, what: str = "A", low: bool = False) -> None:

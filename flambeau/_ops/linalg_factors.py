@@ -16,6 +16,7 @@ from .linalg_checks import (
     check_matrix,
     check_same,
     check_square,
+    eye_like,
     matched,
     transposed,
 )  # fmt: skip
@@ -271,7 +272,7 @@ def _lu_grad(gs: Any, outs: Any, pivot: bool) -> Tensor:
     low, high = ops.tril(ops.narrow(packed, -1, 0, k), -1), ops.narrow(packed, -2, 0, k)
     low_square, high_square = ops.narrow(low, -2, 0, k), ops.triu(ops.narrow(high, -1, 0, k))
     square = ops.narrow(ops.narrow(g, -2, 0, k), -1, 0, k)
-    eye = ops.eye(k, dtype=packed.dtype, device=packed.device)
+    eye = eye_like(packed, k)
     by_low = ops.matmul(adjoint(low_square + eye), ops.tril(square, -1))
     by_high = ops.matmul(ops.triu(square), adjoint(high_square))
     if m < n:
@@ -361,7 +362,7 @@ def _unpacked(packed: Tensor, pivots: Tensor, data: bool, pivot: bool) -> tuple[
     order = _permutation_matrix(pivots, m, packed.dtype) if pivot else empty
     if not data:
         return order, empty, empty
-    eye = ops.eye(m, k, dtype=packed.dtype, device=packed.device)  # type: ignore[attr-defined]
+    eye = eye_like(packed, m, k)
     return order, ops.tril(ops.narrow(packed, -1, 0, k), -1) + eye, ops.triu(ops.narrow(packed, -2, 0, k))
 
 

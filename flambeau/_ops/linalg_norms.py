@@ -11,14 +11,14 @@ import numpy as np
 from .._core.dtypes import COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
-from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed, type_name
+from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed
 from .linalg_solvers import inverse_op
 from .linalg_spectra import linalg_svdvals
 from .matmul import product
 from .norms import vector_norm
 from .primitive import primitive
 from .registry import labelled, ops, public
-from .rules import not_implemented
+from .rules import not_implemented, type_name
 
 # -- norms ---------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .._backend import lapack
-from .._core.dtypes import COMPLEX, from_numpy_dtype
+from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._tensor import Tensor
-from .linalg_checks import check_square, nothing
+from .linalg_checks import check_square, eye_like, nothing
 from .linalg_solvers import linalg_inv
-from .matmul import adjoint
+from .matmul import adjoint, conjugate
 from .primitive import primitive
 from .registry import ops, public
 
@@ -34,7 +34,7 @@ def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     if len(shape) < 2 or shape[-2] != shape[-1]:
         raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but got shape {list(shape)}")
     if n == 0:
-        eye = ops.eye(shape[-1], dtype=A.dtype, device=A.device)  # type: ignore[attr-defined]
+        eye = eye_like(A, shape[-1])
         return eye + nothing(A)
     if n < 0:
         A, n = linalg_inv(A), -n
@@ -119,15 +119,11 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
 # -- cross product -------------------------------------------------------------------------------------------------
 
 
-def _conjugate(t: Tensor) -> Tensor:
-    return ops.conj(t) if t.dtype.category == COMPLEX else t
-
-
 @primitive(
     tensors=2, name="linalg_cross", meta=lambda x, y, dim: (x.shape, from_numpy_dtype(x.dtype)),
     grad={
-        "x": lambda g, y, dim: cross_op(_conjugate(y), g, dim),
-        "y": lambda g, x, dim: cross_op(g, _conjugate(x), dim),
+        "x": lambda g, y, dim: cross_op(conjugate(y), g, dim),
+        "y": lambda g, x, dim: cross_op(g, conjugate(x), dim),
     },
 )  # fmt: skip
 def cross_op(backend: Any, x: Any, y: Any, dim: int) -> Any:

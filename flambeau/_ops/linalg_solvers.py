@@ -20,6 +20,7 @@ from .linalg_checks import (
     check_same,
     check_square,
     converged,
+    eye_like,
     matched,
     svd_arrays,
     transposed,
@@ -27,10 +28,6 @@ from .linalg_checks import (
 from .matmul import adjoint, product
 from .primitive import primitive
 from .registry import ops, public
-
-
-def _eye(n: int, like: Tensor) -> Tensor:
-    return ops.eye(n, dtype=like.dtype, device=like.device)  # type: ignore[attr-defined]
 
 
 def _singular(name: str) -> Any:
@@ -199,7 +196,7 @@ def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 def _det_grad(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
     """G with Aᴴ G = conj(det) g I; where A is singular, its cofactors."""
     n = a._array.shape[-1]
-    scale = ops.unsqueeze(ops.unsqueeze(g * ops.conj(out), -1), -1) * _eye(n, a)
+    scale = ops.unsqueeze(ops.unsqueeze(g * ops.conj(out), -1), -1) * eye_like(a, n)
     if bool(ops.any(ops.eq(out, 0))):
         return _cofactors(g, a)
     return solve_op(adjoint(a), scale)[0]
@@ -209,7 +206,7 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
     """The gradient through singular values, whose products without one of them stay defined."""
     u, s, vh = ops.linalg_svd(a, False)
     n = s._array.shape[-1]
-    others = ops.unsqueeze(s, -2) * (1 - _eye(n, s)) + _eye(n, s)
+    others = ops.unsqueeze(s, -2) * (1 - eye_like(s, n)) + eye_like(s, n)
     phase = ops.conj(linalg_det(u) * linalg_det(vh))
     factor = ops.unsqueeze(phase * g, -1) * ops.prod(others, -1)
     return ops.matmul(u * ops.unsqueeze(factor, -2), vh)
@@ -247,7 +244,7 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
             factor = ops.to_dtype(g_log, a.dtype)
     if factor is None:
         return ops.zeros_like(a)
-    scale = ops.unsqueeze(ops.unsqueeze(factor, -1), -1) * _eye(a._array.shape[-1], a)
+    scale = ops.unsqueeze(ops.unsqueeze(factor, -1), -1) * eye_like(a, a._array.shape[-1])
     return solve_op(adjoint(a), scale)[0]
 
 

@@ -11,16 +11,12 @@ from .._core import return_types
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import GRAD, local
 from .._tensor import Tensor
-from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged, svd_arrays
+from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged, eye_like, svd_arrays
 from .linalg_factors import triangular_op
 from .linalg_solvers import solve_op, tolerances
 from .matmul import adjoint
 from .primitive import primitive
 from .registry import labelled, ops, public
-
-
-def _eye(n: int, like: Tensor) -> Tensor:
-    return ops.eye(n, dtype=like.dtype, device=like.device)  # type: ignore[attr-defined]
 
 
 def _diagonal(t: Tensor) -> Tensor:
@@ -29,7 +25,7 @@ def _diagonal(t: Tensor) -> Tensor:
 
 def _gaps(values: Tensor) -> Tensor:
     """values[j] - values[i] at (i, j), and 1 on the diagonal."""
-    return ops.unsqueeze(values, -2) - ops.unsqueeze(values, -1) + _eye(values._array.shape[-1], values)
+    return ops.unsqueeze(values, -2) - ops.unsqueeze(values, -1) + eye_like(values, values._array.shape[-1])
 
 
 # -- QR ------------------------------------------------------------------------------------------------------------
@@ -110,7 +106,7 @@ def geqrf(input: Tensor) -> Any:
 def _reflected(packed: Tensor, tau: Tensor, c: Tensor, turned: bool) -> Tensor:
     """Q @ c, or Qᴴ @ c if `turned`, where Q is the product of the reflectors I - tau v vᴴ."""
     m, k = packed._array.shape[-2], tau._array.shape[-1]
-    eye = ops.eye(m, k, dtype=packed.dtype, device=packed.device)  # type: ignore[attr-defined]
+    eye = eye_like(packed, m, k)
     vectors = ops.tril(ops.narrow(packed, -1, 0, k), -1) + eye
     if turned:
         tau = ops.conj(tau)
@@ -156,7 +152,7 @@ def linalg_householder_product(A: Tensor, tau: Tensor) -> Tensor:
     if tau._array.ndim < 1 or n < tau._array.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     _check_reflectors(name, A, tau)
-    eye = ops.eye(m, n, dtype=A.dtype, device=A.device)  # type: ignore[attr-defined]
+    eye = eye_like(A, m, n)
     start = eye + unused(A)
     return _reflected(A, tau, start, False) if A._array.size else start
 
@@ -204,7 +200,7 @@ def _svd_grad(given: Any, outs: Any) -> Tensor:
     is_complex = u.dtype.category == COMPLEX
     inner = ops.zeros_like(ops.matmul(adjoint(u), u)) if gs is None else ops.diag_embed(_as(gs, u))
     column, row = ops.unsqueeze(s, -1), ops.unsqueeze(s, -2)
-    gaps = (row - column) * (row + column) + _eye(k, s)
+    gaps = (row - column) * (row + column) + eye_like(s, k)
     turns: Any = None
     if gu is not None:
         gu = ops.narrow(gu, -1, 0, k)

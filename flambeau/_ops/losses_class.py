@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._autograd.node import Node, sequence
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
 from .._core.state import CUDA, GRAD, META, local, modes
@@ -18,15 +19,20 @@ from .._kernel.loss import (
     cross_entropy_rows,
     cross_entropy_sum,
     cross_entropy_sum_and_gradient,
+    cross_entropy_whole,
+    cross_entropy_whole_and_gradient,
 )
 from .._tensor import Tensor, wrap
-from .fused import Fused, parts_of, record, side_by_side
+from .fused import Fused, parts_of, side_by_side
 from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
 from .registry import labelled, ops, quick
 from .replay import gradients
 from .saved import fetch
 
+_empty, _new = np.empty, object.__new__
+_INT64 = np.dtype(np.int64)
+_FLAGS = np.array(False), np.array(True)
 _WORK = 16  # an exponential costs as much as so many moved elements
 
 
@@ -97,6 +103,14 @@ def _sum_kernel(d: Any, gradient: bool) -> Any:
 
 
 @functools.cache
+def _whole_kernel(d: Any, gradient: bool) -> Any:
+    code = BY_NUMPY[d].code
+    if gradient:
+        return cpu.small(cross_entropy_whole_and_gradient, (code, "i64", "i64", "b1", code, "i64", code))
+    return cpu.small(cross_entropy_whole, (code, "i64", "i64", "b1", code, "i64"))
+
+
+@functools.cache
 def _count_kernel() -> Any:
     return cpu.kernel(count_targets, ("i64",) * 5)
 
@@ -108,6 +122,8 @@ def _integer(value: int) -> Any:
 
 def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
     """The loss of a matrix of scores as a 0-d array, and its gradient or None."""
+    if x.size * _WORK < PARALLEL:
+        return _small_entropy(x, target, skipped, mean, gradient)
     rows, classes = x.shape
     used, wrong = _count_kernel()(target, _integer(skipped), _integer(classes))
     if used < 0:
@@ -116,11 +132,6 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
     call = _sum_kernel(x.dtype, gradient)
     grad: Any = empty(x.shape, x.dtype) if gradient else None
     parts = parts_of(rows, x.size * _WORK)
-    if len(parts) == 1:
-        loss = np.empty((), x.dtype)
-        given = [x, target, _integer(skipped), np.asarray(share), loss]
-        call(*given, grad) if gradient else call(*given)
-        return loss, grad
     losses = np.empty(len(parts), x.dtype)
     jobs = []
     for i, (low, high) in enumerate(parts):
@@ -128,6 +139,21 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
         jobs.append([*job, grad[low:high]] if gradient else job)
     side_by_side(call, jobs)
     return np.asarray(losses.sum()), grad
+
+
+def _small_entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
+    """The same by one call."""
+    kind = x.dtype
+    loss, wrong, grad = _empty((), kind), _empty((), _INT64), None
+    call = _whole_kernel(kind, gradient)
+    if gradient:
+        grad = _empty(x.shape, kind)
+        call(x, target, _integer(skipped), _FLAGS[mean], loss, wrong, grad)
+    else:
+        call(x, target, _integer(skipped), _FLAGS[mean], loss, wrong)
+    if wrong.item():
+        raise IndexError(f"Target {wrong.item()} is out of bounds.")
+    return loss, grad
 
 
 def _by_rows(input: Tensor, target: Tensor, skipped: int, mean: bool) -> Tensor:
@@ -145,7 +171,7 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
         grad = _entropy(fetch(node, 0)._array, fetch(node, 1)._array, skipped, mean, True)[1]
     node.saved[2] = None
     factor = g._array
-    if factor != 1:
+    if factor.item() != 1:
         np.multiply(grad, factor, grad)
     return (wrap(grad, g.dtype),)
 
@@ -176,7 +202,16 @@ def _quick_cross_entropy(
     loss, grad = _entropy(x, y, ignore_index, mean, gradient)
     out = wrap(loss, input.dtype)
     if gradient:
-        record(_FUSED, out, (input,), [input, target, grad, ignore_index, mean])
+        node = _new(Node)
+        node.op, node.edges, node.seq = _FUSED, (input._edge or (input, 0),), sequence()
+        node.saved = [input, target, grad, ignore_index, mean]
+        node.info = node.hooks = node.pre_hooks = node.outputs = None
+        first, second = input._storage, target._storage
+        if first is None and second is None:
+            node.versions = None
+        else:
+            node.versions = (0 if first is None else first.version, 0 if second is None else second.version)
+        out._k, out._edge = GRAD, (node, 0)
     return out
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._autograd.node import Node
-from .._backend import blas
+from .._autograd.node import Node, sequence
+from .._backend import affine, blas
 from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
 from .._core.state import GRAD, local, modes
@@ -32,8 +32,10 @@ from .matmul import (
 )
 from .primitive import Primitive, primitive
 from .registry import expose, functions, labelled, methods, older_forms, ops, public
-from .saved import fetch
+from .saved import check_version, fetch
 from .views import permute_op
+
+_new = object.__new__
 
 # -- records -----------------------------------------------------------------------------------------------------
 
@@ -147,7 +149,13 @@ class _Linear(Primitive):
     def backward(self, node: Node, g: Tensor, create_graph: bool) -> Any:
         d = g.dtype
         array = g._array
-        if create_graph or g._k | modes.on or d.category == COMPLEX or not array.size:
+        plain = not (create_graph or g._k | modes.on or d.category == COMPLEX or not array.size)
+        if node.info.__class__ is affine.Affine:  # `_record_small`
+            together = self._by_one_call(node, g) if plain else None
+            if together is not None:
+                return together
+            node.info = _widened(node)
+        if not plain:
             return super().backward(node, g, create_graph)
         x, bias, weight = node.edges
         if array.ndim != 2:
@@ -163,10 +171,51 @@ class _Linear(Primitive):
             made[1] = wrap(array.flatten() if array.shape[0] == 1 else fold_array(cpu, array, (0,), False, "sum", d), d)
         return made
 
+    def _by_one_call(self, node: Node, g: Tensor) -> Any:
+        """The gradients of small plain matrices; None if they have to be computed one by one."""
+        d, array = g.dtype, g._array
+        by_x, by_bias, by_weight = node.edges
+        x = weight = None
+        if by_weight is not None:
+            kept = node.saved[0]
+            if kept._storage is not None:
+                check_version(node, 0, kept._storage)
+            x = kept._array
+        if by_x is not None:
+            kept = node.saved[2]
+            if kept._storage is not None:
+                check_version(node, 2, kept._storage)
+            weight = kept._array
+        small = node.info
+        if d is not small.dtype or (by_bias is not None and not array.flags.c_contiguous):  # type: ignore[union-attr]
+            return None
+        made = small.backward(array, x, weight, by_bias is not None)  # type: ignore[union-attr]
+        if made is None:
+            return None
+        first, second, third = made
+        return (
+            None if first is None else wrap(first, d),
+            None if second is None else wrap(second, d),
+            None if third is None else wrap(third, d),
+        )
+
+
+def _widened(node: Node) -> list[Any]:
+    """What `record` would have kept of the inputs of a node that `_record_small` made."""
+    small: Any = node.info
+    shapes = small.by_x, small.made[1:] if small.biased else None, small.by_weight
+    return [
+        None if shape is None else (shape, small.dtype, 0 if edge is None else GRAD)
+        for shape, edge in zip(shapes, node.edges)
+    ]
+
 
 def _linear_name(node: Node) -> str:
     """What PyTorch makes of it: a product of matrices, with a view of it for other ranks."""
-    x, bias, _ = node.info  # type: ignore[misc]
+    info = node.info
+    if info.__class__ is affine.Affine:
+        return "AddmmBackward0" if info.biased else "MmBackward0"  # type: ignore[union-attr]
+    x, bias, _ = info  # type: ignore[misc]
     if len(x[0]) == 2:
         return "MmBackward0" if bias is None else "AddmmBackward0"
     return "UnsafeViewBackward0" if bias is None else "ViewBackward0"
@@ -429,14 +478,23 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             return result
         check_tensors("linear", input=input, weight=weight, **({} if bias is None else {"bias": bias}))
         raise
-    if k <= 1 and out is None and x.ndim == 2 == w.ndim and x.shape[1] == w.shape[1] and d is weight.dtype:
-        if added is None:
-            t = wrap(blas.product(x, w.T), d) if d in MULTIPLIED else None
-        elif added.shape == w.shape[:1] and bias.dtype is d and d in MULTIPLIED:  # type: ignore[union-attr]
-            t = wrap(blas.add_product(added, x, w.T, 1, 1), d)
-        else:
-            t = None
-        if t is not None:  # plain
+    if k <= 1 and out is None and d is weight.dtype and (bias is None or bias.dtype is d):  # plain
+        small = affine.plan(x.shape, w.shape, d, bias is not None)
+        if small is not None:
+            try:
+                t = wrap(small.forward(x, w, added), d)
+            except ValueError:  # a bias of another shape
+                return _linear(input, weight, bias)
+            if k and local.grad:
+                _record_small(t, input, bias, weight, small)
+            return t
+        if x.ndim == 2 == w.ndim and x.shape[1] == w.shape[1] and d in MULTIPLIED:
+            if added is None:
+                t = wrap(blas.product(x, w.T), d)
+            elif added.shape == w.shape[:1]:
+                t = wrap(blas.add_product(added, x, w.T, 1, 1), d)
+            else:
+                return _linear(input, weight, bias)
             if k and local.grad and d.category >= FLOATING:
                 _record_linear(t, input, bias, weight)
             return t
@@ -462,6 +520,26 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
     return linear_op(input, bias, weight)
+
+
+def _record_small(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor, small: affine.Affine) -> None:
+    """The same for small matrices; what is known of the inputs is in their plan."""
+    left, right = x._k & GRAD, weight._k & GRAD
+    node = _new(Node)
+    node.op, node.seq, node.info = linear_op, sequence(), small
+    node.edges = (
+        (x._edge or (x, 0)) if left else None,
+        (bias._edge or (bias, 0)) if bias is not None and bias._k & GRAD else None,
+        (weight._edge or (weight, 0)) if right else None,
+    )
+    node.saved = [x if right else None, None, weight if left else None, None]
+    node.hooks = node.pre_hooks = node.outputs = None
+    first, second = x._storage, weight._storage
+    if first is None and second is None:
+        node.versions = None
+    else:
+        node.versions = (0 if first is None else first.version, 0, 0 if second is None else second.version, 0)
+    t._k, t._edge = GRAD, (node, 0)
 
 
 def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) -> None:

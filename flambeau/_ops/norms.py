@@ -14,7 +14,7 @@ from .folding import fold_array, reduced_shape, run_plain
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
 from .registry import labelled, ops, public
-from .rules import SCALAR_NAMES, not_implemented
+from .rules import not_implemented, type_name
 
 
 def _power_norm(backend: Any, x: Any, p: float, dims: Any, keepdim: bool, d: dtype) -> Any:
@@ -84,9 +84,7 @@ def vector_norm(
     require_tensor("linalg.vector_norm", x)
     d = x.dtype
     if d.category < FLOATING:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor, got {SCALAR_NAMES.get(d.name, d.name)}"
-        )
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor, got {type_name(d)}")
     if dtype is not None:
         _check_norm_dtype(d, dtype)
         x = x if dtype is d else ops.to_dtype(x, dtype)
@@ -112,18 +110,17 @@ def vector_norm(
 
 
 def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
-    def name(d: dtype) -> str:
-        return SCALAR_NAMES.get(d.name, d.name)
-
     if wanted.category < FLOATING:
-        raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex. Got {name(wanted)}")
+        raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex. Got {type_name(wanted)}")
     if (own.category == COMPLEX) != (wanted.category == COMPLEX):
         kinds = ("complex", "complex") if own.category == COMPLEX else ("real", "real")
         raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {kinds[0]} for {kinds[1]} inputs, but got {name(wanted)}"
+            f"linalg.vector_norm: dtype should be {kinds[0]} for {kinds[1]} inputs, but got {type_name(wanted)}"
         )
     if promote_types(own, wanted) is not wanted:
-        raise RuntimeError(f"linalg.vector_norm: {name(own)} cannot be converted without narrowing to {name(wanted)}")
+        raise RuntimeError(
+            f"linalg.vector_norm: {type_name(own)} cannot be converted without narrowing to {type_name(wanted)}"
+        )
 
 
 @public(out=True)

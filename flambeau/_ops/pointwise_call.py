@@ -12,6 +12,7 @@ from .._backend.cpu import PARALLEL
 from .._core.dtypes import FLOATING, INTEGER
 from .._core.state import local, modes
 from .._dispatch import special
+from .._kernel.elementwise import elementwise
 from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error, number_array
@@ -22,8 +23,20 @@ _ndarray = np.ndarray
 _asarray = np.asarray
 
 
+class Quick(dict[Any, Any]):
+    """By dtype: (callable for small operands, callable, result dtype), from what an op has in `fast`."""
+
+    def __init__(self, op: Any):
+        self.fast = op.fast
+
+    def __missing__(self, d: Any) -> Any:
+        function, result = self.fast[d]
+        entry = self[d] = elementwise(function), function, result
+        return entry
+
+
 def unary(op: Any) -> Callable[..., Any]:
-    fast = op.fast
+    quick = Quick(op)
     keeps_input = op.grads[0] is not None and 0 in op.grads[0].uses
     keeps_output = op.grads[0] is not None and 1 in op.grads[0].uses
 
@@ -32,14 +45,14 @@ def unary(op: Any) -> Callable[..., Any]:
             return registry.into_out(out, call, (input,), {})
         try:
             k = input._k | modes.on
-            function, result = fast[input.dtype]
+            small, function, result = quick[input.dtype]
         except (AttributeError, KeyError):
             return slow(op, (input,))
         if k > 1:
             return special(op, (input,), k)
         array = input._array
         if array.size < PARALLEL:
-            made = function(array)
+            made = small(array)
             if made.__class__ is not _ndarray:
                 made = _asarray(made)
         else:
@@ -72,7 +85,7 @@ def unary(op: Any) -> Callable[..., Any]:
 
 
 def binary(op: Any) -> Callable[..., Any]:
-    fast, plans = op.fast, op.save_plans
+    quick, plans = Quick(op), op.save_plans
     assert plans is not None
     if op.arity < 2:  # the second operand is a parameter
         plans = plans + plans
@@ -84,17 +97,18 @@ def binary(op: Any) -> Callable[..., Any]:
         entry = numbers.get((d, number.__class__))
         if entry is None:
             fits = (d.category == INTEGER and number.__class__ is int) or (d.category == FLOATING and d.itemsize > 2)
-            if op.numbers == "none" or not fits or d not in fast:
+            if op.numbers == "none" or not fits or d not in op.fast:
                 return slow(op, (a, number))
-            entry = numbers[d, number.__class__] = fast[d]
+            whole = d.category == FLOATING and number.__class__ is int
+            entry = numbers[d, number.__class__] = *quick[d], whole
         k = a._k | modes.on
         if k > 1:
             return special(op, (a, number), k)
-        function, result = entry
+        small, function, result, whole = entry
         array = a._array
         try:
             if array.size < PARALLEL:
-                made = function(array, number)
+                made = small(array, float(number) if whole else number)
                 if made.__class__ is not _ndarray:
                     made = _asarray(made)
             else:
@@ -118,7 +132,7 @@ def binary(op: Any) -> Callable[..., Any]:
         try:
             k = a._k | b._k | modes.on
             d = a.dtype
-            function, result = fast[d]
+            small, function, result = quick[d]
         except (AttributeError, KeyError):
             return slow(op, (a, b))
         if d is not b.dtype:
@@ -128,7 +142,7 @@ def binary(op: Any) -> Callable[..., Any]:
         x, y = a._array, b._array
         try:
             if x.size < PARALLEL and y.size < PARALLEL:
-                made = function(x, y)
+                made = small(x, y)
                 if made.__class__ is not _ndarray:
                     made = _asarray(made)
             else:
@@ -167,14 +181,17 @@ def binary(op: Any) -> Callable[..., Any]:
 
 
 def general(op: Any) -> Callable[..., Any]:
-    fast = op.fast if op.outputs == 1 else {}
+    quick = Quick(op)
+    several = op.outputs > 1
 
     def call(*args: Any, out: Any = None) -> Any:
         if out is not None:
             return registry.into_out(out, call, args, {})
+        if several:
+            return slow(op, args)
         try:
             d = args[0].dtype
-            function, result = fast[d]
+            function, _, result = quick[d]
         except (AttributeError, KeyError, IndexError):
             return slow(op, args)
         k = modes.on
@@ -229,7 +246,7 @@ def _gradient(derivative: Any) -> Callable[[Node, Tensor], Tensor]:
         return lambda node, g: g
     if len(derivative.uses) != 1:
         return derivative.apply
-    fast, index = derivative.kernel.fast, derivative.uses[0]
+    quick, index = Quick(derivative.kernel), derivative.uses[0]
 
     def call(node: Node, g: Tensor) -> Tensor:
         saved, incoming = node.saved[index], g._array
@@ -241,13 +258,16 @@ def _gradient(derivative: Any) -> Callable[[Node, Tensor], Tensor]:
         else:
             return derivative.apply(node, g)
         size = incoming.size
-        found = fast.get(g.dtype)
-        if k > 1 or found is None or not 1 < size < PARALLEL or array.size != size or array.dtype is not incoming.dtype:
+        if k > 1 or not 1 < size < PARALLEL or array.size != size or array.dtype is not incoming.dtype:
+            return derivative.apply(node, g)
+        try:
+            function, _, result = quick[g.dtype]
+        except KeyError:  # the first time
             return derivative.apply(node, g)
         if storage is not None and storage.version:
             check_version(node, index, storage)
         t = _new(Tensor)
-        t._array, t.dtype, t._k = found[0](incoming, array), found[1], 0
+        t._array, t.dtype, t._k = function(incoming, array), result, 0
         t._edge = t._autograd_meta = t._storage = t._view = None
         return t
 

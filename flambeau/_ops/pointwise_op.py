@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 from .._autograd import engine
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, offered
 from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
-from .._core.state import CUDA, GRAD, META
+from .._core.state import CUDA, GRAD, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import as_tensor, broadcast_error, combine, operand_arrays
@@ -79,6 +80,9 @@ def _is_identity(formula: Callable[..., Any]) -> bool:
         return False
 
 
+_common_shape = functools.lru_cache(1024)(np.broadcast_shapes)
+
+
 class Pointwise:
     """One pointwise operation: dtype rule, body, derivatives, and the kernels made so far."""
 
@@ -98,6 +102,7 @@ class Pointwise:
         numbers: str = "both",
         stepwise: bool = False,
         short: Callable[..., Any] | None = None,
+        short_types: tuple[str, ...] = ("bf16", "f16"),
     ):
         self.name, self.body, self.rule, self.outputs, self.result_of = name, body, rule, outputs, result_of
         self.names = parameter_names(body)[1:]
@@ -109,8 +114,9 @@ class Pointwise:
         self.derived, self.samples = derived, samples
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
         self.stepwise = stepwise
-        # the body for 16-bit floats where PyTorch rounds in between: short(m, cut, …) with cut(x) to round
-        self.short = short
+        # the body for 16-bit floats (those of `short_types`) where PyTorch rounds in between: short(m, cut, …) with
+        # cut(x) to round
+        self.short, self.short_types = short, short_types
         # the op that takes a number beside a 16-bit float at full precision
         self.wide_number: Pointwise | None = None
         self.number_pairs = False  # whether all operands may be Python numbers
@@ -152,7 +158,7 @@ class Pointwise:
             ]  # parameters keep their precision beside 16-bit floats
             codes, inside = tuple(d.code for d in operands), tuple(d.wide.code for d in operands)
             body = self.body
-            if self.short is not None and compute.wide is not compute:
+            if self.short is not None and compute.code in self.short_types:
                 body = _rounding(self.short, compute.code)
             call = backend.pointwise(self.name, body, codes, tuple(r.code for r in results), inside)
             found = self.variants[key] = (call, results, compute)
@@ -187,7 +193,7 @@ class Pointwise:
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
         """The result without history, on whatever device the operands are."""
-        if k & CUDA:
+        if k & CUDA and local.destination is None:
             made = self.compute_alike(args)
             if made is not None:
                 return made
@@ -234,6 +240,9 @@ class Pointwise:
 
     def run(self, backend: Any, call: Any, arrays: list[Any], results: tuple[dtype, ...]) -> Any:
         if backend is not cpu:
+            if local.destination is not None and self.outputs == 1:
+                out = offered(np.broadcast_shapes(*[a.shape for a in arrays]), results[0].numpy)
+                return call(*arrays, out=out)
             return call(*arrays)
         if self.outputs == 1 and max(a.size for a in arrays) >= PARALLEL:
             return self.large(call, arrays, results[0])
@@ -247,8 +256,11 @@ class Pointwise:
         shape = first.shape
         for a in arrays:
             if a.shape != shape:
-                shape = np.broadcast_shapes(*[a.shape for a in arrays])
+                shape = _common_shape(*[a.shape for a in arrays])
                 break
+        out = offered(shape, result.numpy)
+        if out is not None:
+            return cpu.parallel(call, arrays, out)
         template = next((a for a in arrays if a.shape == shape), None)
         if template is None or template.flags.c_contiguous:
             out = empty(shape, result.numpy)

@@ -70,7 +70,7 @@ def _inverse_root(m: Any, x: Any) -> Any:
 def _fixed(name: str, power: Any, derivative: Any, short: Any = None, rule: Any = floating_only) -> Any:
     return pointwise(
         name, power, rule, {"x": lambda m, g, x: g * m.conj(derivative(m, x))}, public=False, stepwise=True,
-        backward_name="PowBackward0", short=short, samples=(0.2, 3.0),
+        backward_name="PowBackward0", short=short, short_types=("bf16",), samples=(0.2, 3.0),
     )  # fmt: skip
 
 
@@ -90,7 +90,9 @@ _FLOATING = {
         lambda m, cut, x: 1.0 / cut(x * x),
     ),
     1.5: _fixed("pow_3_halves", lambda m, x: _power(m, x, 1.5), lambda m, x: m.sqrt(x) * 1.5),
-    4: _fixed("pow_4", lambda m, x: _power(m, x, 4.0), lambda m, x: x * x * x * 4.0),
+    4: _fixed(
+        "pow_4", lambda m, x: _power(m, x, 4.0), lambda m, x: (x * x * x if m.symbolic else m.pow(x, 3)) * 4.0
+    ),
 }  # fmt: skip
 
 

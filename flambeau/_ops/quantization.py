@@ -27,7 +27,7 @@ from .._core.state import CUDA, META, QUANTIZED, modes
 from .._dispatch import handlers, tensors_in
 from .._tensor import Tensor, wrap
 from .registry import expose, ops, public
-from .rules import SCALAR_NAMES
+from .rules import type_name
 
 _INTEGERS = {quint8: uint8, qint8: int8, qint32: int32}
 _QUANTIZED_OF = {integer: d for d, integer in _INTEGERS.items()}
@@ -73,15 +73,11 @@ def _expect(name: str, t: Any) -> Any:
 
 def _check_input(input: Any, d: dtype) -> None:
     if input.dtype is not float32:
-        raise RuntimeError(
-            f"Quantize only works on Float Tensor, got {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}"
-        )
+        raise RuntimeError(f"Quantize only works on Float Tensor, got {type_name(input.dtype)}")
     if input._k & (CUDA | META):
         raise NotImplementedError("quantized tensors are only implemented on the CPU")
     if d not in _INTEGERS:
-        raise RuntimeError(
-            f"ScalarType {SCALAR_NAMES.get(d.name, d.name)} is not supported; use quint8, qint8 or qint32"
-        )
+        raise RuntimeError(f"ScalarType {type_name(d)} is not supported; use quint8, qint8 or qint32")
 
 
 def _check_zero_point(zero_point: Any, d: dtype) -> None:

@@ -27,7 +27,7 @@ from .generator import default_generator, draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
 from .registry import ops, public, quick
-from .rules import SCALAR_NAMES
+from .rules import not_implemented, type_name
 
 _empty = np.empty
 mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
@@ -332,9 +332,7 @@ def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> 
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
         if abs(low) > limit or abs(high) > limit:
-            raise RuntimeError(
-                f"uniform_: from={low:g} or to={high:g} is out of bounds for {SCALAR_NAMES.get(input.dtype.name)}"
-            )
+            raise RuntimeError(f"uniform_: from={low:g} or to={high:g} is out of bounds for {type_name(input.dtype)}")
     return fill(input, "uniform", draws.uniform, generator, low, high)
 
 
@@ -457,7 +455,7 @@ def _check_floating(name: str, t: Any) -> None:
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
     if t.dtype.category != FLOATING:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES.get(t.dtype.name)}'")
+        raise not_implemented(name, t.dtype)
 
 
 @public(method=False)
@@ -481,7 +479,7 @@ def normal(
         )
     for t in (mean, std):
         if isinstance(t, Tensor) and t.dtype.category == FLOATING - 1:
-            raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES.get(t.dtype.name)}'")
+            raise not_implemented("normal_kernel_cpu", t.dtype)
     if isinstance(std, Tensor):
         if std.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
@@ -531,10 +529,10 @@ def multinomial(
     if array.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if input.dtype.category != FLOATING:
-        kind = SCALAR_NAMES.get(input.dtype.name)
+        kind = type_name(input.dtype)
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
     if out is not None and out.dtype is not int64:
-        raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES.get(out.dtype.name)}")
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {type_name(out.dtype)}")
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > array.shape[-1]:
@@ -578,9 +576,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Random numbers of successes among `count` trials of probability `prob`."""
     if count.dtype is not prob.dtype:
-        raise RuntimeError(
-            f"Found dtype {SCALAR_NAMES.get(prob.dtype.name)} but expected {SCALAR_NAMES.get(count.dtype.name)}"
-        )
+        raise RuntimeError(f"Found dtype {type_name(prob.dtype)} but expected {type_name(count.dtype)}")
     return _sampled("binomial", samplers.binomial, generator, count.dtype, (count, prob))
 
 

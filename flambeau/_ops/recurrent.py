@@ -17,7 +17,7 @@ from .primitive import primitive
 from .recurrent_formulas import layer_formula
 from .registry import ops, public
 from .replay import gradients
-from .rules import SCALAR_NAMES
+from .rules import type_name
 
 HALF = (float16, bfloat16)
 BY_FORMULA = CUDA | BATCHED | OVERRIDE | SPARSE  # not what the native loops know
@@ -30,9 +30,39 @@ def _weights(given: Sequence[Any]) -> list[arrays.Weights]:
     return found if given[5] is None else [*found, arrays.Weights(*given[5:10])]
 
 
-def _layer_meta(x: Any, h: Any, c: Any, *rest: Any) -> Any:
-    mode, steps, keep = rest[10:]
-    directions, size, d = h.shape[0], rest[1].shape[0] // GATES[mode], BY_NUMPY[x.dtype]
+# The operands of a layer in the order in which its functions take them, and for each direction the places of its
+# parameters (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr) among them.
+_X, _H, _C = range(3)
+_FORWARD, _BACKWARD = range(3, 8), range(8, 13)
+
+
+@functools.cache
+def _order(lstm: bool, projected: bool, biases: bool, both: bool, x: str) -> tuple[int, ...]:
+    """In which order gradients reach the operands, so that hooks run in PyTorch's; `x` is "leaf", "inner" or ""."""
+    made: list[int] = []
+    for wi, wh, bi, bh, wr in (_BACKWARD, _FORWARD) if both else (_FORWARD,):
+        last = wi == _FORWARD[0]
+        if not lstm or projected:
+            made += [wr, bh, wh, bi, wi] if biases or not last else [wr, wh, _X, wi]
+        elif last and x == "leaf":
+            made += [_X, wh, bh, wi, bi] if biases else [_X, wi, wh]
+        else:
+            made += [wi, bi, wh, bh] if last and not x else [wi, wh, bh, bi]
+    return (*made, *[i for i in range(13) if i not in made])
+
+
+def _sorted_back(order: Sequence[int], given: Sequence[Any]) -> list[Any]:
+    """What was given in an order, in the order of the functions' arguments."""
+    made = [None] * 13
+    for place, a in zip(order, given):
+        made[place] = a
+    return made
+
+
+def _layer_meta(*given: Any) -> Any:
+    mode, steps, keep, order = given[13:]
+    x, h, c, _, wh, *_ = _sorted_back(order, given)
+    directions, size, d = h.shape[0], wh.shape[0] // GATES[mode], BY_NUMPY[x.dtype]
     made = [((*x.shape[:-1], directions * h.shape[2]), d), (h.shape, d), (h.shape if c is None else c.shape, d)]
     if keep:
         kept = [((steps.rows, GATES[mode] * size), d), ((steps.rows, size), d), ((steps.rows, size), d)]
@@ -41,22 +71,23 @@ def _layer_meta(x: Any, h: Any, c: Any, *rest: Any) -> Any:
 
 
 def _layer_grad(
-    given: Any, outs: Any, x: Any, h: Any, c: Any, wi: Any, wh: Any, bi: Any, bh: Any, wr: Any, wi2: Any, wh2: Any,
-    bi2: Any, bh2: Any, wr2: Any, mode: str, steps: Any, needs: Any,
+    given: Any, outs: Any, t0: Any, t1: Any, t2: Any, t3: Any, t4: Any, t5: Any, t6: Any, t7: Any, t8: Any, t9: Any,
+    t10: Any, t11: Any, t12: Any, mode: str, steps: Any, order: Any, needs: Any,
 ) -> Any:  # fmt: skip
+    operands = _sorted_back(order, (t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12))
     kept = [*outs[3:], *[None] * (9 - len(outs))]
-    return layer_back(
-        *given[:3], x, h, c, wi, wh, bi, bh, wr, wi2, wh2, bi2, bh2, wr2, outs[0], *kept, mode, steps, tuple(needs)
-    )
+    found = layer_back(*given[:3], *operands, outs[0], *kept, mode, steps, tuple(_sorted_back(order, needs)))
+    return [found[i] for i in order]
 
 
 @primitive(tensors=13, name="recurrent_layer", grad=_layer_grad, meta=_layer_meta)
 def layer_op(
-    backend: Any, x: Any, h: Any, c: Any, wi: Any, wh: Any, bi: Any, bh: Any, wr: Any, wi2: Any, wh2: Any, bi2: Any,
-    bh2: Any, wr2: Any, mode: str, steps: arrays.Steps, keep: bool,
+    backend: Any, t0: Any, t1: Any, t2: Any, t3: Any, t4: Any, t5: Any, t6: Any, t7: Any, t8: Any, t9: Any, t10: Any,
+    t11: Any, t12: Any, mode: str, steps: arrays.Steps, keep: bool, order: tuple[int, ...],
 ) -> Any:  # fmt: skip
-    """One or two directions of a layer: (out, last h, last c), and what backward needs."""
-    return arrays.forward(mode, x, h, c, _weights((wi, wh, bi, bh, wr, wi2, wh2, bi2, bh2, wr2)), steps, keep)
+    """One or two directions of a layer: (out, last h, last c), and what backward needs; its operands lie in `order`."""
+    x, h, c, *weights = _sorted_back(order, (t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12))
+    return arrays.forward(mode, x, h, c, _weights(weights), steps, keep)
 
 
 def _layer_second(
@@ -99,7 +130,11 @@ def _layer(mode: str, x: Tensor, h: Tensor, c: Any, weights: list[Any], steps: a
         return layer_formula(mode, x, h, c, weights, steps)
     second = weights[1] if len(weights) == 2 else _NONE
     keep = bool(k & GRAD and local.grad)
-    return layer_op.call(x, h, c, *weights[0], *second, mode, steps, keep)[:3]  # type: ignore[no-any-return]
+    state = "" if not x._k & GRAD else "leaf" if x._edge is None else "inner"
+    first = weights[0]
+    order = _order(mode == "lstm", first[4] is not None, first[2] is not None, len(weights) == 2, state)
+    operands = (x, h, c, *first, *second)
+    return layer_op.call(*[operands[i] for i in order], mode, steps, keep, order)[:3]  # type: ignore[no-any-return]
 
 
 # -- checks --------------------------------------------------------------------------------------------------------
@@ -108,7 +143,7 @@ def _layer(mode: str, x: Tensor, h: Tensor, c: Any, weights: list[Any], steps: a
 def same_dtype(x: Tensor, others: Sequence[Any]) -> None:
     for t in others:
         if t is not None and t.dtype is not x.dtype:
-            names = [SCALAR_NAMES.get(d.name, d.name) for d in (x.dtype, t.dtype)]
+            names = [type_name(d) for d in (x.dtype, t.dtype)]
             raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names[0]} and {names[1]}")
 
 
@@ -168,7 +203,7 @@ def _network(
     grouped = _grouped(mode, params, has_biases, projected, num_layers, directions)
     same_dtype(x, (*states, *params))
     if x.dtype.category < FLOATING:
-        raise RuntimeError(f"\"{mode}\" not implemented for '{SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}'")
+        raise RuntimeError(f"\"{mode}\" not implemented for '{type_name(x.dtype)}'")
     half = x.dtype if x.dtype in HALF and not x._k & CUDA else None
     if half is not None:  # computed in float32, rounded once
         x, states = cast(x, float32), [cast(s, float32) for s in states]
@@ -224,7 +259,7 @@ def _padded_call(
 def packed_steps(batch_sizes: Tensor, rows: int) -> arrays.Steps:
     """The steps that batch sizes describe; they must fit the rows of the data."""
     if batch_sizes.dtype is not int64:
-        raise RuntimeError(f"expected scalar type Long but found {SCALAR_NAMES.get(batch_sizes.dtype.name)}")
+        raise RuntimeError(f"expected scalar type Long but found {type_name(batch_sizes.dtype)}")
     sizes = batch_sizes._array
     if sizes.ndim != 1 or not sizes.size:
         raise RuntimeError(f"batch_sizes must have one dimension and not be empty, got shape {list(sizes.shape)}")

@@ -15,7 +15,7 @@ from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_p
 from .primitive import primitive
 from .quick_folds import quick_argument, quick_extremum, quick_fold
 from .registry import labelled, ops, public
-from .rules import SCALAR_NAMES, not_implemented
+from .rules import not_implemented, type_name
 
 
 def restore_dims(g: Tensor, dims: Any, keepdim: bool) -> Tensor:
@@ -154,8 +154,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
     if d.category < FLOATING:
         which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
-            f"mean(): could not infer output dtype: {which} dtype must be floating point or complex, "
-            f"got {SCALAR_NAMES.get(d.name, d.name)}"
+            f"mean(): could not infer output dtype: {which} dtype must be floating point or complex, got {type_name(d)}"
         )
     input, d = _sum_input("mean", input, d)
     return run_plain(mean_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
@@ -171,10 +170,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dty
     """
     require_tensor("nanmean", input)
     if input.dtype.category < FLOATING:
-        raise RuntimeError(
-            f"nanmean(): expected a floating point or complex dtype, "
-            f"got {SCALAR_NAMES.get(input.dtype.name, input.dtype.name)}"
-        )
+        raise RuntimeError(f"nanmean(): expected a floating point or complex dtype, got {type_name(input.dtype)}")
     factor = sum(ops.bitwise_not(ops.isnan(ops.detach(input))), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / factor
 

@@ -16,9 +16,14 @@ SCALAR_NAMES = {
 }  # fmt: skip
 
 
+def type_name(d: dtype) -> str:
+    """What a message calls a dtype: "Float" for float32."""
+    return SCALAR_NAMES.get(d.name, d.name)
+
+
 def not_implemented(name: str, d: dtype) -> RuntimeError:
     """PyTorch's error for an op that has no kernel for a dtype (a NotImplementedError, which is a RuntimeError)."""
-    return NotImplementedError(f"\"{name}\" not implemented for '{SCALAR_NAMES.get(d.name, d.name)}'")
+    return NotImplementedError(f"\"{name}\" not implemented for '{type_name(d)}'")
 
 
 class Rule:

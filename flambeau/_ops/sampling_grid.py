@@ -8,9 +8,17 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .._core.dtypes import FLOATING, bool_, int64
+import numpy as np
+
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
+from .._core.state import GRAD
+from .._kernel.sampling import sample_cubic, sample_cubic_backward, sample_linear, sample_linear_backward
 from .._tensor import Tensor
+from .primitive import primitive
 from .registry import labelled, ops, public
+from .replay import second
 from .rules import not_implemented
 
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -56,7 +64,7 @@ def _at(flat: Tensor, places: Sequence[Tensor], sizes: Sequence[int], points: tu
         whole = ops.to_dtype(ops.where(here, place, ops.zeros_like(place)), int64)
         index = whole if index is None else index * size + whole
     n, c = flat._array.shape[:2]
-    spread = ops.expand(ops.reshape(index, (n, 1, -1)), (n, c, math.prod(points)))
+    spread = ops.expand(ops.reshape(index, (n, 1, math.prod(points))), (n, c, math.prod(points)))
     values = ops.reshape(ops.gather(flat, 2, spread), (n, c, *points))
     return values * ops.to_dtype(ops.unsqueeze(inside, 1), values.dtype)  # type: ignore[no-any-return]
 
@@ -74,6 +82,46 @@ def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tu
     return total  # type: ignore[return-value]
 
 
+def _formula(flat: Tensor, places: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """What the kernels compute, over tensors."""
+    return _linear(flat, list(ops.unbind(places, 1)), sizes, places._array.shape[2:])
+
+
+def _linear_gradients(g: Tensor, x: Tensor, places: Tensor, sizes: Any, needs: Any) -> Any:
+    return sample_linear_back(g, x, places, sizes, tuple(needs))
+
+
+@primitive(
+    tensors=2, name="sample_linear", grad=_linear_gradients,
+    meta=lambda x, places, sizes: ((*x.shape[:2], places.shape[2]), BY_NUMPY[x.dtype]),
+)  # fmt: skip
+def sample_linear_op(backend: Any, x: Any, places: Any, sizes: tuple[int, ...]) -> Any:
+    """The values of (N, C, elements) at places (N, rank, P): (N, C, P)."""
+    out, code = empty((*x.shape[:2], places.shape[2]), x.dtype), BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sample_linear, (code, "i64", code, code), rank=len(sizes))
+    _by_samples(call, [x, places], [out], sizes, out.size)
+    return out
+
+
+def _second(gs: Any, cotangent: Tensor, x: Tensor, places: Tensor, sizes: Any, used: Any, needs: Any) -> Any:
+    return second(lambda x, places: _formula(x, places, sizes), [x, places], cotangent, used, gs, needs)
+
+
+@primitive(tensors=3, name="sample_linear_backward", grad=_second)
+def sample_linear_back(backend: Any, cotangent: Any, x: Any, places: Any, sizes: tuple[int, ...], used: Any) -> Any:
+    """The gradients by the input and the places, as far as they are `used`."""
+    by_x, by_places, code = empty(x.shape, x.dtype), empty(places.shape, places.dtype), BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sample_linear_backward, (code, "i64", code, code, code, code), rank=len(sizes))
+    _by_samples(call, [x, places, cotangent], [by_x, by_places], sizes, cotangent.size)
+    return tuple(made if need else None for made, need in zip((by_x, by_places), used))
+
+
+def _by_samples(call: Any, arrays: list[Any], outs: list[Any], sizes: tuple[int, ...], points: int) -> None:
+    first, *rest = [np.ascontiguousarray(a) for a in arrays]
+    extents = np.broadcast_to(np.array(sizes, np.int64), (len(first), len(sizes)))
+    cpu.rows(call, [first, extents, *rest], outs, points << len(sizes) + 1)
+
+
 def _cubic_weights(t: Tensor) -> list[Tensor]:
     """The weights of the four neighbours, from the distance to the second of them."""
     a = -0.75
@@ -87,21 +135,53 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
     return [far, near, other, last]
 
 
-def _cubic(
-    flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tuple[int, ...], padding: str, align: bool
-) -> Tensor:
-    lows = [ops.detach(ops.floor(p)) for p in places]
-    weights = [_cubic_weights(p - low) for p, low in zip(places, lows)]
+def _cubic(flat: Tensor, parts: Tensor, taps: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Values at fractions (N, 2, P) between elements; `taps` (N, 8, P) are the rows and columns of the sixteen around."""
+    points = parts._array.shape[2:]
+    down, across = (_cubic_weights(t) for t in ops.unbind(parts, 1))
+    lines = ops.unbind(taps, 1)
     total = None
     for i in range(4):
         row = None
         for j in range(4):
-            spots = [_padded(low + (k - 1), size, padding, align) for low, k, size in zip(lows, (i, j), sizes)]
-            part = _at(flat, spots, sizes, points) * ops.unsqueeze(weights[1][j], 1)
+            part = _at(flat, [lines[i], lines[4 + j]], sizes, points) * ops.unsqueeze(across[j], 1)
             row = part if row is None else row + part
-        row = row * ops.unsqueeze(weights[0][i], 1)
+        row = row * ops.unsqueeze(down[i], 1)
         total = row if total is None else total + row
     return total  # type: ignore[return-value]
+
+
+def _cubic_gradients(g: Tensor, x: Tensor, parts: Tensor, taps: Tensor, sizes: Any, needs: Any) -> Any:
+    return (*sample_cubic_back(g, x, parts, taps, sizes, tuple(needs[:2])), None)
+
+
+@primitive(
+    tensors=3, name="sample_cubic", grad=_cubic_gradients,
+    meta=lambda x, parts, taps, sizes: ((*x.shape[:2], parts.shape[2]), BY_NUMPY[x.dtype]),
+)  # fmt: skip
+def sample_cubic_op(backend: Any, x: Any, parts: Any, taps: Any, sizes: tuple[int, ...]) -> Any:
+    out, code = empty((*x.shape[:2], parts.shape[2]), x.dtype), BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sample_cubic, (code, "i64", code, code, code))
+    _by_samples(call, [x, parts, taps], [out], sizes, out.size << 2)
+    return out
+
+
+def _cubic_second(
+    gs: Any, cotangent: Tensor, x: Tensor, parts: Tensor, taps: Tensor, sizes: Any, used: Any, needs: Any
+) -> Any:
+    found = second(lambda x, parts: _cubic(x, parts, taps, sizes), [x, parts], cotangent, used, gs, needs[:3])
+    return [*found, None]
+
+
+@primitive(tensors=4, name="sample_cubic_backward", grad=_cubic_second)
+def sample_cubic_back(
+    backend: Any, cotangent: Any, x: Any, parts: Any, taps: Any, sizes: tuple[int, ...], used: Any
+) -> tuple[Any, Any]:
+    """The gradients by the input and the fractions, as far as they are `used`."""
+    by_x, by_parts, code = empty(x.shape, x.dtype), empty(parts.shape, parts.dtype), BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sample_cubic_backward, (code, "i64", code, code, code, code, code))
+    _by_samples(call, [x, parts, taps, cotangent], [by_x, by_parts], sizes, cotangent.size << 2)
+    return (by_x if used[0] else None), (by_parts if used[1] else None)
 
 
 def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
@@ -132,15 +212,24 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     flat = ops.reshape(input, (*shape[:2], math.prod(sizes)))
     # the last dimension of the grid counts from the innermost dimension of the input
     places = [_unnormalized(ops.select(grid, -1, rank - 1 - i), n, align) for i, n in enumerate(sizes)]
+    plain = not (input._k | grid._k) & ~GRAD and input._array.size > 0 and grid._array.size > 0  # what the kernels know
     if mode == "bicubic":
-        return _cubic(flat, places, sizes, points, padding, align)
+        lows = [ops.detach(ops.floor(p)) for p in places]
+        taps = [_padded(low + (k - 1), n, padding, align) for low, n in zip(lows, sizes) for k in range(4)]
+        parts = ops.reshape(ops.stack([p - low for p, low in zip(places, lows)], 1), (shape[0], 2, math.prod(points)))
+        taps = ops.reshape(ops.stack(taps, 1), (shape[0], 8, math.prod(points)))
+        made = sample_cubic_op(flat, parts, taps, tuple(sizes)) if plain else _cubic(flat, parts, taps, sizes)
+        return ops.reshape(made, (*shape[:2], *points))  # type: ignore[no-any-return]
     places = [_padded(p, n, padding, align) for p, n in zip(places, sizes)]
     if mode == "nearest":
         values = _at(flat, [ops.round(ops.detach(p)) for p in places], sizes, points)
         for p in places:  # its gradient is zero, but it has one
             values = ops.where(ops.ones_like(values, dtype=bool_), values, ops.unsqueeze(p, 1))
         return values
-    return _linear(flat, places, sizes, points)
+    if not plain:
+        return _linear(flat, places, sizes, points)
+    stacked = ops.reshape(ops.stack(places, 1), (shape[0], rank, math.prod(points)))
+    return ops.reshape(sample_linear_op(flat, stacked, tuple(sizes)), (*shape[:2], *points))  # type: ignore[no-any-return]
 
 
 def _grid_label(out: Tensor, *args: Any, **named: Any) -> str:

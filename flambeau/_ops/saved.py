@@ -10,7 +10,7 @@ import numpy as np
 from .._autograd.node import Node, SavedOutput
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._tensor import Storage, Tensor, wrap
-from .rules import SCALAR_NAMES
+from .rules import type_name
 
 
 def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor) -> None:
@@ -103,9 +103,7 @@ def unpacked(node: Node, packed: Any) -> Tensor:
 
 
 def _modified(node: Node, array: Any, now: int, then: int) -> RuntimeError:
-    kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + SCALAR_NAMES.get(
-        array.dtype.name, array.dtype.name
-    )
+    kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + type_name(array.dtype)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"a [{kind}Tensor {list(array.shape)}] kept for {node.name()} is at version {now}; expected version {then} instead. "

@@ -17,7 +17,7 @@ from .basic import zeros
 from .inplace import check_writable
 from .primitive import primitive
 from .registry import ops, public
-from .rules import SCALAR_NAMES
+from .rules import type_name
 from .update import grown, into_zeros, number_as, update, updates
 
 # -- checks ------------------------------------------------------------------------------------------------------
@@ -35,10 +35,6 @@ def check_index(
     bad = kernels.first_outside(backend, index, 0, size)
     if bad is not None:
         raise error(text or f"index {bad} is out of bounds for dimension {dim} with size {size}")
-
-
-def _type(t: Any) -> str:
-    return SCALAR_NAMES.get(t.dtype.name, t.dtype.name)
 
 
 def _need_tensor(name: str, argument: str, value: Any) -> None:
@@ -107,7 +103,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     """
     if out is not None:
         if isinstance(out, Tensor) and out.dtype is not input.dtype:
-            raise RuntimeError(f"Expected out tensor to have dtype {_type(input)}, but got {_type(out)} instead")
+            raise RuntimeError(
+                f"Expected out tensor to have dtype {type_name(input.dtype)}, but got {type_name(out.dtype)} instead"
+            )
         return registry.into_out(out, gather, (input, dim, index), {})  # type: ignore[no-any-return]
     return gather_op(input, index, _element_index("gather", input, dim, index))
 
@@ -327,7 +325,7 @@ def index_reduce(
 def _same_dtype(name: str, input: Tensor, source: Tensor) -> None:
     if input.dtype is not source.dtype:
         raise RuntimeError(
-            f"{name}(): self ({_type(input)}) and source ({_type(source)}) must have the same scalar type"
+            f"{name}(): self ({type_name(input.dtype)}) and source ({type_name(source.dtype)}) must have the same scalar type"
         )
 
 
@@ -456,10 +454,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     _need_tensor("index_copy", "source", source)
     dim = _row_index("index_copy_", input, dim, index)
     if index.dtype is not int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {_type(index)}")
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if input.dtype is not source.dtype:
         raise RuntimeError(
-            f"index_copy_(): self and source expected to have the same dtype, got {_type(input)} and {_type(source)}"
+            f"index_copy_(): self and source expected to have the same dtype, got {type_name(input.dtype)} and {type_name(source.dtype)}"
         )
     _row_shapes("index_copy_", input, dim, index, source, IndexError)
     return index_copy_op, (input, index, source, dim)

@@ -34,7 +34,7 @@ from .declare import pointwise
 from .factory import number_of
 from .primitive import primitive
 from .registry import methods, ops, public
-from .rules import SCALAR_NAMES
+from .rules import not_implemented, type_name
 from .scatter import gather_op
 from .update import grown, into_zeros, number_as, update, updates
 
@@ -82,7 +82,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise TypeError("where(): expected a condition alone, or a condition with both input and other")
     if condition.dtype is not bool_:
         if condition.dtype is not uint8:
-            raise RuntimeError(f"where expected condition to be a boolean tensor, got {_name(condition)}")
+            raise RuntimeError(f"where expected condition to be a boolean tensor, got {type_name(condition.dtype)}")
         warnings.warn(
             "where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3
         )
@@ -94,15 +94,11 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, self, other)  # type: ignore[no-any-return]
 
 
-def _name(t: Tensor) -> str:
-    return SCALAR_NAMES.get(t.dtype.name, t.dtype.name)
-
-
 def _need_mask(name: str, mask: Any) -> None:
     if not isinstance(mask, Tensor):
         raise TypeError(f"{name}(): argument 'mask' must be Tensor, not {type(mask).__name__}")
     if mask.dtype is not bool_:
-        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {_name(mask)}")
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {type_name(mask.dtype)}")
 
 
 @updates(out=True)
@@ -161,7 +157,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
         raise TypeError(f"masked_scatter(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes, got {_name(input)} and {_name(source)}"
+            f"masked_scatter: expected self and source to have same dtypes, got {type_name(input.dtype)} and {type_name(source.dtype)}"
         )
     input, mask = _expanded(input, mask)
     return masked_scatter_op, (input, mask, source)
@@ -307,7 +303,7 @@ def _need_long(name: str, index: Any) -> None:
     if not isinstance(index, Tensor):
         raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
     if index.dtype is not int64:
-        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {_name(index)}")
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {type_name(index.dtype)}")
 
 
 def _of_put(g: Tensor, index: Tensor, accumulate: bool) -> Tensor:
@@ -350,7 +346,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise TypeError(f"put(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
-            f"put_(): self and source expected to have the same dtype, got {_name(input)} and {_name(source)}"
+            f"put_(): self and source expected to have the same dtype, got {type_name(input.dtype)} and {type_name(source.dtype)}"
         )
     if source._array.size != index._array.size:
         raise IndexError(
@@ -373,7 +369,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if not isinstance(indices, Tensor):
         raise TypeError(f"take_along_dim(): argument 'indices' must be Tensor, not {type(indices).__name__}")
     if indices.dtype is not int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {_name(indices)}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices.dtype)}"
+        )
     if dim is None:
         return take_along_dim(ops.reshape(input, (-1,)), ops.reshape(indices, (-1,)), 0)
     a, b = input._array.ndim, indices._array.ndim
@@ -505,7 +503,7 @@ def searchsorted(
                 f"{name}boundary and sorter must have the same size, got {list(shape)} and {list(sorter._array.shape)}"
             )
         if sorter.dtype is not int64:
-            raise RuntimeError(f"{name}sorter must be a tensor of long dtype but got dtype {_name(sorter)}")
+            raise RuntimeError(f"{name}sorter must be a tensor of long dtype but got dtype {type_name(sorter.dtype)}")
     bounds, values = _common(bounds, values)
     return searchsorted_op(bounds, values, sorter, right or side == "right", int32 if out_int32 else int64)  # type: ignore
 
@@ -524,7 +522,7 @@ def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     if d.category == BOOL:
         d = uint8
     if d.category == COMPLEX:
-        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{SCALAR_NAMES[d.name]}'")
+        raise not_implemented("searchsorted_out_cpu", d)
     return tuple(t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))  # type: ignore[return-value]
 
 
@@ -564,7 +562,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     )
     d = promote_types(a.dtype, b.dtype)
     if d.category == COMPLEX:
-        raise RuntimeError(f"Unsupported input type encountered for isin(): {SCALAR_NAMES[d.name]}")
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(d)}")
     if d.category == FLOATING and d.itemsize < 4:
         d = default.float if default.float.itemsize >= 4 else d
     a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))

@@ -261,18 +261,21 @@ def _nnz(input: Tensor) -> int:
     return _expect("_nnz", input, (sparse_coo, *COMPRESSED), "sparse").count
 
 
-def _part(name: str, number: int, layouts: Any, kind: str) -> Any:
+def _part(name: str, number: int, layouts: Any, kind: str, said: str) -> Any:
     def part(input: Tensor) -> Tensor:
         return index_tensor(_expect(name, input, layouts, kind).index[number])
 
     part.__name__ = part.__qualname__ = name
+    part.__doc__ = f"{said} in a {kind} tensor."
     return public(method=True)(part)
 
 
-for _name, _number in (("crow_indices", 0), ("col_indices", 1)):
-    _part(_name, _number, BY_ROW, "sparse row compressed")
-for _name, _number in (("ccol_indices", 0), ("row_indices", 1)):
-    _part(_name, _number, (sparse_csc, sparse_bsc), "sparse column compressed")
+for _first, _second, _layouts, _along, _across in (
+    ("crow_indices", "col_indices", BY_ROW, "row", "column"),
+    ("ccol_indices", "row_indices", (sparse_csc, sparse_bsc), "column", "row"),
+):
+    _part(_first, 0, _layouts, f"sparse {_along} compressed", f"Where the elements of each {_along} begin,")
+    _part(_second, 1, _layouts, f"sparse {_along} compressed", f"The {_across} of each element,")
 
 
 @public(method=True)

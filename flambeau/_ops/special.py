@@ -102,8 +102,13 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return trigamma_op.call(input) if n == 1 else polygamma_op.call(input, n)
 
 
-methods["polygamma"] = lambda input, n: polygamma(n, input)
-methods["polygamma_"] = in_place_form("polygamma", methods["polygamma"])
+def _polygamma_method(input: Tensor, n: int) -> Tensor:
+    """`torch.polygamma(n, input)`."""
+    return polygamma(n, input)  # type: ignore[no-any-return]
+
+
+methods["polygamma"] = _polygamma_method
+methods["polygamma_"] = in_place_form("polygamma", _polygamma_method)
 
 
 def _offsets(x: Tensor, p: int) -> Tensor:

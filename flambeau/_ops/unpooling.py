@@ -11,7 +11,7 @@ from .._tensor import Tensor
 from .conv_arrays import Ints
 from .pooling import spread
 from .registry import labelled, ops, public
-from .rules import SCALAR_NAMES, not_implemented
+from .rules import not_implemented, type_name
 
 
 def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], output_size: Sequence[int] | None) -> Ints:
@@ -47,9 +47,7 @@ def _max_unpool(
         )
     size = _size(kernel, step, spread(name, "padding", padding, rank), shape, output_size)
     if indices.dtype is not int64:
-        raise RuntimeError(
-            f"elements in indices should be type int64 but got: {SCALAR_NAMES.get(indices.dtype.name, indices.dtype.name)}"
-        )
+        raise RuntimeError(f"elements in indices should be type int64 but got: {type_name(indices.dtype)}")
     if indices._array.shape != shape:
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({list(shape)}) but got indices tensor "

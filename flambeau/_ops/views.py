@@ -26,7 +26,7 @@ from .basic import clone as clone_op
 from .primitive import primitive
 from .registry import _overridable as overridable
 from .registry import expose, functions, memory_problem, methods, ops, public
-from .rules import SCALAR_NAMES
+from .rules import type_name
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 from .view_op import view_of, view_primitive
 
@@ -140,7 +140,7 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
     """The same bytes read as another dtype; the last dimension grows or shrinks with the element size."""
     old, new = x.dtype.itemsize, d.itemsize
     if old != new:
-        names = f"{SCALAR_NAMES.get(x.dtype.name, x.dtype.name)} as {SCALAR_NAMES.get(d.name, d.name)} (different element sizes)"
+        names = f"{type_name(x.dtype)} as {type_name(d)} (different element sizes)"
         array = x._array
         strides = element_strides(array)
         if not strides:

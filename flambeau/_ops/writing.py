@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.cpu import PARALLEL
 from .._core.allocation import fill as fill_memory
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, dtype, scalar_dtype
 from .._core.state import CUDA, GRAD, META, OVERRIDE, QUANTIZED, local, modes
@@ -13,7 +14,8 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, wrap
 from . import basic, registry
 from .casting import broadcast_error, cast_array
-from .conversion import move_array, type_name
+from .casting import write as write_array
+from .conversion import move_array, tensor_type_name
 from .inplace import check_writable, rewrite_history
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public
@@ -45,7 +47,10 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     target, memory = input._array, input._storage
     if _is_plain(input._k | src._k) and src.dtype is input.dtype and target.shape == src._array.shape:
         if (memory is None or memory is not src._storage) and 0 not in target.strides and target.flags.writeable:
-            target[...] = src._array
+            if target.size < PARALLEL:
+                target[...] = src._array
+            else:
+                write_array(target, src._array, src.dtype)
             bump(input)
             return input
     check_writable(input, (src,))
@@ -77,12 +82,10 @@ def _write(t: Tensor, src: Tensor, k: int) -> None:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if (t._k ^ src._k) & CUDA:
             source = move_array(source, src._k, src.dtype, t.device)  # type: ignore[attr-defined]
-        target[...] = source if src.dtype is t.dtype else cast_array(source, t.dtype)
+        write_array(target, source, t.dtype)
         return
-    if src.dtype is not t.dtype:
-        source = cast_array(source, t.dtype)
     try:
-        np.copyto(target, source)
+        write_array(target, source, t.dtype)
     except ValueError:
         _check_fits(target.shape, source.shape, (t, src))
         raise
@@ -267,7 +270,9 @@ def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
     _number_function(input, "map_")
     _number_function(other, "map_")
     if other.dtype is not input.dtype:
-        raise TypeError(f"map_: expected argument 2 to be of type {type_name(input)}, got {type_name(other)}")
+        raise TypeError(
+            f"map_: expected argument 2 to be of type {tensor_type_name(input)}, got {tensor_type_name(other)}"
+        )
     check_writable(input)
     _check_fits(input._array.shape, other._array.shape, (input, other))
     pairs = zip(input._array.ravel().tolist(), np.broadcast_to(other._array, input._array.shape).ravel().tolist())
@@ -283,7 +288,7 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     for t in (input, x, y):
         _number_function(t, "map2_")
         if t.dtype is not input.dtype:
-            raise TypeError(f"map2_: expected arguments of type {type_name(input)}, got {type_name(t)}")
+            raise TypeError(f"map2_: expected arguments of type {tensor_type_name(input)}, got {tensor_type_name(t)}")
     check_writable(input)
     shape = input._array.shape
     for t in (x, y):

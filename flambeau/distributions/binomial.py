@@ -10,14 +10,13 @@ from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from ._parameters import ProbsOrLogits, check_one_given
+from ._parameters import Counted
 from .distribution import Distribution
-from .utils import broadcast_all
 
 __all__ = ["Binomial"]
 
 
-class Binomial(ProbsOrLogits, Distribution):
+class Binomial(Counted, Distribution):
     """The number of successes among `total_count` trials.
 
     >>> import flambeau as torch
@@ -41,13 +40,7 @@ class Binomial(ProbsOrLogits, Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ):
-        check_one_given(probs, logits)
-        self._by_probs = probs is not None
-        if self._by_probs:
-            count, self.probs = broadcast_all(total_count, probs)
-        else:
-            count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = count.to(self._param.dtype)
+        self._take_counted(total_count, probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)

@@ -8,32 +8,18 @@ from collections.abc import Sequence
 from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
-from . import constraints
+from ._parameters import LocScale
 from .distribution import Distribution
-from .utils import broadcast_all
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocScale, Distribution):
     """The Cauchy distribution: the ratio of two normal variables, moved and scaled."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    _batched = ("loc", "scale")
-
-    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         return ops.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

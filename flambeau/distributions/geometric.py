@@ -11,7 +11,7 @@ from .._ops.losses import binary_cross_entropy_with_logits
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from ._parameters import ProbsOrLogits, check_one_given
+from ._parameters import ProbsOrLogits
 from .distribution import Distribution
 from .utils import broadcast_all
 
@@ -32,12 +32,7 @@ class Geometric(ProbsOrLogits, Distribution):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ):
-        check_one_given(probs, logits)
-        self._by_probs = probs is not None
-        if self._by_probs:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
+        self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and self._by_probs and not (self.probs > 0).all():
             raise ValueError(f"probs of {self!r} has to be positive, but found invalid values: {self.probs}")

@@ -10,8 +10,9 @@ from .._core.sizes import Size, broadcast_shapes
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
+from ._parameters import ScaleTril
 from .distribution import Distribution
-from .utils import _standard_normal, lazy_property
+from .utils import _standard_normal
 
 __all__ = ["MultivariateNormal"]
 
@@ -34,14 +35,6 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
     return squares.movedim(-1, 0).reshape(bx.shape[:more] + squares.shape[:-1])
 
 
-def _precision_to_scale_tril(P: Tensor) -> Tensor:
-    """The Cholesky factor of P^-1, from that of P with rows and columns in reverse order."""
-    reverse = ops.linalg_cholesky(ops.flip(P, (-2, -1)))
-    inverse = ops.flip(reverse, (-2, -1)).mT
-    eye = ops.eye(P.shape[-1], dtype=P.dtype, device=P.device)
-    return ops.linalg_solve_triangular(inverse, eye.expand(P.shape), upper=False)
-
-
 def given_matrix(covariance: Any, precision: Any, scale_tril: Any) -> str:
     """The name of the one matrix that was given."""
     given = {"covariance_matrix": covariance, "precision_matrix": precision, "scale_tril": scale_tril}
@@ -51,7 +44,7 @@ def given_matrix(covariance: Any, precision: Any, scale_tril: Any) -> str:
     return names[0]
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(ScaleTril, Distribution):
     """The normal distribution of vectors, given by mean and covariance, precision or Cholesky factor.
 
     >>> import flambeau as torch
@@ -88,27 +81,10 @@ class MultivariateNormal(Distribution):
         self.loc = loc.expand(batch_shape + (-1,))
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = ops.linalg_cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._take_matrix(name, matrix)
 
     def _wide(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        return self._wide(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        return self._wide(ops.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT))
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        return self._wide(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:
@@ -126,9 +102,6 @@ class MultivariateNormal(Distribution):
         shape = self._extended_shape(sample_shape)
         eps = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, eps)
-
-    def _half_log_det(self) -> Tensor:
-        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -9,15 +9,15 @@ from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from ._parameters import ProbsOrLogits, check_one_given
+from ._parameters import Counted
 from .distribution import Distribution
 from .gamma import Gamma
-from .utils import broadcast_all, lazy_property
+from .utils import lazy_property
 
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(ProbsOrLogits, Distribution):
+class NegativeBinomial(Counted, Distribution):
     """The number of successes, of probability `probs`, before `total_count` failures."""
 
     arg_constraints = {
@@ -36,13 +36,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ):
-        check_one_given(probs, logits)
-        self._by_probs = probs is not None
-        if self._by_probs:
-            count, self.probs = broadcast_all(total_count, probs)
-        else:
-            count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = count.to(self._param.dtype)
+        self._take_counted(total_count, probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

@@ -9,9 +9,9 @@ from .._autograd.modes import no_grad
 from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
-from . import constraints
+from ._parameters import LocScale
 from .exp_family import ExponentialFamily
-from .utils import _standard_normal, broadcast_all
+from .utils import _standard_normal
 
 __all__ = ["Normal"]
 
@@ -19,7 +19,7 @@ __all__ = ["Normal"]
 _HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
-class Normal(ExponentialFamily):
+class Normal(LocScale, ExponentialFamily):
     """The normal distribution with mean `loc` and standard deviation `scale`.
 
     >>> import flambeau as torch
@@ -27,23 +27,7 @@ class Normal(ExponentialFamily):
     tensor(-0.9189)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-    _batched = ("loc", "scale")
-
-    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:

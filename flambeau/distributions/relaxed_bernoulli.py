@@ -8,7 +8,7 @@ from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from ._parameters import ProbsOrLogits, check_one_given
+from ._parameters import ProbsOrLogits, Relaxed
 from .distribution import Distribution
 from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
@@ -34,12 +34,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         validate_args: bool | None = None,
     ):
         self.temperature = temperature
-        check_one_given(probs, logits)
-        self._by_probs = probs is not None
-        if self._by_probs:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
+        self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
@@ -57,7 +52,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         return self.temperature.log() + difference - 2 * difference.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed, TransformedDistribution):
     """A differentiable Bernoulli variable; the lower the temperature, the closer it is to 0 and 1."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -74,15 +69,3 @@ class RelaxedBernoulli(TransformedDistribution):
     ):
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

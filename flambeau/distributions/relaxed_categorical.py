@@ -9,7 +9,7 @@ from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from ._parameters import ByCategorical
+from ._parameters import ByCategorical, Relaxed
 from .categorical import Categorical
 from .distribution import Distribution
 from .transformed_distribution import TransformedDistribution
@@ -54,7 +54,7 @@ class ExpRelaxedCategorical(ByCategorical, Distribution):
         return ops.log_softmax(logits - value * self.temperature, -1).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed, TransformedDistribution):
     """A differentiable one-hot variable; the lower the temperature, the closer it is to a corner of the simplex."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -71,15 +71,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

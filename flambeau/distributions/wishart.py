@@ -13,10 +13,10 @@ from .._core.sizes import Size, broadcast_shapes
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
+from ._parameters import ScaleTril
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
-from .multivariate_normal import _precision_to_scale_tril, given_matrix
-from .utils import lazy_property
+from .multivariate_normal import given_matrix
 
 __all__ = ["Wishart"]
 
@@ -30,7 +30,7 @@ def _mvdigamma(x: Tensor, p: int) -> Tensor:
     return ops.digamma(x.unsqueeze(-1) - steps).sum(-1)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(ScaleTril, ExponentialFamily):
     """Positive definite matrices: the scatter of `df` normal vectors with the given covariance."""
 
     support = constraints.positive_definite
@@ -74,29 +74,12 @@ class Wishart(ExponentialFamily):
             warnings.warn("Low df values: singular samples are likely for ndim - 1 < df < ndim.", stacklevel=2)
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         super().__init__(batch_shape, matrix.shape[-2:], validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = ops.linalg_cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._take_matrix(name, matrix)
         steps = ops.arange(p, dtype=matrix.dtype, device=matrix.device)
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - steps)
 
     def _wide(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        return self._wide(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        return self._wide(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        return self._wide(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:
@@ -141,16 +124,13 @@ class Wishart(ExponentialFamily):
             sample[singular] = again
         return sample
 
-    def _log_det_root(self) -> Tensor:
-        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         nu, p = self.df, self._event_shape[-1]
         trace = ops.cholesky_solve(value, self._unbroadcasted_scale_tril).diagonal(dim1=-2, dim2=-1).sum(-1)
         return (
-            -nu * (p * _LOG_2 / 2 + self._log_det_root())
+            -nu * (p * _LOG_2 / 2 + self._half_log_det())
             - ops.mvlgamma(nu / 2, p)
             + (nu - p - 1) / 2 * ops.linalg_slogdet(value).logabsdet
             - trace / 2
@@ -159,7 +139,7 @@ class Wishart(ExponentialFamily):
     def entropy(self) -> Tensor:
         nu, p = self.df, self._event_shape[-1]
         return (
-            (p + 1) * (p * _LOG_2 / 2 + self._log_det_root())
+            (p + 1) * (p * _LOG_2 / 2 + self._half_log_det())
             + ops.mvlgamma(nu / 2, p)
             - (nu - p - 1) / 2 * _mvdigamma(nu / 2, p)
             + p * nu / 2

@@ -90,7 +90,7 @@ def batch_rule(*names: str) -> Callable[[Any], Any]:
 
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
-    level = max(t.level for t in _all(args) if isinstance(t, Batched))
+    level = max(t.level for t in flat_tensors(args) if isinstance(t, Batched))
     if isinstance(op, Pointwise):
         return _pointwise(level, op, args)
     rule = rules.get(op.name)
@@ -101,7 +101,8 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     return _each_sample(level, op, args)
 
 
-def _all(args: Any) -> list[Tensor]:
+def flat_tensors(args: Any) -> list[Tensor]:
+    """Tensors among arguments, those in lists too."""
     found = []
     for a in args:
         if isinstance(a, Tensor):
@@ -133,7 +134,7 @@ def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:
 
 
 def batch_size(args: Any, level: int) -> int:
-    for t in _all(args):
+    for t in flat_tensors(args):
         value, bdim = unwrap(t, level)
         if bdim is not None:
             return value._array.shape[bdim]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..nn.modules.module import Module
 from ._program import ScriptClass
+from ._saving import Savable
 
 __all__ = ["RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "TracedModule"]
 
@@ -16,7 +17,7 @@ __all__ = ["RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "Tra
 _changes = [0]  # how often a submodule of some module was replaced: plans are made again then
 
 
-class ScriptModule(Module):
+class ScriptModule(Savable, Module):
     """The base of modules that `script`, `trace` and `load` give. Subclasses that programs write are plain modules."""
 
     def __init__(self) -> None:
@@ -39,18 +40,6 @@ class ScriptModule(Module):
 
         for name, function in CompilationUnit(src)._functions.items():
             object.__setattr__(self, name, functools.partial(function, self))
-
-    def save(self, f: Any, _extra_files: Any = None) -> None:
-        """Writes an archive that `torch.jit.load` reads, here and in PyTorch."""
-        from ._archive import save  # it needs this class
-
-        save(self, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
-        """The bytes of the archive that `save` writes."""
-        file = io.BytesIO()
-        self.save(file, _extra_files)
-        return file.getvalue()
 
 
 class RecursiveScriptModule(ScriptModule):

@@ -3,8 +3,6 @@ order of their calls, inside of the modules that called them. Sizes taken from t
 
 from __future__ import annotations
 
-import functools
-import importlib
 import sys
 import threading
 import warnings
@@ -15,17 +13,16 @@ from typing import Any
 from .._core.sizes import Size
 from .._core.state import local
 from .._ops.registry import ops
-from .._ops_namespace import ops as operators
 from .._overrides import TorchFunctionMode, dispatch
 from .._tensor import Tensor
 from ..nn.modules.module import Module
-from . import _lowering, _lowering_layers, _trace_forms
+from . import _lowering, _lowering_layers, _lowering_math, _lowering_shapes, _trace_forms
 
 __all__ = ["Call", "Node", "Tracer", "TracerWarning", "Value"]
 
 
 _PACKAGE = __name__.partition(".")[0]
-_ROWS = _lowering_layers  # its rows are in the table once it is imported
+_ROWS = (_lowering_layers, _lowering_math, _lowering_shapes)  # in the table once they are imported
 
 
 class TracerWarning(Warning):
@@ -349,7 +346,6 @@ _lock = threading.Lock()
 _depth = [0]
 _plain: dict[str, Any] = {}
 _plain_ops: dict[str, Any] = {}
-_plain_nms: list[tuple[dict[str, Any], Any]] = []
 _plain_call = Module.__call__
 
 
@@ -361,25 +357,6 @@ def _asking(name: str, plain: Any) -> Any:
 
     method.__name__, method.plain = name, plain  # type: ignore[attr-defined]
     return method
-
-
-def _as_operator(plain: Any) -> Any:
-    """`vision.ops.nms`, which works on arrays, as the operator that it is in traces."""
-
-    @functools.wraps(plain)
-    def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Any:
-        if _active() is None:
-            return plain(boxes, scores, iou_threshold)
-        importlib.import_module(f"{_PACKAGE}.vision.ops._operators")  # defines it
-        return operators.torchvision.nms(boxes, scores, float(iou_threshold))
-
-    return nms
-
-
-def _vision_spaces() -> list[dict[str, Any]]:
-    """The namespaces in which the function is found, if it is loaded."""
-    found = (sys.modules.get(f"{_PACKAGE}.vision.ops{part}") for part in ("", ".boxes"))
-    return [vars(module) for module in found if module is not None and "nms" in vars(module)]
 
 
 def _module_call(module: Module, *args: Any, **kwargs: Any) -> Any:
@@ -402,9 +379,6 @@ def watched() -> Iterator[None]:
                     _plain_ops[name] = inner
                     setattr(ops, name, _asking(name, inner))
             Module.__call__ = _module_call  # type: ignore[method-assign]
-            for space in _vision_spaces():
-                _plain_nms.append((space, space["nms"]))
-                space["nms"] = _as_operator(space["nms"])
     try:
         yield
     finally:
@@ -415,9 +389,6 @@ def watched() -> Iterator[None]:
                     setattr(Tensor, name, plain)
                 for name, plain in _plain_ops.items():
                     setattr(ops, name, plain)
-                while _plain_nms:
-                    space, plain = _plain_nms.pop()
-                    space["nms"] = plain
                 Module.__call__ = _plain_call  # type: ignore[method-assign]
 
 

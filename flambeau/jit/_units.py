@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-import io
 import textwrap
 from typing import Any
 
 from ._machine import Function
 from ._program import Program, parsed
+from ._saving import Savable
 from ._script_module import RecursiveScriptModule, ScriptModule
 
 __all__ = ["CompilationUnit", "ScriptFunction", "as_module"]
 
 
-class ScriptFunction:
+class ScriptFunction(Savable):
     """A function that `trace` gave.
 
     >>> import flambeau as torch
@@ -56,18 +56,6 @@ class ScriptFunction:
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
-
-    def save(self, f: Any, _extra_files: Any = None) -> None:
-        """Writes an archive of a module that calls the function."""
-        from ._archive import save
-
-        save(self, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
-        """The bytes of the archive that `save` writes."""
-        file = io.BytesIO()
-        self.save(file, _extra_files)
-        return file.getvalue()
 
 
 class CompilationUnit:

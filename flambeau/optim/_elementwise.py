@@ -15,10 +15,11 @@ import numpy as np
 from .._core.dtypes import COMPLEX, FLOATING
 from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, SPARSE, local, modes
 from .._dispatch import backend_of
-from .._kernel.optim import Formula, run
+from .._kernel.optim import Formula
+from .._kernel.optim_step import find_places
 from .._ops.inplace import check_writable
 from .._ops.registry import ops
-from .._tensor import Storage, Tensor, bump
+from .._tensor import Meta, Storage, Tensor, bump
 from . import _gpu as gpu_many
 from .optimizer import Optimizer, _get_scalar_dtype, _to_scalar
 
@@ -60,6 +61,7 @@ class _Tensors:
 
 
 _NUMBERS, _TENSORS = _Numbers(), _Tensors()
+_PLACES = find_places(Tensor, "_array", "_autograd_meta", Meta, "grad")
 _WATCHED = CAPTURE | FUNCTION_MODE  # somebody wants to see every operation
 
 
@@ -131,7 +133,7 @@ class Elementwise(Optimizer):
             for name, value in self._added.items():
                 group.setdefault(name, value)
             for p in group["params"]:
-                kept = self.state.get(p)
+                kept: Any = self.state.get(p)
                 for name in self._scalars if kept else ():
                     if name in kept and not isinstance(kept[name], Tensor):
                         kept[name] = scalar(kept[name], p, group)
@@ -166,29 +168,33 @@ class Elementwise(Optimizer):
             self._change_apart(group, params, options, names, given)
 
     def _change_natively(self, group: Any, params: list[Tensor], options: Any, names: Any, given: Any) -> bool:
-        native = self._formula.native(options, params[0].dtype.code, len(names), len(self._scalars), len(given))
+        native = self._formula.native(
+            _PLACES, options, params[0].dtype.code, len(names), len(self._scalars), len(given)
+        )
         if native is None or params[0]._k & CUDA:
             return False
-        lists = self._states(group, params, names)
-        lists[:0] = [p._array for p in params], [p._autograd_meta.grad._array for p in params]  # type: ignore[union-attr]
-        if not run(native, lists, given):
-            return False
+        needed = names + self._scalars
+        if not native(params, self.state, needed, given):
+            if not needed or not self._start_missing(group, params) or not native(params, self.state, needed, given):
+                return False
         _count_writes(params)
         return True
+
+    def _start_missing(self, group: Any, params: list[Tensor]) -> bool:
+        """Makes the states of parameters that have none; False if all have some."""
+        fresh = [p for p in params if not self.state[p]]
+        for p in fresh:
+            self._check_dense(p)
+            self._start(p, self.state[p], group)
+        return bool(fresh)
 
     def _states(self, group: Any, params: list[Tensor], names: Any) -> list[list[Any]]:
         """The arrays of states and 0-d states, one list for each name."""
         if not names and not self._scalars:
             return []
+        self._start_missing(group, params)
         states = [self.state[p] for p in params]
-        try:
-            return [[s[name]._array for s in states] for name in (*names, *self._scalars)]
-        except KeyError:
-            for p, s in zip(params, states):
-                if not s:
-                    self._check_dense(p)
-                    self._start(p, s, group)
-            return [[s[name]._array for s in states] for name in (*names, *self._scalars)]
+        return [[s[name]._array for s in states] for name in (*names, *self._scalars)]
 
     def _change_on_gpu(self, group: Any, params: list[Tensor], options: Any, names: Any, given: Any) -> bool:
         """The step of all parameters as one launch; False if it does not suit them."""

@@ -83,6 +83,66 @@ def test_gradients_reach_float32_parameters_through_the_kept_copy():
     assert torch_difference < 0.02 * w.grad.abs().max()
 
 
+def test_inside_a_function_autocast_is_off():
+    """A function has its types; what it is made of runs in them, and afterwards autocast is as it was."""
+    x, target = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+    with torch.autocast("cpu"):
+        loss = F.cross_entropy(x.bfloat16(), target, label_smoothing=0.1)
+        assert loss.dtype is F32
+        assert F.scaled_dot_product_attention(x[None], x[None], x[None]).dtype is BF16
+        assert torch.is_autocast_enabled("cpu") and (x @ x.T).dtype is BF16
+        with pytest.raises(RuntimeError):
+            torch.mm(x, x)
+        assert torch.is_autocast_enabled("cpu") and (x @ x.T).dtype is BF16
+        assert torch.relu(x @ x.T).dtype is BF16 and torch.relu(x).dtype is F32
+    assert not torch.is_autocast_enabled("cpu") and (x @ x.T).dtype is F32
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "softmax", "dropout", "gelu", "embedding"])
+def test_functions_without_a_policy_keep_types(name):
+    x = torch.randn(4, 4)
+    rest = {"layer_norm": ((4,),), "softmax": (-1,), "dropout": (0.5,), "gelu": (), "embedding": (x,)}[name]
+    for d in (F32, BF16):
+        first = torch.tensor([1, 2]) if name == "embedding" else x.to(d)
+        with torch.autocast("cpu"):
+            made = getattr(F, name)(first, *rest)
+            assert made.dtype is (F32 if name == "embedding" else d) and torch.is_autocast_enabled("cpu")
+
+
+def test_a_given_result_keeps_its_type():
+    x, out = torch.randn(3, 3), torch.empty(3, 3)
+    with torch.autocast("cpu"):
+        assert torch.mm(x, x, out=out) is out and out.dtype is F32
+        torch.testing.assert_close(out, (x.double() @ x.double()).float())
+        with pytest.raises(RuntimeError):
+            torch.mm(x, x.bfloat16(), out=out)
+
+
+def test_classes_take_over_operations():
+    class Foreign:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return function.__name__
+
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu"):
+        assert torch.relu(Foreign()) == "relu" and torch.mm(x, Foreign()) == "mm"
+        assert torch.cat([x, Foreign()]) == "cat"
+
+
+def test_function_modes_run_with_autocast():
+    seen = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(torch.is_autocast_enabled("cpu"))
+            return function(*args, **(kwargs or {}))
+
+    with torch.autocast("cpu"), Watch():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is BF16
+    assert seen and all(seen)
+
+
 def test_unknown_types_are_refused():
     with pytest.warns(UserWarning, match="Disabling"), torch.autocast("cpu", dtype=torch.float64):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is F32

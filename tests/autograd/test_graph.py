@@ -452,3 +452,65 @@ def test_hooks_of_a_bias_run_before_those_of_the_weight():
     layer(torch.ones(1, 3)).sum().backward()
     layer(torch.ones(2, 2, 3)).sum().backward()
     assert order == ["bias", "weight"] * 2
+
+
+# -- the walk: nodes that wait alone need not queue --------------------------------------------------------------------
+
+
+def _leaf(*values):
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def test_several_edges_to_one_node():
+    x = _leaf(2.0, 3.0)
+    y = x * 1.0
+    torch.addcmul(y, y, y).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+    x.grad = None
+    torch.stack([y, x * 2.0, y, y]).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_sums_keep_the_order_of_edges():
+    """Gradients of 1e16, -1e16 and 1: only the sum from left to right is 1."""
+    x = _leaf(1.0)
+    y = x * 1.0
+    factors = torch.tensor([[1e16], [-1e16], [1.0]], dtype=torch.float64)
+    (torch.stack([y, y, y]) * factors).sum().backward()
+    assert x.grad.item() == 1.0
+
+
+def test_branches_meet_again_and_many_outputs():
+    x = _leaf(1.0, 2.0, 3.0)
+    first, second, third = (x * 2.0).unbind()
+    joined = (first * second).exp() + third * first + first
+    expected = torch.autograd.grad(joined, x, retain_graph=True)[0].tolist()
+    e = np.exp(2.0 * 4.0)
+    np.testing.assert_allclose(expected, [2 * (4 * e + 6 + 1), 2 * 2 * e, 2 * 2])
+    joined.backward()
+    assert x.grad.tolist() == expected
+
+
+def test_roots_that_are_leaves_or_come_twice():
+    x = _leaf(1.0)
+    y = x * 3.0
+    torch.autograd.backward([x, y, y, x], [torch.tensor([v], dtype=torch.float64) for v in (1.0, 10.0, 100.0, 1000.0)])
+    assert x.grad.item() == 1001.0 + 330.0
+
+
+def test_nodes_that_were_looked_at():
+    """Whoever looks at a node changes its class; the walk goes on as before."""
+    x = _leaf(2.0)
+    y = (x * 3.0).exp()
+    assert "MulBackward0" in repr(y.grad_fn.next_functions[0][0])
+    (y + y.detach() * x).sum().backward()
+    np.testing.assert_allclose(x.grad.item(), 4 * np.exp(6.0))
+
+
+def test_hooks_of_leaves_run_in_the_order_of_their_gradients():
+    seen = []
+    a, b, c = (_leaf(1.0) for _ in range(3))
+    for name, leaf in (("a", a), ("b", b), ("c", c)):
+        leaf.register_hook(lambda g, name=name: seen.append(name))
+    ((a * b) * c).sum().backward()
+    assert seen == ["c", "a", "b"]

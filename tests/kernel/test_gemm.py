@@ -1,5 +1,7 @@
 """Generated matrix products against NumPy: every element type, layout, edge of a tile and bound of a block."""
 
+import functools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -84,14 +86,31 @@ def test_beta_of_zero_leaves_nan_unread():
 
 def test_nothing_is_written_outside_the_result():
     rng = np.random.default_rng(3)
-    for dtype in ("f4", "i2"):
-        frame = np.full((40, 80), 7, dtype)
+    for dtype in ("f4", "f8", "i2"):
+        frame = np.full((80, 80), 7, dtype)
         x, y = values(rng, (17, 9), dtype), values(rng, (9, 35), dtype)
-        function, size = gemm.gemm({"f4": "f32", "i2": "i16"}[dtype], gemm.height(17), False)
-        function(x, y, np.empty(size, np.uint8), frame[3:20, 5:40])
-        check(frame[3:20, 5:40], reference(x, y), dtype)
-        frame[3:20, 5:40] = 7
-        assert (frame == 7).all()
+        function, size = gemm.gemm({"f4": "f32", "f8": "f64", "i2": "i16"}[dtype], gemm.height(17), False)
+        for part in (frame[3:20, 5:40], frame.T[3:20, 5:40], frame[3:37:2, 5:75:2]):
+            function(x, y, np.empty(size, np.uint8), part)
+            check(part, reference(x, y), dtype)
+            part[...] = 7
+            assert (frame == 7).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_operands_that_lie_depth_by_depth(dtype):
+    """As the input and the weight of a layer do; few rows are then multiplied the other way round."""
+    rng = np.random.default_rng(8)
+    better = functools.partial(blas._better_turned, "f32")
+    assert better(64, 512) and not better(512, 64) and not better(2, 512)
+    for m, k, n in [(64, 300, 512), (33, 530, 200), (31, 150, 601)]:
+        x, weight = values(rng, (m, k), dtype), values(rng, (n, k), dtype)
+        limit = 0 if dtype == "i4" else TOLERANCE[np.dtype(dtype)]
+        np.testing.assert_allclose(blas.product(x, weight.T), reference(x, weight.T), rtol=limit, atol=limit)
+        for c in (values(rng, n, dtype), values(rng, (m, n), dtype), values(rng, (m, 1), dtype)):
+            made, expected = blas.add_product(c, x, weight.T, 2, 3), 3 * reference(x, weight.T) + 2 * c
+            assert made.flags.c_contiguous
+            np.testing.assert_allclose(made, expected, rtol=limit, atol=4 * limit)
 
 
 PAIRS = {"tiles": ["tiles", "dots"], "dots": ["dots"], None: []}[gemm_bf16.instructions()]
@@ -108,6 +127,65 @@ def test_pairs_write_nothing_outside_the_result(kind):
         check(part.view(ml_dtypes.bfloat16), reference(x, y), ml_dtypes.bfloat16)
         part[...] = 3
         assert (frame == 3).all()
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("threads_", [1, 2, 5])
+@pytest.mark.parametrize("left", ["plain", "transposed", "strided", "reversed"])
+def test_pairs_in_pieces(kind, threads_, left):
+    """Last rows, columns and depths; several slices of the depth, chunks of rows and threads that share the pieces."""
+    rng = np.random.default_rng(8)
+    sizes = [
+        (64, 64, 64),
+        (33, 33, 33),
+        (47, 1, 16),
+        (16, 560, 130),
+        (600, 1100, 65),
+        (100, 31, 700),
+        (4200, 3, 5),
+        (5, 0, 3),
+    ]
+    for m, k, n in sizes:
+        x, y = lay(values(rng, (m, k), ml_dtypes.bfloat16), left), values(rng, (k, n), ml_dtypes.bfloat16)
+        function, size = gemm_bf16.gemm(kind, True, k, threads_)
+        room, guard = np.full(size + 64, 0xAB, np.uint8), np.full(64, 0xAB, np.uint8)
+        c, factor, made = values(rng, (m, n), ml_dtypes.bfloat16), np.float32(2), np.empty((m, n), np.uint16)
+        for right in (y, np.asfortranarray(y)):
+            operands = (x.view("u2"), right.view("u2"), c.view("u2"), np.float32(1), factor, room[:size])
+            function(*operands, made)
+            exact = reference(x, y) + 2 * c.astype("f8")
+            np.testing.assert_allclose(made.view(ml_dtypes.bfloat16).astype("f8"), exact, rtol=8e-3, atol=2e-2)
+        np.testing.assert_array_equal(room[size:], guard)
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_pairs_do_not_read_beyond_rows(kind):
+    """What lies behind the end of the depth, after the last row or between rows is not part of any sum."""
+    for m, k in [(32, 33), (40, 40), (17, 64), (64, 31)]:
+        frame = np.full((m + 40, 128), np.nan, np.float32).astype(ml_dtypes.bfloat16)
+        frame[:m, :k] = 1
+        y = np.ones((k, 40), ml_dtypes.bfloat16)
+        for x in (frame[:m, :k], frame.T[:k, :m].T):
+            function, size = gemm_bf16.gemm(kind, False, k, 2)
+            made = np.empty((m, 40), np.uint16)
+            function(x.view("u2"), y.view("u2"), np.empty(size, np.uint8), made)
+            assert (made.view(ml_dtypes.bfloat16).astype("f4") == k).all()
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_pairs_keep_infinities_and_nan(monkeypatch, kind):
+    monkeypatch.setattr(gemm_bf16, "instructions", lambda: kind)
+    x = np.ones((70, 600), ml_dtypes.bfloat16)
+    x[3, 599], x[40, 0], x[69, 32] = np.inf, np.nan, -np.inf
+    made = blas.product(x, np.ones((600, 90), ml_dtypes.bfloat16)).astype("f4")
+    assert (made[3] == np.inf).all() and np.isnan(made[40]).all() and (made[69] == -np.inf).all()
+    assert (np.delete(made, [3, 40, 69], 0) == 600).all()
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_scratch_of_pairs_is_bounded(kind):
+    for k in (1, 512, gemm_bf16.DEPTH):
+        assert gemm_bf16.gemm(kind, False, k, 2)[1] < 20 << 20
 
 
 @pytest.mark.parametrize("kind", [*PAIRS, None])
@@ -144,7 +222,8 @@ def test_narrower_vectors(monkeypatch, width, registers):
     rng = np.random.default_rng(7)
     for code, dtype in (("f32", "f4"), ("f64", "f8")):
         for m, k, n in [(15, 17, 33), (30, 70, 20)]:
-            function, size = gemm.gemm.__wrapped__(code, gemm.height(m), False)
             x, y = values(rng, (m, k), dtype), values(rng, (k, n), dtype)
-            for left in (x, np.asfortranarray(x)):
-                check(function(left, y, np.empty(size, np.uint8)), reference(x, y), dtype)
+            for wide in (2, 3, 4) if registers == 32 else (2,):
+                function, size = gemm.gemm.__wrapped__(code, gemm.height(m, wide), False, wide=wide)
+                for left in (x, np.asfortranarray(x)):
+                    check(function(left, y, np.empty(size, np.uint8)), reference(x, y), dtype)

@@ -152,3 +152,56 @@ def test_copies(twin_of):
     twin = twin_of(layer)
     x = torch.randn(4, 3)
     assert torch.equal(twin(x), layer(x)) and twin.weight is not layer.weight
+
+
+def numbers(*shape):
+    return torch.randn(shape, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("needs", [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1) if a + b + c])
+@pytest.mark.parametrize("m, n", [(6, 9), (6, 3), (1, 9)])
+def test_gradients_of_some_operands(needs, m, n):
+    """Small matrices: every set of wanted gradients, gradients in any layout, and those of gradients."""
+    torch.manual_seed(3)
+    x, weight, bias = (
+        t.requires_grad_(bool(need)) for t, need in zip((numbers(m, 5), numbers(n, 5), numbers(n)), needs)
+    )
+    wanted, g = [t for t in (x, weight, bias) if t.requires_grad], numbers(m, n)
+    expected = torch.autograd.grad(x @ weight.t() + bias, wanted, g)
+    out = nn.functional.linear(x, weight, bias)
+    assert out.grad_fn.name() == "AddmmBackward0" and len(out.grad_fn.next_functions) == 3
+    for gradient in (g, g.t().contiguous().t(), g.repeat_interleave(2, 1)[:, ::2]):
+        for again in (False, True):
+            made = torch.autograd.grad(out, wanted, gradient, retain_graph=True, create_graph=again)
+            for have, value in zip(made, expected, strict=True):
+                torch.testing.assert_close(have.detach(), value)
+    if all(needs):
+        assert torch.autograd.gradgradcheck(nn.functional.linear, wanted)
+
+
+def test_gradient_of_a_repeated_number():
+    """The gradient of a sum has no strides."""
+    layer = nn.Linear(4, 9)
+    layer(torch.ones(3, 4)).sum().backward()
+    assert layer.weight.grad.tolist() == [[3.0] * 4] * 9 and layer.bias.grad.tolist() == [3.0] * 9
+
+
+def test_small_operands_that_changed_since():
+    layer, x = nn.Linear(4, 9), torch.ones(3, 4)
+    for changed in (layer.weight, x):
+        out = layer(x.requires_grad_())
+        with torch.no_grad():
+            changed.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+    layer(x).sum().backward(retain_graph=True)
+
+
+def test_bias_of_another_shape():
+    x, weight = torch.ones(3, 4), torch.ones(2, 4)
+    assert nn.functional.linear(x, weight, torch.ones(1)).tolist() == [[5.0, 5.0]] * 3
+    assert nn.functional.linear(x, weight, torch.ones(3, 2)).tolist() == [[5.0, 5.0]] * 3
+    with pytest.raises(RuntimeError):
+        nn.functional.linear(x, weight, torch.ones(3))
+    with pytest.raises(RuntimeError):
+        nn.functional.linear(x, torch.ones(2, 5), torch.ones(2))

@@ -29,7 +29,7 @@ DOMAIN = {
     "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],
 }  # fmt: skip
 PARAMS = {
-    "add_scaled": (1.5,), "sub_scaled": (1.5,), "mul_number": (1.5,), "div_number": (1.5,), "nan_to_num": (0.5, 3.0, -3.0),
+    "add_scaled": (1.5,), "sub_scaled": (1.5,), "mul_number": (1.5,), "div_number": (1.5,), "rdiv_number": (1.5,), "nan_to_num": (0.5, 3.0, -3.0),
     "polygamma_of": (2,), "addcmul": (0.7,), "addcdiv": (0.7,), "lerp_number": (0.3,), "is_within": (1e-5, 1e-8), "round_finer": (10.0,),
     "round_coarser": (10.0,), "logit_clamped": (1e-6,), "hardtanh": (-1.0, 1.0), "leaky_relu": (0.1,), "threshold": (0.3, -1.0),
     "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0), "hardshrink": (0.5,), "softshrink": (0.5,),

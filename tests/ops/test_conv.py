@@ -57,7 +57,8 @@ def make(case, d=torch.float64, seed=0):
 @pytest.fixture(params=["products", "windows"])
 def way(request, monkeypatch):
     """Small convolutions lay out their windows; large ones go through kernels. Both are tried on all cases."""
-    monkeypatch.setattr(conv_windows, "SMALL", 0 if request.param == "windows" else 1 << 60)
+    for name in ("SMALL", "SMALL_IN_LANES"):
+        monkeypatch.setattr(conv_windows, name, 0 if request.param == "windows" else 1 << 60)
 
 
 @pytest.mark.parametrize("d", TOLERANCE, ids=str)

@@ -8,15 +8,17 @@ from flambeau._ops import conv_winograd
 F = torch.nn.functional
 CASES = [  # images, inputs, outputs, height, width, padding
     (2, 16, 32, 29, 27, 1), (3, 33, 17, 20, 31, 0), (1, 20, 40, 31, 64, 2), (16, 16, 16, 8, 9, 1), (8, 24, 16, 14, 14, 1),
-    (2, 130, 16, 28, 20, (0, 1)),
+    (2, 130, 16, 28, 20, (0, 1)), (3, 40, 300, 7, 5, 1), (2, 600, 100, 6, 7, 1), (9, 17, 33, 2, 9, 2),
 ]  # fmt: skip
 
 
 @pytest.fixture
 def taken(monkeypatch):
     """Counts how often the tiles are used."""
-    calls, plain = [], conv_winograd.convolve
-    monkeypatch.setattr(conv_winograd, "convolve", lambda *a: calls.append(1) or plain(*a))
+    calls = []
+    for name in ("convolve", "weight_sums"):
+        plain = getattr(conv_winograd, name)
+        monkeypatch.setattr(conv_winograd, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
     return calls
 
 
@@ -37,7 +39,7 @@ def test_values_and_gradients(case, threads, taken):
             results.append([y.detach(), *[t.grad for t in given]])
     finally:
         torch.set_num_threads(before)
-    assert len(taken) == 2  # forward and the gradient by the images
+    assert len(taken) == 3  # forward and both gradients
     for short, long in zip(*results):
         assert (short.double() - long).abs().max() <= 4e-6 * long.abs().max()
 
@@ -49,6 +51,9 @@ def test_subnormal_leftovers_in_memory_do_not_matter():
         del junk
         y = F.conv2d(x, w, padding=1)
         assert y[:, :, 1:-1, 1:-1].eq(144).all() and y[:, :, 0, 0].eq(64).all()
+        del y
+        (g,) = torch.autograd.grad(F.conv2d(x, w.requires_grad_(), padding=1).sum(), w)
+        assert g[:, :, 1, 1].eq(4 * 196).all() and g[:, :, 0, 2].eq(4 * 169).all()
 
 
 def test_transposed_convolution_takes_the_same_way(taken):
@@ -57,3 +62,28 @@ def test_transposed_convolution_takes_the_same_way(taken):
     made = F.conv_transpose2d(x, w, padding=1)
     exact = F.conv_transpose2d(x.double(), w.double(), padding=1)
     assert taken and (made.double() - exact).abs().max() <= 4e-6 * exact.abs().max()
+
+
+def test_many_images_take_several_plans(monkeypatch):
+    monkeypatch.setattr("flambeau._ops.conv_plans._MOST_BLOCKS", 2)
+    torch.manual_seed(2)
+    x, w = torch.randn(7, 16, 18, 18), torch.randn(24, 16, 3, 3)
+    results = []
+    for d in (torch.float32, torch.float64):
+        a, b = x.to(d).requires_grad_(), w.to(d).requires_grad_()
+        y = F.conv2d(a, b, padding=1)
+        results.append([y.detach(), *torch.autograd.grad(y.square().sum(), (a, b))])
+    for short, long in zip(*results):
+        assert (short.double() - long).abs().max() <= 1e-5 * long.abs().max()
+
+
+def test_second_derivatives():
+    torch.manual_seed(3)
+    x, w = torch.randn(4, 16, 9, 8), torch.randn(16, 16, 3, 3)
+    results = []
+    for d in (torch.float32, torch.float64):
+        a, b = x.to(d).requires_grad_(), w.to(d).requires_grad_()
+        first = torch.autograd.grad(F.conv2d(a, b, padding=1).square().sum(), (a, b), create_graph=True)
+        results.append(torch.autograd.grad(sum(g.square().sum() for g in first), (a, b)))
+    for short, long in zip(*results):
+        assert (short.double() - long).abs().max() <= 1e-5 * long.abs().max()

@@ -64,6 +64,46 @@ def test_grid_sample(mode, padding, align):
     assert gradcheck(lambda x, grid: F.grid_sample(x, grid, mode, padding, align), (x, grid))
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "volume"])
+def test_second_derivatives_of_grid_sample(mode):
+    rank = 3 if mode == "volume" else 2
+    x = torch.tensor(np.random.default_rng(0).standard_normal((2, 2, *(3, 4, 5)[:rank])), requires_grad=True)
+    grid = np.random.default_rng(1).uniform(-1.2, 1.2, (2, *(2, 3, 1)[:rank], rank))
+    run = lambda x, grid: F.grid_sample(x, grid, "bilinear" if rank == 3 else mode, align_corners=False)
+    grid = torch.tensor(grid, requires_grad=True)
+    assert gradcheck(run, (x, grid)) and gradgradcheck(run, (x, grid))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_grid_sample_outside(mode):
+    """What lies outside counts as zero, whatever the input holds; places may be no numbers."""
+    x = torch.full((1, 1, 3, 3), float("inf"), requires_grad=True)
+    grid = torch.tensor([[[[5.0, 5.0], [float("nan"), 0.0], [float("inf"), 0.0], [0.0, -1e30]]]], requires_grad=True)
+    out = F.grid_sample(x, grid, mode, align_corners=False)
+    assert out[..., 0].item() == 0 and (mode == "bicubic" or out[..., 3].item() == 0)
+    out[..., 0].sum().backward()
+    assert x.grad.eq(0).all() and grid.grad[0, 0, 0].eq(0).all()
+
+
+def test_grid_sample_rounds_where_pytorch_does():
+    """In bfloat16 each operation is rounded, the channels of a point one after the other."""
+    x = torch.tensor([[[[1.0, 2.0], [3.0, 5.0]], [[0.5, -1.0], [7.0, 0.25]], [[9.0, 2.5], [1.5, 4.0]]]]).bfloat16()
+    grid = torch.tensor([[[[0.31, -0.17]]]]).bfloat16().requires_grad_()
+    out = F.grid_sample(x, grid, align_corners=False)
+    out.backward(torch.tensor([[[[1.25]], [[0.7]], [[-1.1]]]]).bfloat16())
+    assert out.flatten().tolist() == [2.734375, 0.01171875, 3.65625]
+    assert grid.grad.flatten().tolist() == [3.328125, 5.28125]
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_grid_sample_of_nothing(mode):
+    for shape, points in (((0, 2, 3, 3), (0, 4, 4, 2)), ((1, 0, 3, 3), (1, 4, 4, 2)), ((1, 2, 3, 3), (1, 0, 4, 2))):
+        x, grid = torch.zeros(shape, requires_grad=True), torch.zeros(points, requires_grad=True)
+        out = F.grid_sample(x, grid, mode, align_corners=False)
+        out.sum().backward()
+        assert out.shape == (*shape[:2], *points[1:3]) and x.grad.shape == shape and grid.grad.shape == points
+
+
 def test_grid_sample_of_volumes():
     x = rand(1, 2, 3, 4, 5, grad=True)
     identity = F.affine_grid(torch.eye(3, 4, dtype=torch.float64)[None], (1, 2, 3, 4, 5), align_corners=False)

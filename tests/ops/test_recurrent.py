@@ -389,3 +389,24 @@ def test_refusals_of_cells(mode):
             function(x, h, *params)
         with pytest.raises(RuntimeError):
             function(x, (h, torch.randn(2, 5)), *params)
+
+
+HOOKS = {  # the order in which gradients reach the parameters of a bidirectional network of two layers, as in PyTorch
+    "GRU": "b_hh w_hh b_ih w_ih",
+    "RNN": "b_hh w_hh b_ih w_ih",
+    "LSTM": "w_ih w_hh b_hh b_ih",
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_order_of_hooks(kind):
+    network = getattr(torch.nn, kind)(3, 4, num_layers=2, bidirectional=True)
+    met = []
+    for name, p in network.named_parameters():
+        p.register_post_accumulate_grad_hook(lambda p, name=name: met.append(name))
+    network(torch.ones(5, 2, 3))[0].sum().backward()
+    short = HOOKS[kind].replace("b_", "bias_").replace("w_", "weight_").split()
+    expected = [name + tail for tail in ("_l1_reverse", "_l1", "_l0_reverse", "_l0") for name in short]
+    if kind == "LSTM":  # the last ones when the input has no gradient
+        expected[-4:] = ["weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0"]
+    assert met == expected

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -313,3 +314,110 @@ def test_swapped_in():
         optimizer.step()
     assert q.tolist() != [0, 0] and p.tolist() == before and optimizer.param_groups[0]["lr"] == 0.1
     assert optimizer.state[p]["step"].item() == 1 and state["state"][0]["step"].item() == 2
+
+
+# -- the native step reads parameters, gradients and states as they are now -------------------------------------------
+
+
+def _trained(sizes, steps=3, change=None):
+    generator = np.random.default_rng(5)
+    params = [torch.nn.Parameter(torch.tensor(generator.standard_normal(n), dtype=torch.float32)) for n in sizes]
+    optimizer = torch.optim.AdamW(params, lr=0.1)
+    for step in range(steps):
+        for p in params:
+            p.grad = torch.tensor(generator.standard_normal(p.numel()), dtype=torch.float32)
+        if change is not None:
+            change(optimizer, params, step)
+        optimizer.step()
+    return [p.detach().numpy() for p in params]
+
+
+def test_many_elements_change_like_few():
+    """More elements than one thread takes, together and one parameter at a time."""
+    together = _trained([20_000, 30_000, 7])
+
+    def apart(optimizer, params, step):
+        if not step:
+            group = optimizer.param_groups.pop()
+            for p in group["params"]:
+                optimizer.add_param_group({**group, "params": [p]})
+
+    for a, b in zip(together, _trained([20_000, 30_000, 7], change=apart)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_replaced_states_and_memory_are_used():
+    def change(optimizer, params, step):
+        if step == 1:
+            state = optimizer.state[params[0]]
+            state["exp_avg"] = state["exp_avg"].clone()  # another tensor with the same values
+            params[1].data = params[1].data.clone()
+            optimizer.load_state_dict(optimizer.state_dict())
+
+    for a, b in zip(_trained([5, 9]), _trained([5, 9], change=change)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_states_that_do_not_lie_like_the_parameter():
+    """A state with strides, a parameter without a gradient, one of another dtype: those are changed apart."""
+    usual = _trained([6, 6, 6])
+
+    def change(optimizer, params, step):
+        if step == 1:
+            state = optimizer.state[params[0]]
+            state["exp_avg"] = state["exp_avg"].repeat_interleave(2)[::2]
+            optimizer.state[params[2]]["step"] = optimizer.state[params[2]]["step"].double()
+
+    for a, b in zip(usual, _trained([6, 6, 6], change=change)):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_missing_state_is_an_error():
+    params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    optimizer = torch.optim.Adam(params)
+    for p in params:
+        p.grad = torch.ones(3)
+    optimizer.step()
+    del optimizer.state[params[0]]["exp_avg"]
+    with pytest.raises(KeyError):
+        optimizer.step()
+
+
+def test_settings_that_are_no_numbers():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([p])
+    p.grad = torch.ones(3)
+    optimizer.step()
+    optimizer.param_groups[0]["eps"] = "small"
+    before = p.tolist()
+    with pytest.raises(TypeError):
+        optimizer.step()
+    assert p.tolist() == before
+    optimizer.param_groups[0]["eps"] = torch.tensor(1e-8)
+    optimizer.step()
+    assert p.tolist() != before
+
+
+def test_arrays_stay_while_threads_change_them():
+    """Gradients that are replaced during a long step live until its end."""
+    params = [torch.nn.Parameter(torch.zeros(1 << 18)) for _ in range(4)]
+    for p in params:
+        p.grad = torch.ones(1 << 18)
+    optimizer = torch.optim.SGD(params, lr=1.0)
+    going = True
+
+    def replace():
+        while going:
+            for p in params:
+                p.grad = torch.ones(1 << 18)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        for _ in range(30):
+            optimizer.step()
+    finally:
+        going = False
+        thread.join()
+    for p in params:
+        assert p.detach().unique().tolist() == [-30.0]

@@ -18,6 +18,7 @@ LAYERS = [
     {"_dispatch", "_autograd"},
     {"_ops"},
     {"_storage"},
+    {"_tensor_memory"},
     {"_constructors"},
     {"_autocast", "_overrides", "_properties", "_protocol", "_copying", "_methods"},
     {"_compile"},

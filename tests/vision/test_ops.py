@@ -260,3 +260,35 @@ def test_operators_of_torchvision():
     assert torch.allclose(vision._roi_align_backward(g, rois, 1.0, 2, 2, 2, 4, 8, 8, -1, False), wanted)
     aligned, channels = vision.ps_roi_align(x, rois, 1.0, 2, 2, 2)
     assert torch.equal(aligned, ops.ps_roi_align(x, rois, 2, 1.0, 2)) and channels[0].flatten().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["roi_align", "roi_pool", "ps_roi_align", "batched_nms"])
+def test_traces_follow_their_inputs(name):
+    torch.manual_seed(0)
+    boxes = torch.tensor([[0.0, 1, 1, 9, 9], [1, 2, 2, 12, 8], [0, 0, 0, 5, 14]])
+    others = torch.tensor([[1.0, 3, 1, 11, 9], [1, 3, 1, 12, 8], [0, 0, 0, 5, 14]])
+    if name == "batched_nms":
+        run = lambda b, s: ops.batched_nms(b[:, 1:], s, b[:, 0].long(), 0.3)
+        first, second = (boxes, torch.tensor([0.5, 0.9, 0.7])), (others, torch.tensor([0.9, 0.1, 0.3]))
+    else:
+        run = lambda x, b: getattr(ops, name)(x, b, 2, 0.5)
+        first, second = (torch.randn(2, 8, 16, 16), boxes), (torch.randn(2, 8, 16, 16), others)
+    traced = torch.jit.trace(run, first)
+    assert torch.equal(traced(*first), run(*first)) and torch.equal(traced(*second), run(*second))
+    assert "ops.torchvision." in traced.code
+
+
+def test_traced_lists_of_boxes_and_autocast():
+    x, parts = torch.randn(2, 3, 8, 8), [torch.tensor([[0.0, 0, 4, 4]]), torch.tensor([[1.0, 1, 5, 7], [0, 0, 2, 2]])]
+    expected = ops.roi_align(x, parts, 2)
+    traced = torch.jit.trace(lambda x, a, b: ops.roi_align(x, [a, b], 2), (x, *parts))
+    assert torch.equal(traced(x, *parts), expected)
+    with torch.autocast("cpu"):
+        assert torch.equal(ops.roi_align(x, parts, 2), expected)
+
+
+def test_roi_align_gradients():
+    x = torch.randn(2, 3, 6, 6, dtype=torch.float64, requires_grad=True)
+    boxes = torch.tensor([[0.0, 0, 0, 4, 4], [1, 1, 1, 5, 3]], dtype=torch.float64)
+    run = lambda x: ops.roi_align(x, boxes, 2, 1.0, 2, True)
+    assert torch.autograd.gradcheck(run, x) and torch.autograd.gradgradcheck(run, x)

@@ -6,8 +6,6 @@ from typing import Any
 
 from ..._core.dtypes import int32, int64, qint8, quint8, uint8
 from ..._core.quantizers import (
-    per_channel_affine,
-    per_channel_affine_float_qparams,
     per_channel_symmetric,
     per_tensor_affine,
     per_tensor_symmetric,
@@ -16,10 +14,13 @@ from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn.modules.module import Module
 from .observer import (
+    BY_CHANNEL,
+    SYMMETRIC,
     HistogramObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
-    _WithArgs,
+    ResizedBuffers,
+    WithArgs,
     default_fixed_qparams_range_0to1_observer,
     default_fixed_qparams_range_neg1to1_observer,
 )
@@ -35,11 +36,8 @@ __all__ = [
     "fused_wt_fake_quant_range_neg_127_to_127",
 ]  # fmt: skip
 
-_BY_CHANNEL = (per_channel_affine, per_channel_symmetric, per_channel_affine_float_qparams)
-_SYMMETRIC = (per_tensor_symmetric, per_channel_symmetric)
 
-
-class FakeQuantizeBase(_WithArgs, Module):
+class FakeQuantizeBase(WithArgs, Module):
     """Base of modules that round; observing and rounding are switched on and off apart."""
 
     fake_quant_enabled: Tensor
@@ -74,7 +72,7 @@ class FakeQuantizeBase(_WithArgs, Module):
         self.enable_observer(False)
 
 
-class FakeQuantize(FakeQuantizeBase):
+class FakeQuantize(ResizedBuffers, FakeQuantizeBase):
     """Rounds values to those that integers from quant_min to quant_max stand for, as an observer chooses them.
 
     >>> import flambeau as torch
@@ -85,6 +83,7 @@ class FakeQuantize(FakeQuantizeBase):
 
     scale: Tensor
     zero_point: Tensor
+    _resized = ("scale", "zero_point")
 
     def __init__(
         self,
@@ -110,19 +109,11 @@ class FakeQuantize(FakeQuantizeBase):
         self.register_buffer("zero_point", ops.tensor([0], dtype=int32))
         self.dtype, self.qscheme = watched.dtype, watched.qscheme
         self.ch_axis = watched.ch_axis if hasattr(watched, "ch_axis") else -1
-        self.is_per_channel = self.qscheme in _BY_CHANNEL
+        self.is_per_channel = self.qscheme in BY_CHANNEL
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """(scale, zero point) that the observer chose."""
         return self.activation_post_process.calculate_qparams()  # type: ignore[no-any-return]
-
-    def _keep(self, scale: Tensor, zero_point: Tensor) -> None:
-        for name, value in (("scale", scale), ("zero_point", zero_point)):
-            held = getattr(self, name)
-            if held.shape == value.shape:
-                held.copy_(value)
-            else:
-                setattr(self, name, value.to(held.dtype).clone())
 
     def forward(self, X: Tensor) -> Tensor:
         if self.observer_enabled.item():
@@ -144,12 +135,6 @@ class FakeQuantize(FakeQuantizeBase):
             f"quant_min={self.quant_min}, quant_max={self.quant_max}, dtype={self.dtype}, qscheme={self.qscheme}, "
             f"ch_axis={self.ch_axis}, scale={self.scale}, zero_point={self.zero_point}"
         )
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        for name in ("scale", "zero_point"):  # by channel, their sizes are known only now
-            if prefix + name in state_dict:
-                setattr(self, name, ops.empty_like(state_dict[prefix + name]))
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class FixedQParamsFakeQuantize(FakeQuantize):
@@ -182,7 +167,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
             raise AssertionError("FusedMovingAvgObsFakeQuantize takes moving average observers only")
         self.register_buffer("fake_quant_enabled", ops.tensor([1], dtype=int64))
         self.register_buffer("observer_enabled", ops.tensor([1], dtype=int64))
-        self.is_symmetric_quant = self.qscheme in _SYMMETRIC
+        self.is_symmetric_quant = self.qscheme in SYMMETRIC
 
     def forward(self, X: Tensor) -> Tensor:
         watched = self.activation_post_process

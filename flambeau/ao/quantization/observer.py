@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,8 @@ __all__ = [
 ]  # fmt: skip
 
 _EPSILON = float(np.finfo(np.float32).eps)
-_BY_CHANNEL = (per_channel_affine, per_channel_symmetric, per_channel_affine_float_qparams)
-_SYMMETRIC = (per_tensor_symmetric, per_channel_symmetric)
+BY_CHANNEL = (per_channel_affine, per_channel_symmetric, per_channel_affine_float_qparams)
+SYMMETRIC = (per_tensor_symmetric, per_channel_symmetric)
 _RANGES = {
     quint8: (0, 255), uint8: (0, 255), qint8: (-128, 127), int8: (-128, 127), int16: (-(2**15), 2**15 - 1),
     qint32: (-(2**31), 2**31 - 1), int32: (-(2**31), 2**31 - 1),
@@ -70,7 +72,42 @@ class _PartialWrapper:
         return made
 
 
-class _WithArgs:
+def _before_options_of(
+    base: type[Module], leave_out: tuple[str, ...] = (), **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorates an `__init__` whose own arguments stand before those of a base class.
+
+    The body finds all of the base's options, given or not, in `options`; `defaults` are those that differ here.
+    """
+
+    def decorate(initialize: Callable[..., None]) -> Callable[..., None]:
+        *own, _ = inspect.signature(initialize).parameters.values()
+        names = [p.name for p in own]
+        theirs = [
+            p.replace(default=defaults.get(p.name, p.default))
+            for p in list(inspect.signature(base.__init__).parameters.values())[1:]
+            if p.name not in leave_out
+        ]
+        signature = inspect.Signature([*own, *theirs], return_annotation=None)
+
+        @wraps(initialize)
+        def wrapped(*args: Any, **kwargs: Any) -> None:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            options = {**given.arguments, **given.arguments["kwargs"]}
+            del options["kwargs"]
+            first = [options.pop(name) for name in names]
+            initialize(*first, **options)
+
+        wrapped.__signature__ = signature  # type: ignore[attr-defined]
+        return wrapped
+
+    return decorate
+
+
+class WithArgs:
+    """Gives a class `with_args`: a maker of its objects that knows some of the arguments."""
+
     @classmethod
     def with_args(cls, **named: Any) -> _PartialWrapper:
         """A maker of such objects with these arguments.
@@ -87,7 +124,7 @@ class _WithArgs:
         return _PartialWrapper(partial(cls)).with_callable_args(**named)
 
 
-class ObserverBase(_WithArgs, Module):
+class ObserverBase(WithArgs, Module):
     """Base of observers: `forward` looks at a tensor and gives it back, `calculate_qparams` tells what was found."""
 
     def __init__(self, dtype: dtype, is_dynamic: bool = False) -> None:
@@ -100,6 +137,26 @@ class ObserverBase(_WithArgs, Module):
     def calculate_qparams(self, **kwargs: Any) -> Any:
         """(scale, zero point)."""
         raise NotImplementedError
+
+
+class ResizedBuffers(Module):
+    """A module with buffers that have one entry, or one for each channel: their sizes are known only later."""
+
+    _resized: tuple[str, str]
+
+    def _keep(self, *values: Tensor) -> None:
+        for name, value in zip(self._resized, values):
+            held = getattr(self, name)
+            if held.shape == value.shape:
+                held.copy_(value)
+            else:
+                setattr(self, name, value.to(held.dtype).clone())
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        for name in self._resized:
+            if prefix + name in state_dict:
+                setattr(self, name, ops.empty_like(state_dict[prefix + name]))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class UniformQuantizationObserverBase(ObserverBase):
@@ -153,7 +210,7 @@ class UniformQuantizationObserverBase(ObserverBase):
         qmin, qmax = self.quant_min, self.quant_max
         eps = np.float32(self.eps.item())
         below, above = np.minimum(low, np.float32(0)), np.maximum(high, np.float32(0))
-        if self.qscheme in _SYMMETRIC:
+        if self.qscheme in SYMMETRIC:
             largest = np.maximum(-below, above)
             scale = np.maximum(largest / np.float32((qmax - qmin) / 2), eps)
             middle = 0
@@ -183,34 +240,31 @@ class MinMaxObserver(UniformQuantizationObserverBase):
     (tensor([0.0200]), tensor([50], dtype=torch.int32))
     """
 
-    def __init__(
-        self,
-        dtype: dtype = quint8,
-        qscheme: qscheme = per_tensor_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        factory_kwargs: Any = None,
-        eps: float = _EPSILON,
-        is_dynamic: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        if qscheme in _BY_CHANNEL:
+    @_before_options_of(UniformQuantizationObserverBase)
+    def __init__(self, **options: Any) -> None:
+        if options["qscheme"] in BY_CHANNEL:
             raise NotImplementedError(
-                f"{type(self).__name__} is for whole tensors; {qscheme} needs PerChannelMinMaxObserver"
+                f"{type(self).__name__} is for whole tensors; {options['qscheme']} needs PerChannelMinMaxObserver"
             )
-        super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
+        super().__init__(**options)
         self.register_buffer("min_val", ops.tensor(float("inf")))
         self.register_buffer("max_val", ops.tensor(float("-inf")))
 
     def _seen(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The smallest and the largest value of one tensor."""
         return ops.aminmax(x)  # type: ignore[no-any-return]
+
+    def _merged(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """These, and those of the tensors before."""
+        return ops.minimum(low, self.min_val), ops.maximum(high, self.max_val)
+
+    def _keep(self, low: Tensor, high: Tensor) -> None:
+        self.min_val.copy_(low)
+        self.max_val.copy_(high)
 
     def forward(self, x_orig: Tensor) -> Tensor:
         if x_orig.numel():
-            low, high = self._seen(x_orig.detach().to(self.min_val.dtype))
-            self.min_val.copy_(ops.minimum(low, self.min_val))
-            self.max_val.copy_(ops.maximum(high, self.max_val))
+            self._keep(*self._merged(*self._seen(x_orig.detach().to(self.min_val.dtype))))
         return x_orig
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:  # type: ignore[override]
@@ -225,61 +279,52 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         self.max_val.fill_(float("-inf"))
 
 
-class MovingAverageMinMaxObserver(MinMaxObserver):
-    """Keeps moving averages of the smallest and the largest value."""
+def _averaged(observer: Any, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """Moving averages of the smallest and the largest value, which the observer holds."""
+    rate = observer.averaging_constant
+    return observer.min_val + rate * (low - observer.min_val), observer.max_val + rate * (high - observer.max_val)
 
-    def __init__(
-        self,
-        averaging_constant: float = 0.01,
-        dtype: dtype = quint8,
-        qscheme: qscheme = per_tensor_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        eps: float = _EPSILON,
-        is_dynamic: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        if is_dynamic and averaging_constant != 1:
+
+class MovingAverageMinMaxObserver(MinMaxObserver):
+    """Keeps moving averages of the smallest and the largest value.
+
+    >>> import flambeau as torch
+    >>> observer = torch.ao.quantization.MovingAverageMinMaxObserver(averaging_constant=0.5)
+    >>> _ = observer(torch.tensor([-1.0, 2.0])), observer(torch.tensor([-3.0, 4.0]))
+    >>> observer.min_val, observer.max_val
+    (tensor(-2.), tensor(3.))
+    """
+
+    @_before_options_of(UniformQuantizationObserverBase, leave_out=("factory_kwargs",))
+    def __init__(self, averaging_constant: float = 0.01, **options: Any) -> None:
+        if options["is_dynamic"] and averaging_constant != 1:
             raise NotImplementedError("a dynamic observer looks at each tensor anew: averaging_constant must be 1")
         self.averaging_constant = averaging_constant
-        super().__init__(
-            dtype=dtype, qscheme=qscheme, reduce_range=reduce_range, quant_min=quant_min, quant_max=quant_max, eps=eps,
-            is_dynamic=is_dynamic, **kwargs,
-        )  # fmt: skip
+        super().__init__(**options)
 
-    def forward(self, x_orig: Tensor) -> Tensor:
-        if x_orig.numel():
-            low, high = self._seen(x_orig.detach().to(self.min_val.dtype))
-            if self.min_val.item() != float("inf"):
-                low = self.min_val + self.averaging_constant * (low - self.min_val)
-                high = self.max_val + self.averaging_constant * (high - self.max_val)
-            self.min_val.copy_(low)
-            self.max_val.copy_(high)
-        return x_orig
+    def _merged(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        return _averaged(self, low, high) if self.min_val.item() != float("inf") else (low, high)
 
 
-class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
-    """Keeps the smallest and the largest value for each index of dimension `ch_axis`."""
+class PerChannelMinMaxObserver(ResizedBuffers, UniformQuantizationObserverBase):
+    """Keeps the smallest and the largest value for each index of dimension `ch_axis`.
 
-    def __init__(
-        self,
-        ch_axis: int = 0,
-        dtype: dtype = quint8,
-        qscheme: qscheme = per_channel_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        factory_kwargs: Any = None,
-        eps: float = _EPSILON,
-        is_dynamic: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        if qscheme not in _BY_CHANNEL:
-            raise NotImplementedError(f"{type(self).__name__} is by channel; {qscheme} needs MinMaxObserver")
-        if is_dynamic:
+    >>> import flambeau as torch
+    >>> observer = torch.ao.quantization.PerChannelMinMaxObserver(ch_axis=0)
+    >>> _ = observer(torch.tensor([[-1.0, 2.0], [0.0, 5.0]]))
+    >>> observer.min_val, observer.max_val
+    (tensor([-1.,  0.]), tensor([2., 5.]))
+    """
+
+    _resized = ("min_val", "max_val")
+
+    @_before_options_of(UniformQuantizationObserverBase, qscheme=per_channel_affine)
+    def __init__(self, ch_axis: int = 0, **options: Any) -> None:
+        if options["qscheme"] not in BY_CHANNEL:
+            raise NotImplementedError(f"{type(self).__name__} is by channel; {options['qscheme']} needs MinMaxObserver")
+        if options["is_dynamic"]:
             raise NotImplementedError("PerChannelMinMaxObserver cannot be dynamic")
-        super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
+        super().__init__(**options)
         self.ch_axis = ch_axis
         self.register_buffer("min_val", ops.tensor([]))
         self.register_buffer("max_val", ops.tensor([]))
@@ -288,20 +333,13 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         rows = ops.flatten(ops.movedim(x, self.ch_axis, 0), 1) if x.dim() > 1 else x.unsqueeze(1)
         return ops.aminmax(rows, dim=1)  # type: ignore[no-any-return]
 
-    def _keep(self, low: Tensor, high: Tensor) -> None:
-        for name, value in (("min_val", low), ("max_val", high)):
-            held = getattr(self, name)
-            if held.shape == value.shape:
-                held.copy_(value)
-            else:
-                setattr(self, name, value.clone())
+    def _merged(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        return ops.minimum(low, self.min_val), ops.maximum(high, self.max_val)
 
     def forward(self, x_orig: Tensor) -> Tensor:
         if x_orig.numel():
-            low, high = self._seen(x_orig.detach().to(self.min_val.dtype))
-            if self.min_val.numel():
-                low, high = ops.minimum(low, self.min_val), ops.maximum(high, self.max_val)
-            self._keep(low, high)
+            found = self._seen(x_orig.detach().to(self.min_val.dtype))
+            self._keep(*(self._merged(*found) if self.min_val.numel() else found))
         return x_orig
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:  # type: ignore[override]
@@ -311,12 +349,6 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        for name in ("min_val", "max_val"):  # their sizes are known only now
-            if prefix + name in state_dict:
-                setattr(self, name, ops.empty_like(state_dict[prefix + name]))
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def reset_min_max_vals(self) -> None:
         self.min_val, self.max_val = ops.tensor([]), ops.tensor([])
 
@@ -324,62 +356,31 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
     """Keeps moving averages of the smallest and the largest value for each channel."""
 
-    def __init__(
-        self,
-        averaging_constant: float = 0.01,
-        ch_axis: int = 0,
-        dtype: dtype = quint8,
-        qscheme: qscheme = per_channel_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        eps: float = _EPSILON,
-        is_dynamic: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            ch_axis=ch_axis, dtype=dtype, qscheme=qscheme, reduce_range=reduce_range, quant_min=quant_min,
-            quant_max=quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs,
-        )  # fmt: skip
+    @_before_options_of(PerChannelMinMaxObserver, leave_out=("factory_kwargs",))
+    def __init__(self, averaging_constant: float = 0.01, **options: Any) -> None:
+        super().__init__(**options)
         self.averaging_constant = averaging_constant
 
-    def forward(self, x_orig: Tensor) -> Tensor:
-        if x_orig.numel():
-            low, high = self._seen(x_orig.detach().to(self.min_val.dtype))
-            if self.min_val.numel():
-                low = self.min_val + self.averaging_constant * (low - self.min_val)
-                high = self.max_val + self.averaging_constant * (high - self.max_val)
-            self._keep(low, high)
-        return x_orig
+    def _merged(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        return _averaged(self, low, high)
 
 
 class HistogramObserver(UniformQuantizationObserverBase):
     """Counts values in bins, and chooses the bounds between which rounding loses least (in squares)."""
 
-    def __init__(
-        self,
-        bins: int = 2048,
-        dtype: dtype = quint8,
-        qscheme: qscheme = per_tensor_affine,
-        reduce_range: bool = False,
-        quant_min: int | None = None,
-        quant_max: int | None = None,
-        factory_kwargs: Any = None,
-        eps: float = _EPSILON,
-        is_dynamic: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        if qscheme in _BY_CHANNEL:
+    histogram: Tensor
+
+    @_before_options_of(UniformQuantizationObserverBase)
+    def __init__(self, bins: int = 2048, **options: Any) -> None:
+        if options["qscheme"] in BY_CHANNEL:
             raise NotImplementedError("HistogramObserver is for whole tensors")
-        if is_dynamic:
+        if options["is_dynamic"]:
             raise NotImplementedError("HistogramObserver cannot be dynamic")
-        super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
+        super().__init__(**options)
         self.bins = bins
         self.register_buffer("histogram", ops.zeros(bins))
         self.register_buffer("min_val", ops.tensor(float("inf")))
         self.register_buffer("max_val", ops.tensor(float("-inf")))
-
-    histogram: Tensor
 
     def forward(self, x_orig: Tensor) -> Tensor:
         if not x_orig.numel():
@@ -464,7 +465,17 @@ class FixedQParamsObserver(ObserverBase):
         return self.scale, self.zero_point
 
 
-class PlaceholderObserver(ObserverBase):
+class _Choiceless(ObserverBase):
+    """Gives values back and chooses no scale for them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def calculate_qparams(self, **kwargs: Any) -> Any:
+        raise RuntimeError(f"calculate_qparams should not be called for {type(self).__name__}")
+
+
+class PlaceholderObserver(_Choiceless):
     """Looks at nothing: says only which dtype is wanted, where the scale is chosen while the model runs."""
 
     def __init__(
@@ -482,45 +493,27 @@ class PlaceholderObserver(ObserverBase):
         self.qscheme = per_tensor_affine if qscheme is None else qscheme
         self.quant_min, self.quant_max, self.eps, self.custom_op = quant_min, quant_max, eps, custom_op_name
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
     def extra_repr(self) -> str:
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
 
-    def calculate_qparams(self, **kwargs: Any) -> Any:
-        raise RuntimeError("calculate_qparams should not be called for PlaceholderObserver")
 
-
-class NoopObserver(ObserverBase):
+class NoopObserver(_Choiceless):
     """Looks at nothing, for values that are not quantized."""
 
     def __init__(self, dtype: dtype = float16, custom_op_name: str = "") -> None:
         super().__init__(dtype)
         self.custom_op = custom_op_name
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
 
-    def calculate_qparams(self, **kwargs: Any) -> Any:
-        raise RuntimeError("calculate_qparams should not be called for NoopObserver")
-
-
-class ReuseInputObserver(ObserverBase):
+class ReuseInputObserver(_Choiceless):
     """Stands for the observer of the input, for operations that keep its scale."""
 
     def __init__(self) -> None:
         super().__init__(quint8)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
 
-    def calculate_qparams(self, **kwargs: Any) -> Any:
-        raise RuntimeError("calculate_qparams should not be called for ReuseInputObserver")
-
-
-class RecordingObserver(ObserverBase):
-    """Keeps every tensor it saw, to look at them."""
+class RecordingObserver(_Choiceless):
+    """Keeps every tensor it saw, for people to look at them; chooses nothing."""
 
     def __init__(self, dtype: dtype = quint8) -> None:
         super().__init__(dtype)
@@ -533,9 +526,6 @@ class RecordingObserver(ObserverBase):
     def get_tensor_value(self) -> list[Tensor]:
         """What was seen."""
         return self.tensor_val
-
-    def calculate_qparams(self, **kwargs: Any) -> Any:
-        raise RuntimeError("calculate_qparams should not be called for RecordingObserver")
 
 
 def is_quantized_type(d: Any) -> bool:

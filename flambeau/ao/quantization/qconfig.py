@@ -6,6 +6,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from ..._core.dtypes import float16, float32, qint8, quint8
+from ..._core.quantizers import per_channel_affine_float_qparams
 from ...nn.modules.linear import Identity
 from ...nn.modules.module import Module
 from . import fake_quantize as fakes
@@ -85,7 +86,7 @@ default_embedding_qat_qconfig = QConfig(
     observers.NoopObserver.with_args(dtype=float32),
     fakes.FakeQuantize.with_args(
         observer=observers.MovingAveragePerChannelMinMaxObserver,
-        qscheme=fakes.per_channel_affine_float_qparams, dtype=quint8, quant_min=0, quant_max=255, ch_axis=0,
+        qscheme=per_channel_affine_float_qparams, dtype=quint8, quant_min=0, quant_max=255, ch_axis=0,
         averaging_constant=1,
     ),
 )  # fmt: skip

@@ -9,13 +9,13 @@ from ..._tensor import Tensor
 from ..functional.classification._counts import (
     Counts,
     binary_counts,
-    check_counting,
     check_dimensions,
+    check_multiclass_counting,
     multiclass_counts,
     multilabel_counts,
     stacked_counts,
 )
-from ..functional.classification._inputs import check_binary, check_count, check_multiclass, check_multilabel
+from ..functional.classification._options import takes, takes_task
 from ..functional.classification._ratios import (
     ACCURACY,
     F1,
@@ -25,28 +25,28 @@ from ..functional.classification._ratios import (
     RECALL,
     SPECIFICITY,
     Ratio,
-    _check_beta,
     averaged,
     fbeta,
 )
-from ..metric import Metric
 from ..utilities.data import dim_zero_cat
-from .base import TaskMetric, need_number, task_of
+from .base import ClassificationMetric, TaskMetric
+
+_BINARY = "threshold multidim_average ignore_index validate_args zero_division"
+_MULTICLASS = "num_classes top_k average multidim_average ignore_index validate_args zero_division"
+_MULTILABEL = "num_labels threshold average multidim_average ignore_index validate_args zero_division"
+_OF_TASK = "threshold num_classes num_labels average multidim_average top_k ignore_index validate_args zero_division"
 
 
-class _Counting(Metric):
+class _Counting(ClassificationMetric):
     """Four states of counts; the figure is a ratio of them, or the counts themselves."""
 
-    is_differentiable = False
-    full_state_update = False
     plot_lower_bound, plot_upper_bound = 0.0, 1.0
-    _task: str
     _ratio: Ratio | None = None
-    average: str | None = None
     top_k = 1
 
-    def _declare(self, size: int) -> None:
+    def _declare(self) -> None:
         """States: numbers that are summed, or lists with an entry per batch of samples."""
+        size = 1 if self._single else self.num_classes if self._task == "multiclass" else self.num_labels
         for name in Counts._fields:
             if self.multidim_average == "samplewise":
                 self.add_state(name, [], dist_reduce_fx="cat")
@@ -79,31 +79,22 @@ class _Counting(Metric):
 
 
 class BinaryStatScores(_Counting):
-    """True positives, false positives, true negatives, false negatives and support of zeros and ones."""
+    """True positives, false positives, true negatives, false negatives and support of zeros and ones.
+
+    >>> import flambeau as torch
+    >>> metric = BinaryStatScores()
+    >>> metric(torch.tensor([1, 0, 1, 1]), torch.tensor([1, 0, 0, 1]))
+    tensor([2, 1, 1, 0, 2])
+    """
 
     _task = "binary"
+    _takes = takes(_BINARY)
     _update_options = ("threshold", "multidim_average", "ignore_index", "validate_args")
-
-    def __init__(
-        self,
-        threshold: float = 0.5,
-        multidim_average: str = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_counting(threshold, None, multidim_average, ignore_index)
-        self.threshold, self.multidim_average, self.ignore_index = threshold, multidim_average, ignore_index
-        self.validate_args, self.zero_division = validate_args, zero_division
-        self._declare(1)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds predictions and targets of one shape."""
+        self._check_data(preds, target)
         if self.validate_args:
-            check_binary(preds, target, self.ignore_index)
             check_dimensions(preds, 2, self.multidim_average)
         self._add(binary_counts(preds, target, self.threshold, self.multidim_average, self.ignore_index))
 
@@ -112,33 +103,12 @@ class MulticlassStatScores(_Counting):
     """Counts (tp, fp, tn, fn, support) of labels, per class or averaged."""
 
     _task = "multiclass"
+    _takes = takes(_MULTICLASS, num_classes=None)
     _update_options = ("num_classes", "top_k", "_micro", "multidim_average", "ignore_index", "validate_args")
     plot_legend_name = "Class"
 
-    def __init__(
-        self,
-        num_classes: int | None = None,
-        top_k: int = 1,
-        average: str | None = "macro",
-        multidim_average: str = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            if num_classes is not None or average != "micro":
-                check_count("num_classes", num_classes)
-            check_counting(0.5, average, multidim_average, ignore_index, top_k, num_classes)
-        self.num_classes, self.top_k, self.average, self.multidim_average = (
-            num_classes,
-            top_k,
-            average,
-            multidim_average,
-        )
-        self.ignore_index, self.validate_args, self.zero_division = ignore_index, validate_args, zero_division
-        self._declare(1 if average == "micro" else num_classes)  # type: ignore[arg-type]
+    def _check(self, options: dict[str, Any]) -> None:
+        check_multiclass_counting(**options)
 
     @property
     def _micro(self) -> bool:
@@ -146,8 +116,8 @@ class MulticlassStatScores(_Counting):
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds labels (N, ...), or scores (N, C, ...), and targets (N, ...)."""
+        self._check_data(preds, target)
         if self.validate_args:
-            check_multiclass(preds, target, self.num_classes, self.ignore_index)
             check_dimensions(target, 2, self.multidim_average)
         self._add(
             multiclass_counts(
@@ -160,37 +130,14 @@ class MultilabelStatScores(_Counting):
     """Counts (tp, fp, tn, fn, support) of zeros and ones (N, L, ...), per label or averaged."""
 
     _task = "multilabel"
+    _takes = takes(_MULTILABEL)
     _update_options = ("num_labels", "threshold", "multidim_average", "ignore_index", "validate_args")
     plot_legend_name = "Label"
 
-    def __init__(
-        self,
-        num_labels: int,
-        threshold: float = 0.5,
-        average: str | None = "macro",
-        multidim_average: str = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_count("num_labels", num_labels)
-            check_counting(threshold, average, multidim_average, ignore_index)
-        self.num_labels, self.threshold, self.average, self.multidim_average = (
-            num_labels,
-            threshold,
-            average,
-            multidim_average,
-        )
-        self.ignore_index, self.validate_args, self.zero_division = ignore_index, validate_args, zero_division
-        self._declare(num_labels)
-
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds predictions and targets (N, L, ...)."""
+        self._check_data(preds, target)
         if self.validate_args:
-            check_multilabel(preds, target, self.num_labels, self.ignore_index)
             check_dimensions(preds, 3, self.multidim_average)
         self._add(multilabel_counts(preds, target, self.threshold, self.multidim_average, self.ignore_index))
 
@@ -198,52 +145,30 @@ class MultilabelStatScores(_Counting):
 class _StatScoresTask(TaskMetric):
     """The metric of a task, by the options of all three."""
 
-    _binary: type[Metric]
-    _multiclass: type[Metric]
-    _multilabel: type[Metric]
-
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = "micro",
-        multidim_average: str = "global",
-        top_k: int = 1,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(
-            multidim_average=multidim_average, ignore_index=ignore_index, validate_args=validate_args,
-            zero_division=zero_division,
-        )  # fmt: skip
-        if task == "binary":
-            return cls._binary(threshold=threshold, **kwargs)
-        if task == "multiclass":
-            number = need_number("num_classes", num_classes)
-            return cls._multiclass(num_classes=number, top_k=top_k, average=average, **kwargs)
-        number = need_number("num_labels", num_labels)
-        return cls._multilabel(num_labels=number, threshold=threshold, average=average, **kwargs)
+    _takes = takes_task(_OF_TASK, average="micro")
 
 
 class StatScores(_StatScoresTask):
-    """Counts (tp, fp, tn, fn, support); makes the metric of the `task`."""
+    """Counts (tp, fp, tn, fn, support); makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryStatScores, MulticlassStatScores, MultilabelStatScores
+    >>> import flambeau as torch
+    >>> StatScores(task="multiclass", num_classes=3)(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor([3, 1, 7, 1, 4])
+    """
+
+    _metrics = (BinaryStatScores, MulticlassStatScores, MultilabelStatScores)
 
 
-class BinaryAccuracy(BinaryStatScores):
-    """Share of right zeros and ones."""
-
+class _Accuracy(_Counting):
     higher_is_better = True
     _ratio = ACCURACY
 
 
-class MulticlassAccuracy(MulticlassStatScores):
+class BinaryAccuracy(_Accuracy, BinaryStatScores):
+    """Share of right zeros and ones."""
+
+
+class MulticlassAccuracy(_Accuracy, MulticlassStatScores):
     """Share of right labels, averaged over the classes.
 
     >>> import flambeau as torch
@@ -252,15 +177,9 @@ class MulticlassAccuracy(MulticlassStatScores):
     (tensor(0.7500), tensor(0.7500))
     """
 
-    higher_is_better = True
-    _ratio = ACCURACY
 
-
-class MultilabelAccuracy(MultilabelStatScores):
+class MultilabelAccuracy(_Accuracy, MultilabelStatScores):
     """Share of right zeros and ones, averaged over the labels."""
-
-    higher_is_better = True
-    _ratio = ACCURACY
 
 
 class Accuracy(_StatScoresTask):
@@ -272,170 +191,181 @@ class Accuracy(_StatScoresTask):
     tensor(0.5000)
     """
 
-    _binary, _multiclass, _multilabel = BinaryAccuracy, MulticlassAccuracy, MultilabelAccuracy
+    _metrics = (BinaryAccuracy, MulticlassAccuracy, MultilabelAccuracy)
 
 
-class BinaryPrecision(BinaryStatScores):
+class _Precision(_Counting):
+    higher_is_better = True
+    _ratio = PRECISION
+
+
+class BinaryPrecision(_Precision, BinaryStatScores):
     """Share of true ones among those predicted."""
 
-    higher_is_better = True
-    _ratio = PRECISION
 
-
-class MulticlassPrecision(MulticlassStatScores):
+class MulticlassPrecision(_Precision, MulticlassStatScores):
     """Share of right labels among those predicted, averaged over the classes."""
 
-    higher_is_better = True
-    _ratio = PRECISION
 
-
-class MultilabelPrecision(MultilabelStatScores):
+class MultilabelPrecision(_Precision, MultilabelStatScores):
     """Share of true ones among those predicted, averaged over the labels."""
-
-    higher_is_better = True
-    _ratio = PRECISION
 
 
 class Precision(_StatScoresTask):
-    """Share of true ones among those predicted; makes the metric of the `task`."""
+    """Share of true ones among those predicted; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryPrecision, MulticlassPrecision, MultilabelPrecision
+    >>> import flambeau as torch
+    >>> metric = Precision(task="multiclass", num_classes=3, average="macro")
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.8333)
+    """
+
+    _metrics = (BinaryPrecision, MulticlassPrecision, MultilabelPrecision)
 
 
-class BinaryRecall(BinaryStatScores):
+class _Recall(_Counting):
+    higher_is_better = True
+    _ratio = RECALL
+
+
+class BinaryRecall(_Recall, BinaryStatScores):
     """Share of true ones that are found."""
 
-    higher_is_better = True
-    _ratio = RECALL
 
-
-class MulticlassRecall(MulticlassStatScores):
+class MulticlassRecall(_Recall, MulticlassStatScores):
     """Share of each class that is found, averaged over the classes."""
 
-    higher_is_better = True
-    _ratio = RECALL
 
-
-class MultilabelRecall(MultilabelStatScores):
+class MultilabelRecall(_Recall, MultilabelStatScores):
     """Share of true ones that are found, averaged over the labels."""
-
-    higher_is_better = True
-    _ratio = RECALL
 
 
 class Recall(_StatScoresTask):
-    """Share of true ones that are found; makes the metric of the `task`."""
+    """Share of true ones that are found; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryRecall, MulticlassRecall, MultilabelRecall
+    >>> import flambeau as torch
+    >>> metric = Recall(task="multiclass", num_classes=3, average="macro")
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.8333)
+    """
+
+    _metrics = (BinaryRecall, MulticlassRecall, MultilabelRecall)
 
 
-class BinarySpecificity(BinaryStatScores):
+class _Specificity(_Counting):
+    higher_is_better = True
+    _ratio = SPECIFICITY
+
+
+class BinarySpecificity(_Specificity, BinaryStatScores):
     """Share of zeros that are found."""
 
-    higher_is_better = True
-    _ratio = SPECIFICITY
 
-
-class MulticlassSpecificity(MulticlassStatScores):
+class MulticlassSpecificity(_Specificity, MulticlassStatScores):
     """Share of what is not of a class and is not taken for it, averaged over the classes."""
 
-    higher_is_better = True
-    _ratio = SPECIFICITY
 
-
-class MultilabelSpecificity(MultilabelStatScores):
+class MultilabelSpecificity(_Specificity, MultilabelStatScores):
     """Share of zeros that are found, averaged over the labels."""
-
-    higher_is_better = True
-    _ratio = SPECIFICITY
 
 
 class Specificity(_StatScoresTask):
-    """Share of negatives that are found; makes the metric of the `task`."""
+    """Share of negatives that are found; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinarySpecificity, MulticlassSpecificity, MultilabelSpecificity
+    >>> import flambeau as torch
+    >>> metric = Specificity(task="multiclass", num_classes=3, average="macro")
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.8889)
+    """
+
+    _metrics = (BinarySpecificity, MulticlassSpecificity, MultilabelSpecificity)
 
 
-class BinaryNegativePredictiveValue(BinaryStatScores):
+class _NegativePredictiveValue(_Counting):
+    higher_is_better = True
+    _ratio = NEGATIVE
+
+
+class BinaryNegativePredictiveValue(_NegativePredictiveValue, BinaryStatScores):
     """Share of true zeros among those predicted."""
 
-    higher_is_better = True
-    _ratio = NEGATIVE
 
-
-class MulticlassNegativePredictiveValue(MulticlassStatScores):
+class MulticlassNegativePredictiveValue(_NegativePredictiveValue, MulticlassStatScores):
     """Share of what is not of a class among what is not taken for it, averaged over the classes."""
 
-    higher_is_better = True
-    _ratio = NEGATIVE
 
-
-class MultilabelNegativePredictiveValue(MultilabelStatScores):
+class MultilabelNegativePredictiveValue(_NegativePredictiveValue, MultilabelStatScores):
     """Share of true zeros among those predicted, averaged over the labels."""
-
-    higher_is_better = True
-    _ratio = NEGATIVE
 
 
 class NegativePredictiveValue(_StatScoresTask):
-    """Share of true negatives among those predicted; makes the metric of the `task`."""
+    """Share of true negatives among those predicted; makes the metric of the `task`.
 
-    _binary, _multiclass = BinaryNegativePredictiveValue, MulticlassNegativePredictiveValue
-    _multilabel = MultilabelNegativePredictiveValue
+    >>> import flambeau as torch
+    >>> metric = NegativePredictiveValue(task="multiclass", num_classes=3, average="macro")
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.8889)
+    """
+
+    _metrics = (BinaryNegativePredictiveValue, MulticlassNegativePredictiveValue, MultilabelNegativePredictiveValue)
 
 
-class BinaryHammingDistance(BinaryStatScores):
+class _HammingDistance(_Counting):
+    higher_is_better = False
+    _ratio = HAMMING
+
+
+class BinaryHammingDistance(_HammingDistance, BinaryStatScores):
     """Share of wrong zeros and ones."""
 
-    higher_is_better = False
-    _ratio = HAMMING
 
-
-class MulticlassHammingDistance(MulticlassStatScores):
+class MulticlassHammingDistance(_HammingDistance, MulticlassStatScores):
     """Share of wrong labels, averaged over the classes."""
 
-    higher_is_better = False
-    _ratio = HAMMING
 
-
-class MultilabelHammingDistance(MultilabelStatScores):
+class MultilabelHammingDistance(_HammingDistance, MultilabelStatScores):
     """Share of wrong zeros and ones, averaged over the labels."""
-
-    higher_is_better = False
-    _ratio = HAMMING
 
 
 class HammingDistance(_StatScoresTask):
-    """Share of wrong predictions; makes the metric of the `task`."""
+    """Share of wrong predictions; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryHammingDistance, MulticlassHammingDistance, MultilabelHammingDistance
+    >>> import flambeau as torch
+    >>> metric = HammingDistance(task="multiclass", num_classes=3, average="macro")
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.1667)
+    """
+
+    _metrics = (BinaryHammingDistance, MulticlassHammingDistance, MultilabelHammingDistance)
 
 
-class BinaryF1Score(BinaryStatScores):
+class _F1Score(_Counting):
+    higher_is_better = True
+    _ratio = F1
+
+
+class BinaryF1Score(_F1Score, BinaryStatScores):
     """Harmonic mean of precision and recall of the ones."""
 
-    higher_is_better = True
-    _ratio = F1
 
-
-class MulticlassF1Score(MulticlassStatScores):
+class MulticlassF1Score(_F1Score, MulticlassStatScores):
     """Harmonic mean of precision and recall, averaged over the classes."""
 
-    higher_is_better = True
-    _ratio = F1
 
-
-class MultilabelF1Score(MultilabelStatScores):
+class MultilabelF1Score(_F1Score, MultilabelStatScores):
     """Harmonic mean of precision and recall, averaged over the labels."""
-
-    higher_is_better = True
-    _ratio = F1
 
 
 class F1Score(_StatScoresTask):
-    """Harmonic mean of precision and recall; makes the metric of the `task`."""
+    """Harmonic mean of precision and recall; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryF1Score, MulticlassF1Score, MultilabelF1Score
+    >>> import flambeau as torch
+    >>> metric = F1Score(task="multiclass", num_classes=3, average="macro")
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.7778)
+    """
+
+    _metrics = (BinaryF1Score, MulticlassF1Score, MultilabelF1Score)
 
 
 class _FBeta(_Counting):
@@ -443,33 +373,37 @@ class _FBeta(_Counting):
 
     higher_is_better = True
 
-    def __init__(self, beta: float, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.validate_args:
-            _check_beta(beta)
-        self.beta = beta
-
     @property
     def _ratio(self) -> Ratio:  # type: ignore[override]
         return fbeta(self.beta)
 
 
 class BinaryFBetaScore(_FBeta, BinaryStatScores):
-    """F score of the ones: `beta`, then the options of `BinaryF1Score`."""
+    """F score of the ones, with recall `beta` times as important as precision."""
+
+    _takes = takes(f"beta {_BINARY}")
 
 
 class MulticlassFBetaScore(_FBeta, MulticlassStatScores):
-    """F score of labels: `beta`, then the options of `MulticlassF1Score`."""
+    """F score of labels, with recall `beta` times as important as precision."""
+
+    _takes = takes(f"beta {_MULTICLASS}", num_classes=None)
 
 
 class MultilabelFBetaScore(_FBeta, MultilabelStatScores):
-    """F score of zeros and ones: `beta`, then the options of `MultilabelF1Score`."""
+    """F score of zeros and ones (N, L, ...), with recall `beta` times as important as precision."""
+
+    _takes = takes(f"beta {_MULTILABEL}")
 
 
 class FBetaScore(_StatScoresTask):
-    """F score; makes the metric of the `task`, with the options of `F1Score` after `beta`."""
+    """F score, with recall `beta` times as important as precision; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryFBetaScore, MulticlassFBetaScore, MultilabelFBetaScore
+    >>> import flambeau as torch
+    >>> metric = FBetaScore(task="multiclass", beta=2.0, num_classes=3)
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.7500)
+    """
 
-    def __new__(cls, task: str, beta: float = 1.0, *args: Any, **kwargs: Any) -> Metric:  # type: ignore[misc]
-        return super().__new__(cls, task, *args, beta=beta, **kwargs)
+    _takes = takes_task(f"beta {_OF_TASK}", beta=1.0, average="micro")
+    _metrics = (BinaryFBetaScore, MulticlassFBetaScore, MultilabelFBetaScore)

@@ -1,4 +1,4 @@
-"""Precision-recall and ROC curves as metrics, areas under them, and operating points on them."""
+"""Precision-recall and ROC curves as metrics, and areas under them."""
 
 from __future__ import annotations
 
@@ -7,60 +7,57 @@ from typing import Any
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ..functional.classification._areas import (
+    AREA_AVERAGES,
+    LABEL_AREA_AVERAGES,
     auroc_of,
     average_precision_of,
     binary_auroc_of,
     binary_average_precision_of,
-    check_max_fpr,
     flattened,
 )
 from ..functional.classification._curves import (
+    CURVE_AVERAGES,
     binary_curve,
     binary_roc_curve,
     binary_samples,
     check_scores,
-    check_thresholds,
     curves,
     matrices_at,
     multiclass_samples,
     multilabel_samples,
     thresholds_tensor,
 )
-from ..functional.classification._inputs import (
-    check_binary,
-    check_choice,
-    check_count,
-    check_multiclass,
-    check_multilabel,
-)
+from ..functional.classification._options import check_options, takes, takes_task
 from ..metric import Metric
 from ..utilities.data import dim_zero_cat
-from .base import TaskMetric, need_number, task_of
-
-Thresholds = int | list[float] | Tensor | None
+from .base import ClassificationMetric, TaskMetric
 
 
-class _Curve(Metric):
+class _Curve(ClassificationMetric):
     """States: lists of scores and labels, or for given thresholds one tensor of confusion matrices."""
 
-    is_differentiable = False
-    full_state_update = False
-    average: str | None = None
     _base = staticmethod(binary_curve)
     _downward = False
     _axes = ("precision", "recall")
 
-    def _declare(self, thresholds: Thresholds, ignore_index: int | None, validate_args: bool, *classes: int) -> None:
-        if validate_args:
-            check_thresholds(thresholds, ignore_index)
-        self.ignore_index, self.validate_args = ignore_index, validate_args
-        at = thresholds_tensor(thresholds)
+    def _declare(self) -> None:
+        at = thresholds_tensor(self.__dict__.pop("thresholds"))
         self.register_buffer("thresholds", at, persistent=False)
         if at is None:
             self.add_state("preds", [], dist_reduce_fx="cat")
             self.add_state("target", [], dist_reduce_fx="cat")
         else:
-            self.add_state("confmat", ops.zeros(len(at), *classes, 2, 2).long(), dist_reduce_fx="sum")
+            self.add_state("confmat", ops.zeros(len(at), *self._classes, 2, 2).long(), dist_reduce_fx="sum")
+
+    @property
+    def _classes(self) -> tuple[int, ...]:
+        """The number of curves that are counted apart, if there are several."""
+        return ()
+
+    def _check_data(self, preds: Tensor, target: Tensor, scores: bool = True) -> None:
+        if self.validate_args:
+            check_scores(preds)
+        super()._check_data(preds, target, scores)
 
     @property
     def _thresholds_option(self) -> Any:
@@ -89,25 +86,13 @@ class _Curve(Metric):
 class BinaryPrecisionRecallCurve(_Curve):
     """Precision, recall and thresholds of scores and zeros and ones; exact, or at given thresholds."""
 
+    _task = "binary"
+    _takes = takes("thresholds ignore_index validate_args normalization")
     _update_options = ("_thresholds_option", "ignore_index", "validate_args", "normalization")
-
-    def __init__(
-        self,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        normalization: str | None = "sigmoid",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.normalization = normalization
-        self._declare(thresholds, ignore_index, validate_args)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds scores and targets of one shape."""
-        if self.validate_args:
-            check_scores(preds)
-            check_binary(preds, target, self.ignore_index)
+        self._check_data(preds, target)
         self._add(binary_samples(preds, target, self.ignore_index, self.normalization))
 
     def compute(self) -> Any:
@@ -118,29 +103,22 @@ class BinaryPrecisionRecallCurve(_Curve):
 class MulticlassPrecisionRecallCurve(_Curve):
     """Precision, recall and thresholds of each class against the others, or of one averaged curve."""
 
+    _task = "multiclass"
+    _takes = takes("num_classes thresholds average ignore_index validate_args", average=None)
+    _averages: tuple[Any, ...] = CURVE_AVERAGES
     _update_options = ("num_classes", "_micro", "_thresholds_option", "ignore_index", "validate_args")
 
-    def __init__(
-        self,
-        num_classes: int,
-        thresholds: Thresholds = None,
-        average: str | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_count("num_classes", num_classes)
-            check_choice("average", average, ("micro", "macro", None))
-        self.num_classes, self.average, self._micro = num_classes, average, average == "micro"
-        self._declare(thresholds, ignore_index, validate_args, *(() if self._micro else (num_classes,)))
+    @property
+    def _micro(self) -> bool:
+        return self.average == "micro"
+
+    @property
+    def _classes(self) -> tuple[int, ...]:
+        return () if self._micro else (self.num_classes,)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds scores (N, C, ...) and targets (N, ...)."""
-        if self.validate_args:
-            check_scores(preds)
-            check_multiclass(preds, target, self.num_classes, self.ignore_index, scores=True)
+        self._check_data(preds, target)
         average = "micro" if self._micro else None
         self._add(multiclass_samples(preds, target, self.num_classes, self.ignore_index, average))
 
@@ -152,27 +130,17 @@ class MulticlassPrecisionRecallCurve(_Curve):
 class MultilabelPrecisionRecallCurve(_Curve):
     """Precision, recall and thresholds of each label."""
 
+    _task = "multilabel"
+    _takes = takes("num_labels thresholds ignore_index validate_args")
     _update_options = ("num_labels", "_thresholds_option", "ignore_index", "validate_args")
 
-    def __init__(
-        self,
-        num_labels: int,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_count("num_labels", num_labels)
-        self.num_labels = num_labels
-        self._declare(thresholds, ignore_index, validate_args, num_labels)
+    @property
+    def _classes(self) -> tuple[int, ...]:
+        return (self.num_labels,)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds scores and targets (N, L, ...)."""
-        if self.validate_args:
-            check_scores(preds)
-            check_multilabel(preds, target, self.num_labels, self.ignore_index)
+        self._check_data(preds, target)
         self._add(multilabel_samples(preds, target, self.ignore_index), self.ignore_index)
 
     def compute(self) -> Any:
@@ -183,34 +151,20 @@ class MultilabelPrecisionRecallCurve(_Curve):
 
 
 class _CurveTask(TaskMetric):
-    _binary: type[Metric]
-    _multiclass: type[Metric]
-    _multilabel: type[Metric]
-
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        thresholds: Thresholds = None,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(thresholds=thresholds, ignore_index=ignore_index, validate_args=validate_args)
-        if task == "binary":
-            return cls._binary(**kwargs)
-        if task == "multiclass":
-            return cls._multiclass(num_classes=need_number("num_classes", num_classes), **kwargs)
-        return cls._multilabel(num_labels=need_number("num_labels", num_labels), **kwargs)
+    _takes = takes_task("thresholds num_classes num_labels ignore_index validate_args")
 
 
 class PrecisionRecallCurve(_CurveTask):
-    """Precision, recall and thresholds; makes the metric of the `task`."""
+    """Precision, recall and thresholds; makes the metric of the `task`.
 
-    _binary, _multiclass = BinaryPrecisionRecallCurve, MulticlassPrecisionRecallCurve
-    _multilabel = MultilabelPrecisionRecallCurve
+    >>> import flambeau as torch
+    >>> curve = PrecisionRecallCurve(task="binary", thresholds=[0.25, 0.5])
+    >>> precision, recall, _ = curve(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    >>> precision, recall
+    (tensor([0.6667, 1.0000, 1.0000]), tensor([1.0000, 0.5000, 0.0000]))
+    """
+
+    _metrics = (BinaryPrecisionRecallCurve, MulticlassPrecisionRecallCurve, MultilabelPrecisionRecallCurve)
 
 
 class _Roc(_Curve):
@@ -232,23 +186,26 @@ class MultilabelROC(_Roc, MultilabelPrecisionRecallCurve):
 
 
 class ROC(_CurveTask):
-    """False and true positive rates and thresholds; makes the metric of the `task`."""
+    """False and true positive rates and thresholds; makes the metric of the `task`.
 
-    _binary, _multiclass, _multilabel = BinaryROC, MulticlassROC, MultilabelROC
+    >>> import flambeau as torch
+    >>> ROC(task="binary", thresholds=3)(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    (tensor([0., 0., 1.]), tensor([0.0000, 0.5000, 1.0000]), tensor([1.0000, 0.5000, 0.0000]))
+    """
+
+    _metrics = (BinaryROC, MulticlassROC, MultilabelROC)
 
 
-class _Area(_Curve):
-    """A number made of the curve."""
+class Area(_Curve):
+    """A number made of the curve, or of each class's curve; the curves themselves are not averaged."""
 
     higher_is_better = True
     plot_lower_bound, plot_upper_bound = 0.0, 1.0
     plot = Metric.plot  # type: ignore[assignment]
+    _micro = False
 
 
-_AVERAGES = ("macro", "weighted", "none", None)
-
-
-class BinaryAUROC(_Area, BinaryPrecisionRecallCurve):
+class BinaryAUROC(Area, BinaryPrecisionRecallCurve):
     """Area under the ROC curve.
 
     >>> import flambeau as torch
@@ -259,64 +216,33 @@ class BinaryAUROC(_Area, BinaryPrecisionRecallCurve):
     tensor(0.7500)
     """
 
-    def __init__(
-        self,
-        max_fpr: float | None = None,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        check_max_fpr(max_fpr)
-        self.max_fpr = max_fpr
+    _takes = takes("max_fpr thresholds ignore_index validate_args normalization")
+
+    def _declare(self) -> None:
+        check_options(max_fpr=self.max_fpr)
+        super()._declare()
 
     def compute(self) -> Tensor:
         """The area."""
         return binary_auroc_of(self._data(), self.thresholds, self.max_fpr)
 
 
-class _ClassArea(_Area):
-    def _init_average(self, average: str | None, allowed: tuple[Any, ...]) -> None:
-        if self.validate_args:
-            check_choice("average", average, allowed)
-        self.average = average
-
-
-class MulticlassAUROC(_ClassArea, MulticlassPrecisionRecallCurve):
+class MulticlassAUROC(Area, MulticlassPrecisionRecallCurve):
     """Area under the ROC curve of each class against the others, averaged as asked."""
 
-    def __init__(
-        self,
-        num_classes: int,
-        average: str | None = "macro",
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_classes, thresholds, None, ignore_index, validate_args, **kwargs)
-        self._init_average(average, _AVERAGES)
+    _takes = takes("num_classes average thresholds ignore_index validate_args")
+    _averages = AREA_AVERAGES
 
     def compute(self) -> Tensor:
         """The areas, or their average."""
         return auroc_of(self._data(), self.num_classes, self.average, self.thresholds)
 
 
-class MultilabelAUROC(_ClassArea, MultilabelPrecisionRecallCurve):
+class MultilabelAUROC(Area, MultilabelPrecisionRecallCurve):
     """Area under the ROC curve of each label, averaged as asked."""
 
-    def __init__(
-        self,
-        num_labels: int,
-        average: str | None = "macro",
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self._init_average(average, ("micro", *_AVERAGES))
+    _takes = takes("num_labels average thresholds ignore_index validate_args")
+    _averages = LABEL_AREA_AVERAGES
 
     def compute(self) -> Tensor:
         """The areas, or their average."""
@@ -327,30 +253,18 @@ class MultilabelAUROC(_ClassArea, MultilabelPrecisionRecallCurve):
 
 
 class AUROC(TaskMetric):
-    """Area under the ROC curve; makes the metric of the `task`."""
+    """Area under the ROC curve; makes the metric of the `task`.
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        thresholds: Thresholds = None,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = "macro",
-        max_fpr: float | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(thresholds=thresholds, ignore_index=ignore_index, validate_args=validate_args)
-        if task == "binary":
-            return BinaryAUROC(max_fpr, **kwargs)
-        if task == "multiclass":
-            return MulticlassAUROC(need_number("num_classes", num_classes), average, **kwargs)
-        return MultilabelAUROC(need_number("num_labels", num_labels), average, **kwargs)
+    >>> import flambeau as torch
+    >>> AUROC(task="binary")(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    tensor(0.7500)
+    """
+
+    _takes = takes_task("thresholds num_classes num_labels average max_fpr ignore_index validate_args")
+    _metrics = (BinaryAUROC, MulticlassAUROC, MultilabelAUROC)
 
 
-class BinaryAveragePrecision(_Area, BinaryPrecisionRecallCurve):
+class BinaryAveragePrecision(Area, BinaryPrecisionRecallCurve):
     """Precision summed over the steps of recall."""
 
     def compute(self) -> Tensor:
@@ -378,23 +292,12 @@ class MultilabelAveragePrecision(MultilabelAUROC):
 
 
 class AveragePrecision(TaskMetric):
-    """Average precision; makes the metric of the `task`."""
+    """Average precision; makes the metric of the `task`.
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        thresholds: Thresholds = None,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = "macro",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(thresholds=thresholds, ignore_index=ignore_index, validate_args=validate_args)
-        if task == "binary":
-            return BinaryAveragePrecision(**kwargs)
-        if task == "multiclass":
-            return MulticlassAveragePrecision(need_number("num_classes", num_classes), average, **kwargs)
-        return MultilabelAveragePrecision(need_number("num_labels", num_labels), average, **kwargs)
+    >>> import flambeau as torch
+    >>> AveragePrecision(task="binary")(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    tensor(0.8333)
+    """
+
+    _takes = takes_task("thresholds num_classes num_labels average ignore_index validate_args")
+    _metrics = (BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision)

@@ -6,17 +6,9 @@ from typing import Any
 
 from ..._ops.registry import ops
 from ..._tensor import Tensor
-from ..functional.classification._inputs import (
-    AVERAGES,
-    check_binary,
-    check_choice,
-    check_count,
-    check_multiclass,
-    check_multilabel,
-)
+from ..functional.classification._inputs import AVERAGES
 from ..functional.classification._matrices import (
     binary_matrix,
-    check_matrix,
     jaccard_of,
     kappa_of,
     matthews_of,
@@ -24,17 +16,22 @@ from ..functional.classification._matrices import (
     multilabel_matrix,
     normalized,
 )
+from ..functional.classification._options import check_options, takes, takes_task
 from ..metric import Metric
-from .base import TaskMetric, need_number, task_of
+from ..utilities.checks import check_choice
+from .base import ClassificationMetric, TaskMetric
 
 
-class _Matrix(Metric):
+class _Matrix(ClassificationMetric):
     """One state: the matrix of counts."""
 
-    is_differentiable = False
-    full_state_update = False
+    normalize: str | None = None
 
-    def _declare(self, *shape: int) -> None:
+    def _declare(self) -> None:
+        if self._task == "multiclass":
+            shape: tuple[int, ...] = (self.num_classes, self.num_classes)
+        else:
+            shape = (2, 2) if self._task == "binary" else (self.num_labels, 2, 2)
         self.add_state("confmat", ops.zeros(shape).long(), dist_reduce_fx="sum")
 
     def compute(self) -> Tensor:
@@ -54,31 +51,13 @@ class _Matrix(Metric):
 class BinaryConfusionMatrix(_Matrix):
     """[[true negatives, false positives], [false negatives, true positives]]."""
 
+    _task = "binary"
+    _takes = takes("threshold ignore_index normalize validate_args")
     _update_options = ("threshold", "ignore_index", "validate_args")
-
-    def __init__(
-        self,
-        threshold: float = 0.5,
-        ignore_index: int | None = None,
-        normalize: str | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_matrix(threshold, ignore_index, normalize)
-        self.threshold, self.ignore_index, self.normalize, self.validate_args = (
-            threshold,
-            ignore_index,
-            normalize,
-            validate_args,
-        )
-        self._declare(2, 2)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds predictions and targets of one shape."""
-        if self.validate_args:
-            check_binary(preds, target, self.ignore_index)
+        self._check_data(preds, target)
         self.confmat = self.confmat + binary_matrix(preds, target, self.threshold, self.ignore_index)
 
 
@@ -94,83 +73,42 @@ class MulticlassConfusionMatrix(_Matrix):
             [0, 1, 1]])
     """
 
+    _task = "multiclass"
+    _takes = takes("num_classes ignore_index normalize validate_args")
     _update_options = ("num_classes", "ignore_index", "validate_args")
-
-    def __init__(
-        self,
-        num_classes: int,
-        ignore_index: int | None = None,
-        normalize: str | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_count("num_classes", num_classes)
-            check_matrix(0.5, ignore_index, normalize)
-        self.num_classes, self.ignore_index, self.normalize = num_classes, ignore_index, normalize
-        self.validate_args = validate_args
-        self._declare(num_classes, num_classes)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds labels (N, ...), or scores (N, C, ...), and targets (N, ...)."""
-        if self.validate_args:
-            check_multiclass(preds, target, self.num_classes, self.ignore_index)
+        self._check_data(preds, target)
         self.confmat = self.confmat + multiclass_matrix(preds, target, self.num_classes, self.ignore_index)
 
 
 class MultilabelConfusionMatrix(_Matrix):
     """A matrix [[tn, fp], [fn, tp]] for each label."""
 
+    _task = "multilabel"
+    _takes = takes("num_labels threshold ignore_index normalize validate_args")
     _update_options = ("num_labels", "threshold", "ignore_index", "validate_args")
-
-    def __init__(
-        self,
-        num_labels: int,
-        threshold: float = 0.5,
-        ignore_index: int | None = None,
-        normalize: str | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if validate_args:
-            check_count("num_labels", num_labels)
-            check_matrix(threshold, ignore_index, normalize)
-        self.num_labels, self.threshold, self.ignore_index = num_labels, threshold, ignore_index
-        self.normalize, self.validate_args = normalize, validate_args
-        self._declare(num_labels, 2, 2)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Adds predictions and targets (N, L, ...)."""
-        if self.validate_args:
-            check_multilabel(preds, target, self.num_labels, self.ignore_index)
+        self._check_data(preds, target)
         self.confmat = self.confmat + multilabel_matrix(
             preds, target, self.num_labels, self.threshold, self.ignore_index
         )
 
 
 class ConfusionMatrix(TaskMetric):
-    """Confusion matrix; makes the metric of the `task`."""
+    """Confusion matrix; makes the metric of the `task`.
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        normalize: str | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(normalize=normalize, ignore_index=ignore_index, validate_args=validate_args)
-        if task == "binary":
-            return BinaryConfusionMatrix(threshold, **kwargs)
-        if task == "multiclass":
-            return MulticlassConfusionMatrix(need_number("num_classes", num_classes), **kwargs)
-        return MultilabelConfusionMatrix(need_number("num_labels", num_labels), threshold, **kwargs)
+    >>> import flambeau as torch
+    >>> ConfusionMatrix(task="binary")(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    tensor([[2, 0],
+            [1, 1]])
+    """
+
+    _takes = takes_task("threshold num_classes num_labels normalize ignore_index validate_args")
+    _metrics = (BinaryConfusionMatrix, MulticlassConfusionMatrix, MultilabelConfusionMatrix)
 
 
 class _Score(_Matrix):
@@ -182,65 +120,37 @@ class _Score(_Matrix):
 
 
 class _Kappa(_Score):
-    weights: str | None
+    def _declare(self) -> None:
+        check_options(weights=self.weights)
+        super()._declare()
 
     def compute(self) -> Tensor:
         """Agreement beyond chance."""
         return kappa_of(self.confmat, self.weights)
 
 
-def _checked_weights(weights: Any) -> Any:
-    check_choice("weights", weights, ("linear", "quadratic", "none", None))
-    return weights
-
-
 class BinaryCohenKappa(_Kappa, BinaryConfusionMatrix):
     """Cohen's kappa of zeros and ones."""
 
-    def __init__(
-        self,
-        threshold: float = 0.5,
-        ignore_index: int | None = None,
-        weights: str | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(threshold, ignore_index, None, validate_args, **kwargs)
-        self.weights = _checked_weights(weights)
+    _takes = takes("threshold ignore_index weights validate_args")
 
 
 class MulticlassCohenKappa(_Kappa, MulticlassConfusionMatrix):
     """Cohen's kappa of labels."""
 
-    def __init__(
-        self,
-        num_classes: int,
-        ignore_index: int | None = None,
-        weights: str | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_classes, ignore_index, None, validate_args, **kwargs)
-        self.weights = _checked_weights(weights)
+    _takes = takes("num_classes ignore_index weights validate_args")
 
 
 class CohenKappa(TaskMetric):
-    """Cohen's kappa; makes the metric of the `task` "binary" or "multiclass"."""
+    """Cohen's kappa; makes the metric of the `task` "binary" or "multiclass".
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        weights: str | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        kwargs.update(weights=weights, ignore_index=ignore_index, validate_args=validate_args)
-        if task_of(task, ("binary", "multiclass")) == "binary":
-            return BinaryCohenKappa(threshold, **kwargs)
-        return MulticlassCohenKappa(need_number("num_classes", num_classes), **kwargs)
+    >>> import flambeau as torch
+    >>> CohenKappa(task="multiclass", num_classes=3)(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.6364)
+    """
+
+    _takes = takes_task("threshold num_classes weights ignore_index validate_args")
+    _metrics = (BinaryCohenKappa, MulticlassCohenKappa)
 
 
 class _Matthews(_Score):
@@ -254,138 +164,81 @@ class _Matthews(_Score):
 class BinaryMatthewsCorrCoef(_Matthews, BinaryConfusionMatrix):
     """Matthews' correlation coefficient of zeros and ones."""
 
-    def __init__(
-        self, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Any
-    ) -> None:
-        super().__init__(threshold, ignore_index, None, validate_args, **kwargs)
+    _takes = takes("threshold ignore_index validate_args")
 
 
 class MulticlassMatthewsCorrCoef(_Matthews, MulticlassConfusionMatrix):
     """Matthews' correlation coefficient of labels."""
 
-    def __init__(
-        self, num_classes: int, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Any
-    ) -> None:
-        super().__init__(num_classes, ignore_index, None, validate_args, **kwargs)
+    _takes = takes("num_classes ignore_index validate_args")
 
 
 class MultilabelMatthewsCorrCoef(_Matthews, MultilabelConfusionMatrix):
     """Matthews' correlation coefficient of zeros and ones, all labels together."""
 
-    def __init__(
-        self,
-        num_labels: int,
-        threshold: float = 0.5,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_labels, threshold, ignore_index, None, validate_args, **kwargs)
+    _takes = takes("num_labels threshold ignore_index validate_args")
 
 
 class MatthewsCorrCoef(TaskMetric):
-    """Matthews' correlation coefficient; makes the metric of the `task`."""
+    """Matthews' correlation coefficient; makes the metric of the `task`.
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(ignore_index=ignore_index, validate_args=validate_args)
-        if task == "binary":
-            return BinaryMatthewsCorrCoef(threshold, **kwargs)
-        if task == "multiclass":
-            return MulticlassMatthewsCorrCoef(need_number("num_classes", num_classes), **kwargs)
-        return MultilabelMatthewsCorrCoef(need_number("num_labels", num_labels), threshold, **kwargs)
+    >>> import flambeau as torch
+    >>> metric = MatthewsCorrCoef(task="multiclass", num_classes=3)
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.7000)
+    """
+
+    _takes = takes_task("threshold num_classes num_labels ignore_index validate_args")
+    _metrics = (BinaryMatthewsCorrCoef, MulticlassMatthewsCorrCoef, MultilabelMatthewsCorrCoef)
 
 
 class _Jaccard(_Score):
     plot_lower_bound = 0.0
-    average: str | None
-    zero_division: float
+    _averages = ("binary", *AVERAGES)
+
+    def _declare(self) -> None:
+        check_choice("average", self.average, self._averages)
+        super()._declare()
 
     def compute(self) -> Tensor:
         """Intersection over union."""
         ignored = self.ignore_index if self.confmat.dim() == 2 and self.average != "binary" else None
         return jaccard_of(self.confmat, self.average, ignored, self.zero_division)
 
-    def _average_by(self, average: str | None, zero_division: float) -> None:
-        check_choice("average", average, ("binary", *AVERAGES))
-        self.average, self.zero_division = average, zero_division
-
 
 class BinaryJaccardIndex(_Jaccard, BinaryConfusionMatrix):
     """Intersection over union of the ones."""
 
-    def __init__(
-        self,
-        threshold: float = 0.5,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(threshold, ignore_index, None, validate_args, **kwargs)
-        self._average_by("binary", zero_division)
+    _takes = takes("threshold ignore_index validate_args zero_division")
+    average = "binary"
 
 
 class MulticlassJaccardIndex(_Jaccard, MulticlassConfusionMatrix):
-    """Intersection over union per class, averaged as asked."""
+    """Intersection over union per class, averaged as asked.
 
-    def __init__(
-        self,
-        num_classes: int,
-        average: str | None = "macro",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_classes, ignore_index, None, validate_args, **kwargs)
-        self._average_by(average, zero_division)
+    >>> import flambeau as torch
+    >>> metric = MulticlassJaccardIndex(num_classes=3, average=None)
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor([1.0000, 0.5000, 0.5000])
+    """
+
+    _takes = takes("num_classes average ignore_index validate_args zero_division")
 
 
 class MultilabelJaccardIndex(_Jaccard, MultilabelConfusionMatrix):
     """Intersection over union per label, averaged as asked."""
 
-    def __init__(
-        self,
-        num_labels: int,
-        threshold: float = 0.5,
-        average: str | None = "macro",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_labels, threshold, ignore_index, None, validate_args, **kwargs)
-        self._average_by(average, zero_division)
+    _takes = takes("num_labels threshold average ignore_index validate_args zero_division")
 
 
 class JaccardIndex(TaskMetric):
-    """Intersection over union; makes the metric of the `task`."""
+    """Intersection over union; makes the metric of the `task`.
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: str,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = "macro",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> Metric:
-        task = task_of(task)
-        kwargs.update(ignore_index=ignore_index, validate_args=validate_args)
-        if task == "binary":
-            return BinaryJaccardIndex(threshold, **kwargs)
-        if task == "multiclass":
-            return MulticlassJaccardIndex(need_number("num_classes", num_classes), average, **kwargs)
-        return MultilabelJaccardIndex(need_number("num_labels", num_labels), threshold, average, **kwargs)
+    >>> import flambeau as torch
+    >>> metric = JaccardIndex(task="multiclass", num_classes=3)
+    >>> metric(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    tensor(0.6667)
+    """
+
+    _takes = takes_task("threshold num_classes num_labels average ignore_index validate_args zero_division")
+    _metrics = (BinaryJaccardIndex, MulticlassJaccardIndex, MultilabelJaccardIndex)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ..._tensor import Tensor
 from ..functional.classification._areas import (
-    check_least,
     points,
     precision_point,
     recall_point,
@@ -14,192 +13,188 @@ from ..functional.classification._areas import (
     specificity_point,
 )
 from ..functional.classification._curves import binary_curve, binary_roc_curve
-from ..metric import Metric
+from ..functional.classification._options import check_options, takes, takes_task
 from ._curves import (
+    Area,
     BinaryPrecisionRecallCurve,
     MulticlassPrecisionRecallCurve,
     MultilabelPrecisionRecallCurve,
-    Thresholds,
-    _Area,
-    _CurveTask,
 )
+from .base import TaskMetric
+
+_OPTIONS = "thresholds ignore_index validate_args"
+_OF_TASK = "thresholds num_classes num_labels ignore_index validate_args"
 
 
-class _Point(_Area):
-    """An operating point: the condition's name differs, its place in the signature does not."""
+class _Point(Area):
+    """An operating point on the curve `_base`."""
 
-    _least: str  # name of the condition, as users write it
-    _point = staticmethod(recall_point)
+    _condition: str  # the option that says how much is needed
+    _point: Callable[..., tuple[Tensor, Tensor]]
 
-    def _set_least(self, value: Any) -> None:
-        check_least(self._least, value)
-        setattr(self, self._least, value)
+    def _declare(self) -> None:
+        check_options(**{self._condition: self._least})
+        super()._declare()
 
-    def _wanted(self) -> float:
-        return getattr(self, self._least)
-
-
-def _condition(name: str, first: Any, kwargs: dict[str, Any]) -> Any:
-    """The condition, given in its place or by its name."""
-    if name in kwargs:
-        return kwargs.pop(name)
-    if first is None:
-        raise TypeError(f"missing required argument: '{name}'")
-    return first
+    @property
+    def _least(self) -> float:
+        return getattr(self, self._condition)
 
 
 class _BinaryPoint(_Point, BinaryPrecisionRecallCurve):
-    def __init__(
-        self,
-        least: float | None = None,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        least = _condition(self._least, least, kwargs)
-        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self._set_least(least)
-
     def compute(self) -> tuple[Tensor, Tensor]:
         """The value and its threshold."""
-        return self._point(self._base(self._data(), self.thresholds), self._wanted())
+        return self._point(self._base(self._data(), self.thresholds), self._least)
 
 
 class _MulticlassPoint(_Point, MulticlassPrecisionRecallCurve):
-    def __init__(
-        self,
-        num_classes: int,
-        least: float | None = None,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        least = _condition(self._least, least, kwargs)
-        super().__init__(num_classes, thresholds, None, ignore_index, validate_args, **kwargs)
-        self._set_least(least)
-
     def compute(self) -> tuple[Tensor, Tensor]:
         """The values and their thresholds."""
-        return points(self._base, self._point, self._data(), self.num_classes, self.thresholds, self._wanted())
+        return points(self._base, self._point, self._data(), self.num_classes, self.thresholds, self._least)
 
 
 class _MultilabelPoint(_Point, MultilabelPrecisionRecallCurve):
-    def __init__(
-        self,
-        num_labels: int,
-        least: float | None = None,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        least = _condition(self._least, least, kwargs)
-        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self._set_least(least)
-
     def compute(self) -> tuple[Tensor, Tensor]:
         """The values and their thresholds."""
         data = self._data()
-        return points(
-            self._base, self._point, data, self.num_labels, self.thresholds, self._wanted(), self.ignore_index
-        )
-
-
-class _PointTask(_CurveTask):
-    def __new__(cls, task: str, least: float | None = None, *args: Any, **kwargs: Any) -> Metric:  # type: ignore[misc]
-        least = _condition(cls._binary._least, least, kwargs)  # type: ignore[attr-defined]
-        return super().__new__(cls, task, *args, least=least, **kwargs)
+        return points(self._base, self._point, data, self.num_labels, self.thresholds, self._least, self.ignore_index)
 
 
 class _RecallPoint:
-    _least, _point, _base = "min_precision", staticmethod(recall_point), staticmethod(binary_curve)
+    _condition, _point, _base = "min_precision", staticmethod(recall_point), staticmethod(binary_curve)
 
 
 class BinaryRecallAtFixedPrecision(_RecallPoint, _BinaryPoint):
     """Largest recall with at least the precision `min_precision`, and its threshold."""
 
+    _takes = takes(f"min_precision {_OPTIONS} normalization")
+
 
 class MulticlassRecallAtFixedPrecision(_RecallPoint, _MulticlassPoint):
     """Largest recall of each class with at least the precision `min_precision`, and the thresholds."""
+
+    _takes = takes(f"num_classes min_precision {_OPTIONS}")
 
 
 class MultilabelRecallAtFixedPrecision(_RecallPoint, _MultilabelPoint):
     """Largest recall of each label with at least the precision `min_precision`, and the thresholds."""
 
+    _takes = takes(f"num_labels min_precision {_OPTIONS}")
 
-class RecallAtFixedPrecision(_PointTask):
-    """Largest recall with at least the precision `min_precision`; makes the metric of the `task`."""
 
-    _binary, _multiclass = BinaryRecallAtFixedPrecision, MulticlassRecallAtFixedPrecision
-    _multilabel = MultilabelRecallAtFixedPrecision
+class RecallAtFixedPrecision(TaskMetric):
+    """Largest recall with at least the precision `min_precision`; makes the metric of the `task`.
+
+    >>> import flambeau as torch
+    >>> metric = RecallAtFixedPrecision(task="binary", min_precision=0.5)
+    >>> metric(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    (tensor(1.), tensor(0.3500))
+    """
+
+    _takes = takes_task(f"min_precision {_OF_TASK}")
+    _metrics = (BinaryRecallAtFixedPrecision, MulticlassRecallAtFixedPrecision, MultilabelRecallAtFixedPrecision)
 
 
 class _PrecisionPoint:
-    _least, _point, _base = "min_recall", staticmethod(precision_point), staticmethod(binary_curve)
+    _condition, _point, _base = "min_recall", staticmethod(precision_point), staticmethod(binary_curve)
 
 
 class BinaryPrecisionAtFixedRecall(_PrecisionPoint, _BinaryPoint):
     """Largest precision with at least the recall `min_recall`, and its threshold."""
 
+    _takes = takes(f"min_recall {_OPTIONS} normalization")
+
 
 class MulticlassPrecisionAtFixedRecall(_PrecisionPoint, _MulticlassPoint):
     """Largest precision of each class with at least the recall `min_recall`, and the thresholds."""
+
+    _takes = takes(f"num_classes min_recall {_OPTIONS}")
 
 
 class MultilabelPrecisionAtFixedRecall(_PrecisionPoint, _MultilabelPoint):
     """Largest precision of each label with at least the recall `min_recall`, and the thresholds."""
 
+    _takes = takes(f"num_labels min_recall {_OPTIONS}")
 
-class PrecisionAtFixedRecall(_PointTask):
-    """Largest precision with at least the recall `min_recall`; makes the metric of the `task`."""
 
-    _binary, _multiclass = BinaryPrecisionAtFixedRecall, MulticlassPrecisionAtFixedRecall
-    _multilabel = MultilabelPrecisionAtFixedRecall
+class PrecisionAtFixedRecall(TaskMetric):
+    """Largest precision with at least the recall `min_recall`; makes the metric of the `task`.
+
+    >>> import flambeau as torch
+    >>> metric = PrecisionAtFixedRecall(task="binary", min_recall=0.5)
+    >>> metric(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    (tensor(1.), tensor(0.8000))
+    """
+
+    _takes = takes_task(f"min_recall {_OF_TASK}")
+    _metrics = (BinaryPrecisionAtFixedRecall, MulticlassPrecisionAtFixedRecall, MultilabelPrecisionAtFixedRecall)
 
 
 class _SensitivityPoint:
-    _least, _point, _base = "min_specificity", staticmethod(sensitivity_point), staticmethod(binary_roc_curve)
+    _condition, _point, _base = "min_specificity", staticmethod(sensitivity_point), staticmethod(binary_roc_curve)
 
 
 class BinarySensitivityAtSpecificity(_SensitivityPoint, _BinaryPoint):
     """Largest sensitivity with at least the specificity `min_specificity`, and its threshold."""
 
+    _takes = takes(f"min_specificity {_OPTIONS} normalization")
+
 
 class MulticlassSensitivityAtSpecificity(_SensitivityPoint, _MulticlassPoint):
     """Largest sensitivity of each class with at least the specificity `min_specificity`, and the thresholds."""
+
+    _takes = takes(f"num_classes min_specificity {_OPTIONS}")
 
 
 class MultilabelSensitivityAtSpecificity(_SensitivityPoint, _MultilabelPoint):
     """Largest sensitivity of each label with at least the specificity `min_specificity`, and the thresholds."""
 
+    _takes = takes(f"num_labels min_specificity {_OPTIONS}")
 
-class SensitivityAtSpecificity(_PointTask):
-    """Largest sensitivity with at least the specificity `min_specificity`; makes the metric of the `task`."""
 
-    _binary, _multiclass = BinarySensitivityAtSpecificity, MulticlassSensitivityAtSpecificity
-    _multilabel = MultilabelSensitivityAtSpecificity
+class SensitivityAtSpecificity(TaskMetric):
+    """Largest sensitivity with at least the specificity `min_specificity`; makes the metric of the `task`.
+
+    >>> import flambeau as torch
+    >>> metric = SensitivityAtSpecificity(task="binary", min_specificity=0.5)
+    >>> metric(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    (tensor(1.), tensor(0.3500))
+    """
+
+    _takes = takes_task(f"min_specificity {_OF_TASK}")
+    _metrics = (BinarySensitivityAtSpecificity, MulticlassSensitivityAtSpecificity, MultilabelSensitivityAtSpecificity)
 
 
 class _SpecificityPoint:
-    _least, _point, _base = "min_sensitivity", staticmethod(specificity_point), staticmethod(binary_roc_curve)
+    _condition, _point, _base = "min_sensitivity", staticmethod(specificity_point), staticmethod(binary_roc_curve)
 
 
 class BinarySpecificityAtSensitivity(_SpecificityPoint, _BinaryPoint):
     """Largest specificity with at least the sensitivity `min_sensitivity`, and its threshold."""
 
+    _takes = takes(f"min_sensitivity {_OPTIONS} normalization")
+
 
 class MulticlassSpecificityAtSensitivity(_SpecificityPoint, _MulticlassPoint):
     """Largest specificity of each class with at least the sensitivity `min_sensitivity`, and the thresholds."""
+
+    _takes = takes(f"num_classes min_sensitivity {_OPTIONS}")
 
 
 class MultilabelSpecificityAtSensitivity(_SpecificityPoint, _MultilabelPoint):
     """Largest specificity of each label with at least the sensitivity `min_sensitivity`, and the thresholds."""
 
+    _takes = takes(f"num_labels min_sensitivity {_OPTIONS}")
 
-class SpecificityAtSensitivity(_PointTask):
-    """Largest specificity with at least the sensitivity `min_sensitivity`; makes the metric of the `task`."""
 
-    _binary, _multiclass = BinarySpecificityAtSensitivity, MulticlassSpecificityAtSensitivity
-    _multilabel = MultilabelSpecificityAtSensitivity
+class SpecificityAtSensitivity(TaskMetric):
+    """Largest specificity with at least the sensitivity `min_sensitivity`; makes the metric of the `task`.
+
+    >>> import flambeau as torch
+    >>> metric = SpecificityAtSensitivity(task="binary", min_sensitivity=0.5)
+    >>> metric(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    (tensor(1.), tensor(0.8000))
+    """
+
+    _takes = takes_task(f"min_sensitivity {_OF_TASK}")
+    _metrics = (BinarySpecificityAtSensitivity, MulticlassSpecificityAtSensitivity, MultilabelSpecificityAtSensitivity)

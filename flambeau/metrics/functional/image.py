@@ -10,7 +10,7 @@ from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn import functional as F
 from ..utilities import rank_zero_warn
-from .classification._inputs import check_choice, check_same_shape
+from ..utilities.checks import check_choice, check_same_shape
 
 __all__ = [
     "image_gradients", "multiscale_structural_similarity_index_measure", "peak_signal_noise_ratio",

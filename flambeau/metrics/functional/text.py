@@ -10,7 +10,7 @@ import numpy as np
 from ..._core.dtypes import int32, int64
 from ..._ops.registry import ops
 from ..._tensor import Tensor
-from .classification._inputs import check_choice
+from ..utilities.checks import check_choice
 
 __all__ = [
     "bleu_score", "char_error_rate", "edit_distance", "match_error_rate", "perplexity", "word_error_rate",

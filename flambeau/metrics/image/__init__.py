@@ -7,7 +7,6 @@ from typing import Any
 
 from ..._ops.registry import ops
 from ..._tensor import Tensor
-from ..functional.classification._inputs import check_choice
 from ..functional.image import (
     _REDUCTIONS,
     BETAS,
@@ -23,6 +22,7 @@ from ..functional.image import (
 )
 from ..metric import Metric
 from ..utilities import rank_zero_warn
+from ..utilities.checks import check_choice
 from ..utilities.data import dim_zero_cat
 
 __all__ = [

@@ -8,7 +8,6 @@ from typing import Any
 from ..._core.dtypes import float64
 from ..._ops.registry import ops
 from ..._tensor import Tensor
-from ..functional.classification._inputs import check_choice
 from ..functional.regression._errors import check_outputs
 from ..functional.regression._relations import (
     REDUCTIONS,
@@ -33,6 +32,7 @@ from ..functional.regression._relations import (
     spearman_of,
 )
 from ..metric import Metric
+from ..utilities.checks import check_choice
 from ..utilities.data import dim_zero_cat
 from ._errors import Sums
 

@@ -8,7 +8,6 @@ from typing import Any
 from ..._core.dtypes import int32
 from ..._ops.registry import ops
 from ..._tensor import Tensor
-from ..functional.classification._inputs import check_choice
 from ..functional.text import (
     _references,
     bleu_of,
@@ -20,6 +19,7 @@ from ..functional.text import (
     preserved_of,
 )
 from ..metric import Metric
+from ..utilities.checks import check_choice
 from ..utilities.data import dim_zero_cat
 
 __all__ = [

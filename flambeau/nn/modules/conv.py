@@ -396,14 +396,10 @@ class _LazyConvXdMixin(LazyModuleMixin):
         return input.shape[0] if input.ndim == without_batch else input.shape[1]
 
     def _get_num_spatial_dims(self) -> int:
-        raise NotImplementedError
+        return len(self.kernel_size)
 
 
-class LazyConv1d(_LazyConvXdMixin, Conv1d):
-    """A `Conv1d` that learns `in_channels` from its first input, and then becomes one."""
-
-    cls_to_become = Conv1d
-
+class _LazyConv(_LazyConvXdMixin):
     def __init__(
         self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
         groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
@@ -411,11 +407,24 @@ class LazyConv1d(_LazyConvXdMixin, Conv1d):
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 1
+
+class _LazyConvTranspose(_LazyConvXdMixin):
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        self._make_lazy(out_channels, bias, device, dtype)
 
 
-class LazyConv2d(_LazyConvXdMixin, Conv2d):
+class LazyConv1d(_LazyConv, Conv1d):
+    """A `Conv1d` that learns `in_channels` from its first input, and then becomes one."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
     """A `Conv2d` that learns `in_channels` from its first input, and then becomes one.
 
     >>> import flambeau as torch
@@ -426,79 +435,26 @@ class LazyConv2d(_LazyConvXdMixin, Conv2d):
 
     cls_to_become = Conv2d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 2
-
-
-class LazyConv3d(_LazyConvXdMixin, Conv3d):
+class LazyConv3d(_LazyConv, Conv3d):
     """A `Conv3d` that learns `in_channels` from its first input, and then becomes one."""
 
     cls_to_become = Conv3d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 3
-
-
-class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """A `ConvTranspose1d` that learns `in_channels` from its first input, and then becomes one."""
 
     cls_to_become = ConvTranspose1d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 1
-
-
-class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """A `ConvTranspose2d` that learns `in_channels` from its first input, and then becomes one."""
 
     cls_to_become = ConvTranspose2d
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 2
-
-
-class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A `ConvTranspose3d` that learns `in_channels` from its first input, and then becomes one."""
 
     cls_to_become = ConvTranspose3d
-
-    def __init__(
-        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
-        self._make_lazy(out_channels, bias, device, dtype)
-
-    def _get_num_spatial_dims(self) -> int:
-        return 3

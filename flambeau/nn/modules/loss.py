@@ -266,8 +266,12 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        try:
+            weight = self._buffers["weight"]  # read much faster than attributes of modules
+        except KeyError:
+            weight = self.weight
         return F.cross_entropy(
-            input, target, self.weight, None, self.ignore_index, None, self.reduction, self.label_smoothing
+            input, target, weight, None, self.ignore_index, None, self.reduction, self.label_smoothing
         )
 
 

@@ -123,6 +123,8 @@ class Module(TreeMethods, StateMethods, HookMethods):
         except KeyError as error:
             raise self._not_initialized(error.args[0]) from None
         if plain:
+            if len(args) == 1 and not kwargs:  # the interpreter calls this form without detours
+                return self.forward(args[0])
             return self.forward(*args, **kwargs)
         return self._wrapped_call_impl(*args, **kwargs)
 

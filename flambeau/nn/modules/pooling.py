@@ -82,6 +82,13 @@ class _MaxUnpoolNd(Module):
     kernel_size: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
+    _parse: Any  # makes a tuple, one number for each dimension
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = self._parse(kernel_size)
+        self.stride = self.kernel_size if stride is None else self._parse(stride)
+        self.padding = self._parse(padding)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -96,11 +103,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
     tensor([[0., 3., 2., 0.]])
     """
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = self.kernel_size if stride is None else _single(stride)
-        self.padding = _single(padding)
+    _parse = staticmethod(_single)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -109,11 +112,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 class MaxUnpool2d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool2d` with indices found them; zeros elsewhere."""
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = _pair(kernel_size)
-        self.stride = self.kernel_size if stride is None else _pair(stride)
-        self.padding = _pair(padding)
+    _parse = staticmethod(_pair)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -122,11 +121,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 class MaxUnpool3d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool3d` with indices found them; zeros elsewhere."""
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = _triple(kernel_size)
-        self.stride = self.kernel_size if stride is None else _triple(stride)
-        self.padding = _triple(padding)
+    _parse = staticmethod(_triple)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)

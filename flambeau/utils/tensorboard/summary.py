@@ -244,7 +244,7 @@ def custom_scalars(layout: dict[str, dict[str, Any]]) -> Any:
     return _summary("custom_scalars__config__", tensor=made_tensor, metadata=_metadata("custom_scalars"))
 
 
-_STRING, _BOOL, _NUMBER = "DATA_TYPE_STRING", "DATA_TYPE_BOOL", "DATA_TYPE_FLOAT64"
+_STRING, _NUMBER = "DATA_TYPE_STRING", "DATA_TYPE_FLOAT64"
 
 
 def hparams(

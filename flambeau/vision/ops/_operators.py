@@ -12,9 +12,9 @@ from ..._tensor import Tensor
 from ...autograd import grad
 from ...library import Library
 from .. import io
-from .boxes import nms
+from .boxes import plain_nms as nms
 from .deform_conv import deform_conv2d
-from .roi import pool_with_places, ps_roi_align, roi_align
+from .roi import align, align_each, pool_with_places
 
 _vision, _image = Library("torchvision", "DEF"), Library("image", "DEF")
 _SIZES = "SymInt batch_size, SymInt channels, SymInt height, SymInt width"
@@ -40,7 +40,7 @@ def _shaped(gradient: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
 
 
 def _roi_align(x: Any, rois: Any, scale: float, height: int, width: int, samples: int, aligned: bool) -> Tensor:
-    return roi_align(x, rois, (height, width), scale, samples, aligned)
+    return align(x, rois, (height, width), scale, samples, aligned)
 
 
 def _roi_align_backward(
@@ -57,7 +57,7 @@ def _roi_align_backward(
     aligned: bool,
 ) -> Tensor:
     def again(x: Tensor) -> Tensor:
-        return roi_align(x, rois, (height, width), scale, samples, aligned)
+        return align(x, rois, (height, width), scale, samples, aligned)
 
     return _gradients(again, _shaped(g, (b, c, h, w)), g)[0]
 
@@ -77,7 +77,7 @@ def _roi_pool_backward(
 
 
 def _ps_roi_align(x: Any, rois: Any, scale: float, height: int, width: int, samples: int) -> tuple[Tensor, Tensor]:
-    out = ps_roi_align(x, rois, (height, width), scale, samples)
+    out = align_each(x, rois, (height, width), scale, samples)
     channels = ops.arange(x.shape[1], dtype=int32, device=x.device).reshape(-1, height, width)
     return out, channels.expand(out.shape).contiguous()
 
@@ -86,7 +86,7 @@ def _ps_roi_align_backward(
     g: Any, rois: Any, _: Any, scale: float, height: int, width: int, samples: int, b: int, c: int, h: int, w: int
 ) -> Tensor:
     def again(x: Tensor) -> Tensor:
-        return ps_roi_align(x, rois, (height, width), scale, samples)
+        return align_each(x, rois, (height, width), scale, samples)
 
     return _gradients(again, _shaped(g, (b, c, h, w)), g)[0]
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from ..._backend.cpu import cpu
-from ..._core.dtypes import BOOL, FLOATING, bool_, float32, float64, int32, int64
+from ..._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, float32, float64, int32, int64
+from ..._core.state import modes
+from ..._ops.primitive import primitive
 from ..._ops.registry import ops
-from ..._tensor import Tensor, wrap
+from ..._ops_namespace import ops as operators
+from ..._tensor import Tensor
 from . import _kernels
 
 __all__ = [
@@ -17,19 +21,33 @@ __all__ = [
 ]  # fmt: skip
 
 
+def operator(name: str) -> Any:
+    """torchvision's operator of that name, as traces and other watchers of operations know it."""
+    from . import _operators  # noqa: F401  # defines it; needs this module
+
+    return getattr(operators.torchvision, name)
+
+
+@primitive(
+    tensors=2, name="suppressed", differentiable=False, meta=lambda boxes, group, threshold: ((boxes.shape[0],), bool_)
+)  # fmt: skip
+def _stay(backend: Any, boxes: Any, group: Any, threshold: float) -> Any:
+    """Which boxes, sorted from the best on, no better one of their group overlaps by more than the threshold."""
+    kept = cpu.empty(len(boxes), "bool")
+    if len(boxes):
+        call = cpu.kernel(_kernels.suppress, (BY_NUMPY[boxes.dtype].code, "i64", "f64", "b1"))
+        call(backend.asnumpy(boxes), backend.asnumpy(group), threshold, kept)
+    return backend.xp.asarray(kept)
+
+
 def _kept(boxes: Tensor, scores: Tensor, groups: Tensor | None, iou_threshold: float) -> Tensor:
     """The numbers of the boxes that stay, best first."""
     order = ops.argsort(scores, descending=True, stable=True)
-    sorted_boxes = boxes.detach()[order]
-    if sorted_boxes.dtype not in (float32, float64):
-        sorted_boxes = sorted_boxes.to(float32)
-    array = sorted_boxes.cpu()._array
-    group = ops.zeros(len(order), dtype=int64) if groups is None else groups[order].to(int64).cpu()
-    kept = cpu.empty(len(order), "bool")
-    code = sorted_boxes.dtype.code
-    if len(order):
-        cpu.kernel(_kernels.suppress, (code, "i64", "f64", "b1"))(array, group._array, float(iou_threshold), kept)
-    return order[wrap(kept, bool_).to(order.device)]
+    boxes = boxes.detach()
+    if boxes.dtype not in (float32, float64):
+        boxes = boxes.to(float32)
+    group = ops.zeros_like(order) if groups is None else groups[order].to(int64)
+    return order[_stay(boxes[order], group, float(iou_threshold))]
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
@@ -40,6 +58,13 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     >>> nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5)
     tensor([0, 2])
     """
+    if modes.overrides:  # traces and other watchers know the operator
+        return operator("nms")(boxes, scores, float(iou_threshold))
+    return plain_nms(boxes, scores, iou_threshold)
+
+
+def plain_nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
+    """What `nms` computes."""
     if boxes.ndim != 2:
         raise RuntimeError(f"boxes should be a 2d tensor, got {boxes.ndim}D")
     if boxes.shape[1] != 4:
@@ -56,6 +81,9 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
     """`nms` among the boxes of each group: boxes of different numbers in `idxs` do not compete."""
+    if modes.overrides and boxes.numel():  # the groups moved apart, so that one operator is enough
+        apart = idxs.to(boxes.dtype) * (boxes.max() + 1)
+        return nms(boxes + apart[:, None], scores, iou_threshold)
     return _kept(boxes, scores, idxs, iou_threshold)
 
 

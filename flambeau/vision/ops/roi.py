@@ -9,12 +9,13 @@ import numpy as np
 
 from ... import nn
 from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int32, int64
-from ..._core.state import GRAD
-from ..._dispatch import backend_of
+from ..._core.state import modes
+from ..._ops.primitive import primitive
 from ..._ops.registry import ops
-from ..._tensor import Tensor, wrap
-from ...autograd import Function
+from ..._tensor import Tensor
+from ...nn.modules.utils import _pair
 from . import _kernels
+from .boxes import operator
 
 _Boxes = Tensor | Sequence[Tensor]
 
@@ -32,8 +33,8 @@ def _as_rois(boxes: _Boxes) -> Tensor:
     return ops.cat([ops.cat(numbers), ops.cat(list(boxes))], 1)
 
 
-def _checked(name: str, input: Tensor, boxes: _Boxes, output_size: Any) -> tuple[Tensor, Any, tuple[int, int]]:
-    """The input, the rois as an array of the host, and the size of the results."""
+def _checked(name: str, input: Tensor, boxes: _Boxes, output_size: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """The input and the rois in a dtype that the kernels know, and the size of the results."""
     if input.ndim != 4:
         raise RuntimeError(f"{name}: expected an input (N, C, H, W), got {input.ndim} dimensions")
     rois = _as_rois(boxes)
@@ -41,12 +42,20 @@ def _checked(name: str, input: Tensor, boxes: _Boxes, output_size: Any) -> tuple
         raise RuntimeError(f"{name}: expected boxes of the input's dtype {input.dtype}, got {rois.dtype}")
     if input.dtype.category != FLOATING:
         raise RuntimeError(f"{name}: expected a floating dtype, got {input.dtype}")
-    array = rois.detach().to(float64 if input.dtype is float64 else float32).cpu().numpy()
+    height, width = _pair(output_size)
+    rois = rois.detach()
+    if input.dtype not in (float32, float64):
+        input, rois = input.to(float32), rois.to(float32)
+    return input, rois, (height, width)
+
+
+def _on_host(name: str, backend: Any, rois: Any, images: int) -> tuple[Any, Any]:
+    """The image of each box, and its corners (K, 4)."""
+    array = backend.asnumpy(rois)
     numbers = array[:, 0]
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < input.shape[0]):
-        raise RuntimeError(f"{name}: a box names an image that is not among the {input.shape[0]} of the input")
-    height, width = (output_size, output_size) if isinstance(output_size, int) else output_size
-    return input, array, (height, width)
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < images):
+        raise RuntimeError(f"{name}: a box names an image that is not among the {images} of the input")
+    return numbers.astype(np.int64), array[:, 1:]
 
 
 def _taps(start: Any, length: Any, count: int, samples: int, size: int) -> tuple[Any, Any, Any]:
@@ -74,44 +83,63 @@ def _taps(start: Any, length: Any, count: int, samples: int, size: int) -> tuple
     return np.ascontiguousarray(index), np.ascontiguousarray(weights), 2 * wanted
 
 
-class _Align(Function):
+def _tables(
+    backend: Any, rois: Any, shape: tuple[int, ...], bins: tuple[int, int], scale: float, samples: int, aligned: bool
+) -> list[Any]:
+    """For each box its image, how many taps each bin has down and across, and those taps with their weights."""
+    image, corners = _on_host("roi_align", backend, rois, shape[0])
+    real = corners.dtype.type
+    corners = corners * real(scale) - real(0.5 if aligned else 0.0)
+    (left, top), (across, down) = corners[:, :2].T, (corners[:, 2:] - corners[:, :2]).T
+    if not aligned:
+        across, down = np.maximum(across, real(1)), np.maximum(down, real(1))
+    row, row_weight, rows = _taps(top, down, bins[0], samples, shape[2])
+    column, column_weight, columns = _taps(left, across, bins[1], samples, shape[3])
+    return [backend.xp.asarray(t) for t in (image, rows, columns, row, row_weight, column, column_weight)]
+
+
+def _types(array: Any) -> tuple[str, ...]:
+    code = BY_NUMPY[array.dtype].code
+    return (code, "i64", "i64", "i64", "i64", code, "i64", code, code)
+
+
+@primitive(
+    tensors=2, name="roi_align",
+    grad={
+        "x": lambda g, rois, x_shape, bins, scale, samples, aligned: _spread_op(
+            g, rois, x_shape, bins, scale, samples, aligned
+        )
+    },
+    meta=lambda x, rois, bins, *rest: ((rois.shape[0], x.shape[1], *bins), BY_NUMPY[x.dtype]),
+)  # fmt: skip
+def _align_op(backend: Any, x: Any, rois: Any, bins: tuple[int, int], scale: float, samples: int, aligned: bool) -> Any:
     """Sums of pixels by tables of taps; its derivative is the same in reverse."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, tables: Any, bins: tuple[int, int]) -> Tensor:
-        ctx.tables, ctx.bins, ctx.shape = tables, bins, x.shape
-        backend, array = backend_of(x._k), x._array
-        image, *rest = tables = [backend.xp.asarray(t)[:, None] for t in tables]
-        out = backend.xp.empty((len(image), array.shape[1], *bins), array.dtype)
-        if out.size:
-            code = BY_NUMPY[array.dtype].code
-            types = (code, "i64", "i64", "i64", "i64", code, "i64", code, code)
-            planes = backend.xp.swapaxes(array, 0, 1)[None]
-            backend.rows(backend.kernel(_kernels.sample, types), [planes, image, *rest], [out], out.size * 16)
-        return wrap(out, x.dtype, x._k & ~GRAD)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
-        return _Spread.apply(g, ctx.tables, ctx.bins, ctx.shape), None, None
+    tables = [t[:, None] for t in _tables(backend, rois, x.shape, bins, scale, samples, aligned)]
+    out = backend.empty((len(rois), x.shape[1], *bins), x.dtype)
+    if out.size:
+        planes = backend.xp.swapaxes(x, 0, 1)[None]
+        backend.rows(backend.kernel(_kernels.sample, _types(x)), [planes, *tables], [out], out.size * 16)
+    return out
 
 
-class _Spread(Function):
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, tables: Any, bins: tuple[int, int], shape: tuple[int, ...]) -> Tensor:
-        ctx.tables, ctx.bins = tables, bins
-        backend, array = backend_of(g._k), g._array
-        n, channels, height, width = shape
-        out = backend.xp.zeros((channels, n, height, width), array.dtype)
-        if array.size:
-            code = BY_NUMPY[array.dtype].code
-            types = (code, "i64", "i64", "i64", "i64", code, "i64", code, code)
-            given = [backend.xp.swapaxes(array, 0, 1), *[backend.xp.asarray(t)[None] for t in tables]]
-            backend.rows(backend.kernel(_kernels.spread, types), given, [out], array.size * 16)
-        return wrap(backend.xp.ascontiguousarray(backend.xp.swapaxes(out, 0, 1)), g.dtype, g._k & ~GRAD)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Align.apply(g, ctx.tables, ctx.bins), None, None, None
+@primitive(
+    tensors=2, name="roi_align_backward",
+    grad={
+        "g": lambda g, rois, bins, scale, samples, aligned: _align_op(g, rois, bins, scale, samples, aligned)
+    },
+    meta=lambda g, rois, shape, *rest: (tuple(shape), BY_NUMPY[g.dtype]),
+)  # fmt: skip
+def _spread_op(
+    backend: Any, g: Any, rois: Any, shape: Any, bins: tuple[int, int], scale: float, samples: int, aligned: bool
+) -> Any:
+    """The gradient of `_align_op` by its input of this shape."""
+    n, channels, height, width = shape
+    out = backend.zeros((channels, n, height, width), g.dtype)
+    if g.size:
+        tables = [t[None] for t in _tables(backend, rois, shape, bins, scale, samples, aligned)]
+        given = [backend.xp.swapaxes(g, 0, 1), *tables]
+        backend.rows(backend.kernel(_kernels.spread, _types(g)), given, [out], g.size * 16)
+    return backend.xp.ascontiguousarray(backend.xp.swapaxes(out, 0, 1))
 
 
 def roi_align(
@@ -128,17 +156,18 @@ def roi_align(
     >>> roi_align(torch.arange(16.0).view(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 2.0, 2.0]])], 1, aligned=True)
     tensor([[[[2.5000]]]])
     """
-    input, rois, (height, width) = _checked("roi_align", input, boxes, output_size)
-    real = rois.dtype.type
-    corners = rois[:, 1:] * real(spatial_scale) - real(0.5 if aligned else 0.0)
-    (left, top), (across, down) = corners[:, :2].T, (corners[:, 2:] - corners[:, :2]).T
-    if not aligned:
-        across, down = np.maximum(across, real(1)), np.maximum(down, real(1))
-    row, row_weight, rows = _taps(top, down, height, sampling_ratio, input.shape[2])
-    column, column_weight, columns = _taps(left, across, width, sampling_ratio, input.shape[3])
-    tables = (rois[:, 0].astype(np.int64), rows, columns, row, row_weight, column, column_weight)
-    x = input if input.dtype in (float32, float64) else input.to(float32)
-    return _Align.apply(x, tables, (height, width)).to(input.dtype)
+    if modes.overrides:  # traces and other watchers know the operator
+        height, width = _pair(output_size)
+        return operator("roi_align")(input, _as_rois(boxes), spatial_scale, height, width, sampling_ratio, aligned)
+    return align(input, boxes, output_size, spatial_scale, sampling_ratio, aligned)
+
+
+def align(
+    input: Tensor, boxes: _Boxes, output_size: Any, spatial_scale: float, sampling_ratio: int, aligned: bool
+) -> Tensor:
+    """What `roi_align` computes."""
+    x, rois, bins = _checked("roi_align", input, boxes, output_size)
+    return _align_op(x, rois, bins, float(spatial_scale), int(sampling_ratio), bool(aligned)).to(input.dtype)
 
 
 def _windows(start: Any, end: Any, count: int, size: int) -> Any:
@@ -151,8 +180,28 @@ def _windows(start: Any, end: Any, count: int, size: int) -> Any:
     return np.stack([low.clip(0, size), high.clip(0, size)], -1).astype(np.int64)
 
 
+@primitive(
+    tensors=2, name="roi_pool_places", differentiable=False,
+    meta=lambda x, rois, bins, scale: ((x.shape[1], rois.shape[0], *bins), int64),
+)  # fmt: skip
+def _places_op(backend: Any, x: Any, rois: Any, bins: tuple[int, int], scale: float) -> Any:
+    """Where the largest pixel of each bin lies in its channel's plane of all images, (C, K, *bins); -1: an empty bin."""
+    image, corners = _on_host("roi_pool", backend, rois, x.shape[0])
+    corners = corners * corners.dtype.type(scale)
+    index = backend.empty((x.shape[1], len(image), *bins), np.int64)
+    if index.size:
+        down = _windows(corners[:, 1], corners[:, 3], bins[0], x.shape[2])
+        across = _windows(corners[:, 0], corners[:, 2], bins[1], x.shape[3])
+        given = [backend.xp.swapaxes(x, 0, 1)[:, None], *[backend.xp.asarray(t)[None] for t in (image, down, across)]]
+        types = (BY_NUMPY[x.dtype].code, "i64", "i64", "i64", "i64")
+        backend.rows(backend.kernel(_kernels.largest, types), given, [index], index.size * 16)
+    return index
+
+
 def roi_pool(input: Tensor, boxes: _Boxes, output_size: int | Sequence[int], spatial_scale: float = 1.0) -> Tensor:
     """The features (K, C, *output_size) of K boxes: the largest value in each bin, zero where a bin is empty."""
+    if modes.overrides:
+        return operator("roi_pool")(input, _as_rois(boxes), spatial_scale, *_pair(output_size))[0]
     return pool_with_places(input, boxes, output_size, spatial_scale)[0]
 
 
@@ -160,23 +209,9 @@ def pool_with_places(
     input: Tensor, boxes: _Boxes, output_size: int | Sequence[int], spatial_scale: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """`roi_pool`, and where in its plane each value was found (-1: an empty bin)."""
-    input, rois, (height, width) = _checked("roi_pool", input, boxes, output_size)
-    corners = rois[:, 1:] * rois.dtype.type(spatial_scale)
-    x = input if input.dtype in (float32, float64) else input.to(float32)
+    x, rois, (height, width) = _checked("roi_pool", input, boxes, output_size)
     n, channels, h, w = x.shape
-    tables = [
-        rois[:, 0].astype(np.int64),
-        _windows(corners[:, 1], corners[:, 3], height, h),
-        _windows(corners[:, 0], corners[:, 2], width, w),
-    ]
-    backend = backend_of(x._k)
-    index = backend.xp.empty((channels, len(rois), height, width), np.int64)
-    if index.size:
-        planes = backend.xp.swapaxes(x._array, 0, 1)[:, None]
-        types = (BY_NUMPY[x._array.dtype].code, "i64", "i64", "i64", "i64")
-        given = [planes, *[backend.xp.asarray(t)[None] for t in tables]]
-        backend.rows(backend.kernel(_kernels.largest, types), given, [index], index.size * 16)
-    places = wrap(index, int64, x._k & ~GRAD).reshape(channels, -1)
+    places = _places_op(x.detach(), rois, (height, width), float(spatial_scale)).reshape(channels, -1)
     if n * h * w == 0:
         empty = ops.zeros((len(rois), channels, height, width), dtype=input.dtype, device=input.device)
         return empty, empty.to(int32) - 1
@@ -240,10 +275,18 @@ def ps_roi_align(
     >>> ps_roi_align(torch.arange(64.0).view(1, 4, 4, 4), [torch.tensor([[1.0, 1.0, 3.0, 3.0]])], 2).flatten()
     tensor([ 5., 22., 41., 58.])
     """
-    height, width = (output_size, output_size) if isinstance(output_size, int) else output_size
+    if modes.overrides:
+        height, width = _pair(output_size)
+        return operator("ps_roi_align")(input, _as_rois(boxes), spatial_scale, height, width, sampling_ratio)[0]
+    return align_each(input, boxes, output_size, spatial_scale, sampling_ratio)
+
+
+def align_each(input: Tensor, boxes: _Boxes, output_size: Any, spatial_scale: float, sampling_ratio: int) -> Tensor:
+    """What `ps_roi_align` computes."""
+    height, width = _pair(output_size)
     if input.shape[1] % (height * width):
         raise RuntimeError("input channels must be a multiple of pooling height * pooling width")
-    every = roi_align(input, boxes, (height, width), spatial_scale, sampling_ratio, aligned=True)
+    every = align(input, boxes, (height, width), spatial_scale, sampling_ratio, True)
     parts = every.reshape(every.shape[0], -1, height, width, height, width)
     return parts.diagonal(dim1=2, dim2=4).diagonal(dim1=2, dim2=3).contiguous()
 

@@ -68,21 +68,21 @@ def blend(img: Tensor, other: Tensor, ratio: float) -> Tensor:
     return (ratio * img + (1.0 - ratio) * other).clamp(0, max_value(img.dtype)).to(img.dtype)
 
 
-def _check_factor(name: str, factor: float) -> None:
+def check_factor(name: str, factor: float) -> None:
     if factor < 0:
         raise ValueError(f"{name} ({factor}) is not non-negative.")
 
 
 def adjust_brightness(img: Tensor, brightness_factor: float) -> Tensor:
     """0 gives black, 1 the image, 2 twice its brightness."""
-    _check_factor("brightness_factor", brightness_factor)
+    check_factor("brightness_factor", brightness_factor)
     _check_channels(img, (1, 3))
     return blend(img, ops.zeros_like(img), brightness_factor)
 
 
 def adjust_contrast(img: Tensor, contrast_factor: float) -> Tensor:
     """0 gives the mean, 1 the image, 2 twice the distance from the mean."""
-    _check_factor("contrast_factor", contrast_factor)
+    check_factor("contrast_factor", contrast_factor)
     _check_channels(img, (1, 3))
     dtype = img.dtype if img.dtype.category == FLOATING else float32
     gray = rgb_to_grayscale(img) if channels_of(img) == 3 else img
@@ -91,7 +91,7 @@ def adjust_contrast(img: Tensor, contrast_factor: float) -> Tensor:
 
 def adjust_saturation(img: Tensor, saturation_factor: float) -> Tensor:
     """0 gives grey, 1 the image, 2 twice its colour."""
-    _check_factor("saturation_factor", saturation_factor)
+    check_factor("saturation_factor", saturation_factor)
     _check_channels(img, (1, 3))
     return img if channels_of(img) == 1 else blend(img, rgb_to_grayscale(img), saturation_factor)
 
@@ -135,7 +135,7 @@ def _from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 
 def adjust_gamma(img: Tensor, gamma: float, gain: float = 1) -> Tensor:
     """gain * img ** gamma, of values within [0, 1]."""
-    _check_factor("gamma", gamma)
+    check_factor("gamma", gamma)
     result = img if img.dtype.category == FLOATING else convert_image_dtype(img, float32)
     return convert_image_dtype((gain * result**gamma).clamp(0, 1), img.dtype)
 

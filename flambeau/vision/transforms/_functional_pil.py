@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._images import pillow
+from ._color_tensor import check_factor
 
 
 def get_dimensions(img: Any) -> list[int]:
@@ -32,11 +33,6 @@ def hflip(img: Any) -> Any:
 
 def vflip(img: Any) -> Any:
     return img.transpose(pillow().Transpose.FLIP_TOP_BOTTOM)
-
-
-def _check_factor(name: str, factor: float) -> None:
-    if factor < 0:
-        raise ValueError(f"{name} ({factor}) is not non-negative.")
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
@@ -67,7 +63,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    _check_factor("gamma", gamma)
+    check_factor("gamma", gamma)
     mode = img.mode
     table = [int((255 + 1 - 1e-3) * gain * pow(value / 255.0, gamma)) for value in range(256)]
     img = img.convert("RGB")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ...utilities import rank_zero_warn
+from ...utilities.checks import check_choice
 from ...utilities.data import safe_divide
 from ._curves import (
     Curve,
     Data,
-    Thresholds,
     binary_curve,
     binary_data,
     binary_roc_curve,
@@ -21,7 +20,8 @@ from ._curves import (
     multiclass_data,
     multilabel_data,
 )
-from ._inputs import check_choice, need_number, task_of
+from ._inputs import kept_samples
+from ._options import Thresholds, by_task, check_options, described, takes
 
 
 def area(x: Tensor, y: Tensor) -> Tensor:
@@ -33,11 +33,6 @@ def step_area(precision: Tensor, recall: Tensor) -> Tensor:
     """Average precision: precision summed over the steps of recall."""
     steps = recall[..., :-1] - recall[..., 1:]
     return (steps * ops.where(steps == 0, 0.0, precision[..., :-1])).sum(-1)
-
-
-def check_max_fpr(max_fpr: Any) -> None:
-    if max_fpr is not None and not (isinstance(max_fpr, float) and 0 < max_fpr <= 1):
-        raise ValueError(f"Arguments `max_fpr` should be a float in range (0, 1], but got: {max_fpr}")
 
 
 def binary_auroc_of(data: Data, thresholds: Tensor | None, max_fpr: float | None = None) -> Tensor:
@@ -105,15 +100,12 @@ def flattened(data: Data, ignore_index: int | None = None) -> Data:
     """All labels of a multilabel problem as one binary problem."""
     if isinstance(data, Tensor):
         return data.sum(1)
-    preds, target = (x.reshape(-1) for x in data)
-    if ignore_index is None:
-        return preds, target
-    kept = target != ignore_index
-    return preds[kept], target[kept]
+    preds, target = data
+    return kept_samples(preds.reshape(-1), target.reshape(-1), ignore_index)
 
 
-_AVERAGES = ("macro", "weighted", "none", None)
-_LABEL_AVERAGES = ("micro", *_AVERAGES)
+AREA_AVERAGES = ("macro", "weighted", "none", None)
+LABEL_AREA_AVERAGES = ("micro", *AREA_AVERAGES)
 
 
 def binary_auroc(
@@ -130,7 +122,7 @@ def binary_auroc(
     >>> binary_auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.7500)
     """
-    check_max_fpr(max_fpr)
+    check_options(max_fpr=max_fpr)
     return binary_auroc_of(*binary_data(preds, target, thresholds, ignore_index, validate_args), max_fpr)
 
 
@@ -144,7 +136,7 @@ def multiclass_auroc(
     validate_args: bool = True,
 ) -> Tensor:
     """Area under the ROC curve of each class against the others, averaged as asked."""
-    check_choice("average", average, _AVERAGES)
+    check_choice("average", average, AREA_AVERAGES)
     data, at = multiclass_data(preds, target, num_classes, thresholds, ignore_index, validate_args)
     return auroc_of(data, num_classes, average, at)
 
@@ -159,33 +151,17 @@ def multilabel_auroc(
     validate_args: bool = True,
 ) -> Tensor:
     """Area under the ROC curve of each label, averaged as asked, or of all labels together ("micro")."""
-    check_choice("average", average, _LABEL_AVERAGES)
+    check_choice("average", average, LABEL_AREA_AVERAGES)
     data, at = multilabel_data(preds, target, num_labels, thresholds, ignore_index, validate_args)
     if average == "micro":
         return binary_auroc_of(flattened(data, ignore_index), at)
     return auroc_of(data, num_labels, average, at, ignore_index)
 
 
-def auroc(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    thresholds: Thresholds = None,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    average: str | None = "macro",
-    max_fpr: float | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Area under the ROC curve of a binary, multiclass or multilabel task."""
-    task = task_of(task)
-    rest = (thresholds, ignore_index, validate_args)
-    if task == "binary":
-        return binary_auroc(preds, target, max_fpr, *rest)
-    if task == "multiclass":
-        return multiclass_auroc(preds, target, need_number("num_classes", num_classes), average, *rest)
-    return multilabel_auroc(preds, target, need_number("num_labels", num_labels), average, *rest)
+auroc = by_task(
+    "Area under the ROC curve", "thresholds num_classes num_labels average max_fpr ignore_index validate_args",
+    binary_auroc, multiclass_auroc, multilabel_auroc,
+)  # fmt: skip
 
 
 def binary_average_precision(
@@ -209,7 +185,7 @@ def multiclass_average_precision(
     validate_args: bool = True,
 ) -> Tensor:
     """Average precision of each class against the others, averaged as asked."""
-    check_choice("average", average, _AVERAGES)
+    check_choice("average", average, AREA_AVERAGES)
     data, at = multiclass_data(preds, target, num_classes, thresholds, ignore_index, validate_args)
     return average_precision_of(data, num_classes, average, at)
 
@@ -224,40 +200,20 @@ def multilabel_average_precision(
     validate_args: bool = True,
 ) -> Tensor:
     """Average precision of each label, averaged as asked, or of all labels together ("micro")."""
-    check_choice("average", average, _LABEL_AVERAGES)
+    check_choice("average", average, LABEL_AREA_AVERAGES)
     data, at = multilabel_data(preds, target, num_labels, thresholds, ignore_index, validate_args)
     if average == "micro":
         return binary_average_precision_of(flattened(data, ignore_index), at)
     return average_precision_of(data, num_labels, average, at, ignore_index)
 
 
-def average_precision(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    thresholds: Thresholds = None,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    average: str | None = "macro",
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Average precision of a binary, multiclass or multilabel task."""
-    task = task_of(task)
-    rest = (thresholds, ignore_index, validate_args)
-    if task == "binary":
-        return binary_average_precision(preds, target, *rest)
-    if task == "multiclass":
-        return multiclass_average_precision(preds, target, need_number("num_classes", num_classes), average, *rest)
-    return multilabel_average_precision(preds, target, need_number("num_labels", num_labels), average, *rest)
+average_precision = by_task(
+    "Average precision", "thresholds num_classes num_labels average ignore_index validate_args",
+    binary_average_precision, multiclass_average_precision, multilabel_average_precision,
+)  # fmt: skip
 
 
 # Operating points
-
-
-def check_least(name: str, value: Any) -> None:
-    if not isinstance(value, float) or not 0 <= value <= 1:
-        raise ValueError(f"Expected argument `{name}` to be a float in the [0,1] range, but got {value}")
 
 
 def _reached(wanted: Tensor, condition: Tensor, thresholds: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -330,117 +286,66 @@ def points(
     return ops.stack([value for value, _ in found]), ops.stack([t for _, t in found])
 
 
-def _point_functions(
-    base: Callable[..., Curve], point: Point, name: str, least_name: str, what: str
-) -> tuple[Any, ...]:
-    """The binary, multiclass, multilabel and general function of an operating point."""
+def _point_functions(name: str, what: str, base: Callable[..., Curve], point: Point, condition: str) -> Any:
+    """The binary, multiclass, multilabel and general function of an operating point under a condition."""
 
-    def binary(
-        preds: Tensor,
-        target: Tensor,
-        least: float,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-    ) -> tuple[Tensor, Tensor]:
-        check_least(least_name, least)
-        return point(base(*binary_data(preds, target, thresholds, ignore_index, validate_args)), least)
+    def binary(preds: Tensor, target: Tensor, least: float, *options: Any) -> tuple[Tensor, Tensor]:
+        check_options(**{condition: least})
+        return point(base(*binary_data(preds, target, *options)), least)
 
-    def multiclass(
-        preds: Tensor,
-        target: Tensor,
-        num_classes: int,
-        least: float,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-    ) -> tuple[Tensor, Tensor]:
-        check_least(least_name, least)
-        data, at = multiclass_data(preds, target, num_classes, thresholds, ignore_index, validate_args)
-        return points(base, point, data, num_classes, at, least)
+    def multiclass(preds: Tensor, target: Tensor, number: int, least: float, *options: Any) -> tuple[Tensor, Tensor]:
+        check_options(**{condition: least})
+        data, at = multiclass_data(preds, target, number, *options)
+        return points(base, point, data, number, at, least)
 
     def multilabel(
         preds: Tensor,
         target: Tensor,
-        num_labels: int,
+        number: int,
         least: float,
-        thresholds: Thresholds = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
+        thresholds: Thresholds,
+        ignore_index: Any,
+        validate: bool,
     ) -> tuple[Tensor, Tensor]:
-        check_least(least_name, least)
-        data, at = multilabel_data(preds, target, num_labels, thresholds, ignore_index, validate_args)
-        return points(base, point, data, num_labels, at, least, ignore_index)
+        check_options(**{condition: least})
+        data, at = multilabel_data(preds, target, number, thresholds, ignore_index, validate)
+        return points(base, point, data, number, at, least, ignore_index)
 
-    def of_task(
-        preds: Tensor,
-        target: Tensor,
-        task: str,
-        least: float,
-        thresholds: Thresholds = None,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-    ) -> tuple[Tensor, Tensor]:
-        task = task_of(task)
-        rest = (least, thresholds, ignore_index, validate_args)
-        if task == "binary":
-            return binary(preds, target, *rest)
-        if task == "multiclass":
-            return multiclass(preds, target, need_number("num_classes", num_classes), *rest)
-        return multilabel(preds, target, need_number("num_labels", num_labels), *rest)
-
-    return tuple(
-        _renamed(function, prefix + name, least_name, what)
-        for prefix, function in (
-            ("binary_", binary),
-            ("multiclass_", multiclass),
-            ("multilabel_", multilabel),
-            ("", of_task),
-        )
+    said = f"{what} (`{condition}`), and the threshold that gives it"
+    rest = "thresholds ignore_index validate_args"
+    made = (
+        described(binary, takes(f"preds target {condition} {rest}"), f"binary_{name}", f"{said}."),
+        described(multiclass, takes(f"preds target num_classes {condition} {rest}"), f"multiclass_{name}", f"{said}."),
+        described(multilabel, takes(f"preds target num_labels {condition} {rest}"), f"multilabel_{name}", f"{said}."),
     )
-
-
-def _renamed(function: Callable[..., Any], name: str, least_name: str, what: str) -> Callable[..., Any]:
-    """The function with its condition under the name that users know (`min_recall` and the like)."""
-
-    def named(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        if least_name in kwargs:
-            kwargs["least"] = kwargs.pop(least_name)
-        return function(*args, **kwargs)
-
-    signature = inspect.signature(function)
-    parameters = [p.replace(name=least_name) if p.name == "least" else p for p in signature.parameters.values()]
-    named.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    named.__name__ = named.__qualname__ = name
-    named.__doc__ = f"{what} (`{least_name}`), and the threshold that gives it."
-    return named
+    return *made, by_task(said, f"{condition} thresholds num_classes num_labels ignore_index validate_args", *made)
 
 
 (
     binary_recall_at_fixed_precision, multiclass_recall_at_fixed_precision, multilabel_recall_at_fixed_precision,
     recall_at_fixed_precision,
 ) = _point_functions(
-    binary_curve, recall_point, "recall_at_fixed_precision", "min_precision", "Largest recall with at least this precision"
+    "recall_at_fixed_precision", "Largest recall with at least this precision", binary_curve, recall_point,
+    "min_precision",
 )  # fmt: skip
 (
     binary_precision_at_fixed_recall, multiclass_precision_at_fixed_recall, multilabel_precision_at_fixed_recall,
     precision_at_fixed_recall,
 ) = _point_functions(
-    binary_curve, precision_point, "precision_at_fixed_recall", "min_recall", "Largest precision with at least this recall"
+    "precision_at_fixed_recall", "Largest precision with at least this recall", binary_curve, precision_point,
+    "min_recall",
 )  # fmt: skip
 (
     binary_sensitivity_at_specificity, multiclass_sensitivity_at_specificity, multilabel_sensitivity_at_specificity,
     sensitivity_at_specificity,
 ) = _point_functions(
-    binary_roc_curve, sensitivity_point, "sensitivity_at_specificity", "min_specificity",
-    "Largest sensitivity with at least this specificity",
+    "sensitivity_at_specificity", "Largest sensitivity with at least this specificity", binary_roc_curve,
+    sensitivity_point, "min_specificity",
 )  # fmt: skip
 (
     binary_specificity_at_sensitivity, multiclass_specificity_at_sensitivity, multilabel_specificity_at_sensitivity,
     specificity_at_sensitivity,
 ) = _point_functions(
-    binary_roc_curve, specificity_point, "specificity_at_sensitivity", "min_sensitivity",
-    "Largest specificity with at least this sensitivity",
+    "specificity_at_sensitivity", "Largest specificity with at least this sensitivity", binary_roc_curve,
+    specificity_point, "min_sensitivity",
 )  # fmt: skip

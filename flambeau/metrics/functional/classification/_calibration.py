@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ...utilities.data import safe_divide
 from ._inputs import (
     check_binary,
-    check_choice,
-    check_count,
-    check_ignore_index,
     check_multiclass,
     class_probabilities,
+    kept_samples,
     labels_last,
-    need_number,
     probabilities,
-    task_of,
 )
-
-
-def check_calibration(n_bins: Any, norm: Any, ignore_index: Any = None) -> None:
-    if not isinstance(n_bins, int) or n_bins < 1:
-        raise ValueError(f"Expected argument `n_bins` to be an integer larger than 0, but got {n_bins}")
-    check_choice("norm", norm, ("l1", "l2", "max"))
-    check_ignore_index(ignore_index)
+from ._options import by_task, check_options
 
 
 def calibration_of(confidences: Tensor, accuracies: Tensor, n_bins: int, norm: str) -> Tensor:
@@ -42,13 +30,6 @@ def calibration_of(confidences: Tensor, accuracies: Tensor, n_bins: int, norm: s
     if norm == "l1":
         return (gap * share).sum()
     return gap.max() if norm == "max" else (gap**2 * share).sum().sqrt()
-
-
-def kept_samples(preds: Tensor, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
-    if ignore_index is None:
-        return preds, target
-    kept = target != ignore_index
-    return preds[kept], target[kept]
 
 
 def binary_confidences(preds: Tensor, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
@@ -80,7 +61,7 @@ def binary_calibration_error(
     tensor(0.2500)
     """
     if validate_args:
-        check_calibration(n_bins, norm, ignore_index)
+        check_options(n_bins=n_bins, norm=norm, ignore_index=ignore_index)
         check_binary(preds, target, ignore_index)
     return calibration_of(*binary_confidences(preds, target, ignore_index), n_bins, norm)
 
@@ -96,34 +77,15 @@ def multiclass_calibration_error(
 ) -> Tensor:
     """Distance of the best class's probability and how often it is right."""
     if validate_args:
-        check_count("num_classes", num_classes)
-        check_calibration(n_bins, norm, ignore_index)
+        check_options(num_classes=num_classes, n_bins=n_bins, norm=norm, ignore_index=ignore_index)
         check_multiclass(preds, target, num_classes, ignore_index, scores=True)
     return calibration_of(*multiclass_confidences(preds, target, ignore_index), n_bins, norm)
 
 
-def calibration_error(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    n_bins: int = 15,
-    norm: str = "l1",
-    num_classes: int | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Calibration error of a binary or multiclass task."""
-    if task_of(task, ("binary", "multiclass")) == "binary":
-        return binary_calibration_error(preds, target, n_bins, norm, ignore_index, validate_args)
-    number = need_number("num_classes", num_classes)
-    return multiclass_calibration_error(preds, target, number, n_bins, norm, ignore_index, validate_args)
-
-
-def check_hinge(squared: Any, multiclass_mode: Any = "crammer-singer", ignore_index: Any = None) -> None:
-    if not isinstance(squared, bool):
-        raise ValueError(f"Expected argument `squared` to be an bool but got {squared}")
-    check_choice("multiclass_mode", multiclass_mode, ("crammer-singer", "one-vs-all"))
-    check_ignore_index(ignore_index)
+calibration_error = by_task(
+    "Calibration error", "n_bins norm num_classes ignore_index validate_args",
+    binary_calibration_error, multiclass_calibration_error,
+)  # fmt: skip
 
 
 def binary_margins(preds: Tensor, target: Tensor, squared: bool, ignore_index: int | None) -> tuple[Tensor, int]:
@@ -155,7 +117,7 @@ def binary_hinge_loss(
 ) -> Tensor:
     """Mean hinge loss of scores whose sign is the prediction."""
     if validate_args:
-        check_hinge(squared, ignore_index=ignore_index)
+        check_options(squared=squared, ignore_index=ignore_index)
         check_binary(preds, target, ignore_index)
     total, count = binary_margins(preds, target, squared, ignore_index)
     return total / count
@@ -172,25 +134,15 @@ def multiclass_hinge_loss(
 ) -> Tensor:
     """Mean hinge loss of the margin to the best wrong class, or one loss for each class against the others."""
     if validate_args:
-        check_count("num_classes", num_classes)
-        check_hinge(squared, multiclass_mode, ignore_index)
+        check_options(
+            num_classes=num_classes, squared=squared, multiclass_mode=multiclass_mode, ignore_index=ignore_index
+        )
         check_multiclass(preds, target, num_classes, ignore_index, scores=True)
     total, count = multiclass_margins(preds, target, squared, multiclass_mode, ignore_index)
     return total / count
 
 
-def hinge_loss(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    num_classes: int | None = None,
-    squared: bool = False,
-    multiclass_mode: str = "crammer-singer",
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Mean hinge loss of a binary or multiclass task."""
-    if task_of(task, ("binary", "multiclass")) == "binary":
-        return binary_hinge_loss(preds, target, squared, ignore_index, validate_args)
-    number = need_number("num_classes", num_classes)
-    return multiclass_hinge_loss(preds, target, number, squared, multiclass_mode, ignore_index, validate_args)
+hinge_loss = by_task(
+    "Mean hinge loss", "num_classes squared multiclass_mode ignore_index validate_args",
+    binary_hinge_loss, multiclass_hinge_loss,
+)  # fmt: skip

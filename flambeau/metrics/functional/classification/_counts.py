@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
-from ._inputs import (
-    AVERAGES,
-    bincount,
-    check_binary,
-    check_choice,
-    check_count,
-    check_ignore_index,
-    check_multiclass,
-    check_multilabel,
-    check_threshold,
-    decisions,
-    need_number,
-    task_of,
-)
-
-MULTIDIM = ("global", "samplewise")
+from ...utilities.checks import check_choice
+from ._inputs import AVERAGES, bincount, check_binary, check_multiclass, check_multilabel, decisions
+from ._options import by_task, check_options
 
 
 class Counts(NamedTuple):
@@ -33,21 +20,12 @@ class Counts(NamedTuple):
     fn: Tensor
 
 
-def check_counting(
-    threshold: float = 0.5,
-    average: str | None = None,
-    multidim_average: str = "global",
-    ignore_index: int | None = None,
-    top_k: int = 1,
-    num_classes: int | None = None,
-) -> None:
-    """Checks the options that all tasks share, where they are given."""
-    check_threshold(threshold)
+def check_multiclass_counting(num_classes: int | None, average: str | None, top_k: int, **options: Any) -> None:
+    """Without a number of classes only the counts of all classes together are known."""
+    if num_classes is not None or average != "micro":
+        check_options(num_classes=num_classes)
     check_choice("average", average, AVERAGES)
-    check_choice("multidim_average", multidim_average, MULTIDIM)
-    check_ignore_index(ignore_index)
-    if not isinstance(top_k, int) or top_k < 1:
-        raise ValueError(f"Expected argument `top_k` to be an integer larger than or equal to 1, but got {top_k}")
+    check_options(top_k=top_k, **options)
     if num_classes is not None and top_k > num_classes:
         raise ValueError(
             f"Expected argument `top_k` to be smaller or equal to `num_classes` but got {top_k} and {num_classes}"
@@ -188,7 +166,7 @@ def checked_binary(
     validate_args: bool,
 ) -> Counts:
     if validate_args:
-        check_counting(threshold, None, multidim_average, ignore_index)
+        check_options(threshold=threshold, multidim_average=multidim_average, ignore_index=ignore_index)
         check_binary(preds, target, ignore_index)
         check_dimensions(preds, 2, multidim_average)
     return binary_counts(preds, target, threshold, multidim_average, ignore_index)
@@ -205,9 +183,9 @@ def checked_multiclass(
     validate_args: bool,
 ) -> Counts:
     if validate_args:
-        if num_classes is not None or average != "micro":
-            check_count("num_classes", num_classes)
-        check_counting(0.5, average, multidim_average, ignore_index, top_k, num_classes)
+        check_multiclass_counting(
+            num_classes, average, top_k, multidim_average=multidim_average, ignore_index=ignore_index
+        )
         check_multiclass(preds, target, num_classes, ignore_index)
         check_dimensions(target, 2, multidim_average)
     return multiclass_counts(preds, target, num_classes, average, top_k, multidim_average, ignore_index)
@@ -224,8 +202,10 @@ def checked_multilabel(
     validate_args: bool,
 ) -> Counts:
     if validate_args:
-        check_count("num_labels", num_labels)
-        check_counting(threshold, average, multidim_average, ignore_index)
+        check_choice("average", average, AVERAGES)
+        check_options(
+            num_labels=num_labels, threshold=threshold, multidim_average=multidim_average, ignore_index=ignore_index
+        )
         check_multilabel(preds, target, num_labels, ignore_index)
         check_dimensions(preds, 3, multidim_average)
     return multilabel_counts(preds, target, threshold, multidim_average, ignore_index)
@@ -265,29 +245,8 @@ def multilabel_stat_scores(
     return stacked_counts(counts, average, "multilabel")
 
 
-def stat_scores(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    threshold: float = 0.5,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    average: str | None = "micro",
-    multidim_average: str = "global",
-    top_k: int = 1,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Counts (tp, fp, tn, fn, support) of a binary, multiclass or multilabel task."""
-    task = task_of(task)
-    if task == "binary":
-        return binary_stat_scores(preds, target, threshold, multidim_average, ignore_index, validate_args)
-    if task == "multiclass":
-        number = need_number("num_classes", num_classes)
-        return multiclass_stat_scores(
-            preds, target, number, average, top_k, multidim_average, ignore_index, validate_args
-        )
-    number = need_number("num_labels", num_labels)
-    return multilabel_stat_scores(
-        preds, target, number, threshold, average, multidim_average, ignore_index, validate_args
-    )
+stat_scores = by_task(
+    "Counts (tp, fp, tn, fn, support)",
+    "threshold num_classes num_labels average multidim_average top_k ignore_index validate_args",
+    binary_stat_scores, multiclass_stat_scores, multilabel_stat_scores, average="micro",
+)  # fmt: skip

@@ -6,49 +6,28 @@ confusion matrices; all scores below are functions of that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ...utilities import rank_zero_warn
+from ...utilities.checks import check_choice
 from ...utilities.data import safe_divide
 from ._inputs import (
     check_binary,
-    check_choice,
-    check_count,
-    check_ignore_index,
     check_multiclass,
     check_multilabel,
     class_probabilities,
+    kept_samples,
     labels_last,
-    need_number,
     probabilities,
-    task_of,
 )
+from ._options import Thresholds, by_task, check_options
 
-Thresholds = int | list[float] | Tensor | None
+CURVE_AVERAGES = ("micro", "macro", None)
 Data = tuple[Tensor, Tensor] | Tensor
 Curve = tuple[Any, Any, Any]
-
-
-def check_thresholds(thresholds: Any, ignore_index: Any = None) -> None:
-    if thresholds is not None and not isinstance(thresholds, (list, int, Tensor)):
-        raise ValueError(
-            "Expected argument `thresholds` to either be an integer, list of floats or tensor of floats, "
-            f"but got {thresholds}"
-        )
-    if isinstance(thresholds, int) and thresholds < 2:
-        raise ValueError(
-            f"If argument `thresholds` is an integer, expected it to be larger than 1, but got {thresholds}"
-        )
-    if isinstance(thresholds, list) and not all(isinstance(t, float) and 0 <= t <= 1 for t in thresholds):
-        raise ValueError(
-            f"If argument `thresholds` is a list, expected all elements to be floats in the [0,1] range, but got {thresholds}"
-        )
-    if isinstance(thresholds, Tensor) and thresholds.dim() != 1:
-        raise ValueError("If argument `thresholds` is an tensor, expected the tensor to be 1d")
-    check_ignore_index(ignore_index)
 
 
 def thresholds_tensor(thresholds: Thresholds, device: Any = None) -> Tensor | None:
@@ -71,10 +50,7 @@ def binary_samples(
     preds: Tensor, target: Tensor, ignore_index: int | None, normalization: str | None = "sigmoid"
 ) -> tuple[Tensor, Tensor]:
     """Probabilities and labels in one dimension, without ignored ones."""
-    preds, target = preds.reshape(-1), target.reshape(-1)
-    if ignore_index is not None:
-        kept = target != ignore_index
-        preds, target = preds[kept], target[kept]
+    preds, target = kept_samples(preds.reshape(-1), target.reshape(-1), ignore_index)
     return (probabilities(preds) if normalization == "sigmoid" else preds), target.long()
 
 
@@ -82,10 +58,7 @@ def multiclass_samples(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, average: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Probabilities (samples, C) and labels; with `average="micro"` those of all pairs of sample and class."""
-    preds, target = labels_last(preds), target.reshape(-1).long()
-    if ignore_index is not None:
-        kept = target != ignore_index
-        preds, target = preds[kept], target[kept]
+    preds, target = kept_samples(labels_last(preds), target.reshape(-1).long(), ignore_index)
     preds = class_probabilities(preds)
     if average == "micro":
         return preds.reshape(-1), _one_hot(target, num_classes).reshape(-1)
@@ -178,10 +151,7 @@ def per_class(data: tuple[Tensor, Tensor], number: int, ignore_index: int | None
     found = []
     for i in range(number):
         column, label = preds[:, i], (target == i).long() if target.dim() == 1 else target[:, i]
-        if target.dim() > 1 and ignore_index is not None:
-            kept = label != ignore_index
-            column, label = column[kept], label[kept]
-        found.append((column, label))
+        found.append(kept_samples(column, label, ignore_index if target.dim() > 1 else None))
     return found
 
 
@@ -225,7 +195,7 @@ def binary_data(
     preds: Tensor, target: Tensor, thresholds: Thresholds, ignore_index: int | None, validate_args: bool = True
 ) -> tuple[Data, Tensor | None]:
     if validate_args:
-        check_thresholds(thresholds, ignore_index)
+        check_options(thresholds=thresholds, ignore_index=ignore_index)
         check_scores(preds)
         check_binary(preds, target, ignore_index)
     at = thresholds_tensor(thresholds, preds.device)
@@ -243,8 +213,7 @@ def multiclass_data(
     average: str | None = None,
 ) -> tuple[Data, Tensor | None]:
     if validate_args:
-        check_count("num_classes", num_classes)
-        check_thresholds(thresholds, ignore_index)
+        check_options(num_classes=num_classes, thresholds=thresholds, ignore_index=ignore_index)
         check_scores(preds)
         check_multiclass(preds, target, num_classes, ignore_index, scores=True)
     at = thresholds_tensor(thresholds, preds.device)
@@ -261,8 +230,7 @@ def multilabel_data(
     validate_args: bool = True,
 ) -> tuple[Data, Tensor | None]:
     if validate_args:
-        check_count("num_labels", num_labels)
-        check_thresholds(thresholds, ignore_index)
+        check_options(num_labels=num_labels, thresholds=thresholds, ignore_index=ignore_index)
         check_scores(preds)
         check_multilabel(preds, target, num_labels, ignore_index)
     at = thresholds_tensor(thresholds, preds.device)
@@ -299,7 +267,7 @@ def multiclass_precision_recall_curve(
     validate_args: bool = True,
 ) -> Curve:
     """Curves of each class against the others, as lists (exact) or rows (given thresholds), or one averaged curve."""
-    check_choice("average", average, ("micro", "macro", None))
+    check_choice("average", average, CURVE_AVERAGES)
     data, at = multiclass_data(preds, target, num_classes, thresholds, ignore_index, validate_args, average)
     return curves(binary_curve, data, num_classes, at, average)
 
@@ -338,7 +306,7 @@ def multiclass_roc(
     validate_args: bool = True,
 ) -> Curve:
     """ROC curves of each class against the others, or one averaged curve."""
-    check_choice("average", average, ("micro", "macro", None))
+    check_choice("average", average, CURVE_AVERAGES)
     data, at = multiclass_data(preds, target, num_classes, thresholds, ignore_index, validate_args, average)
     return curves(binary_roc_curve, data, num_classes, at, average, downward=True)
 
@@ -356,36 +324,11 @@ def multilabel_roc(
     return curves(binary_roc_curve, data, num_labels, at, None, ignore_index, downward=True)
 
 
-def _by_task(functions: Sequence[Callable[..., Curve]], name: str, what: str) -> Callable[..., Curve]:
-    """The function that chooses by task."""
-    binary, multiclass, multilabel = functions
-
-    def of_task(
-        preds: Tensor,
-        target: Tensor,
-        task: str,
-        thresholds: Thresholds = None,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = None,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-    ) -> Curve:
-        task = task_of(task)
-        rest = (ignore_index, validate_args)
-        if task == "binary":
-            return binary(preds, target, thresholds, *rest)
-        if task == "multiclass":
-            return multiclass(preds, target, need_number("num_classes", num_classes), thresholds, average, *rest)
-        return multilabel(preds, target, need_number("num_labels", num_labels), thresholds, *rest)
-
-    of_task.__name__ = of_task.__qualname__ = name
-    of_task.__doc__ = f'{what} for `task` "binary", "multiclass" or "multilabel".'
-    return of_task
-
-
-precision_recall_curve = _by_task(
-    (binary_precision_recall_curve, multiclass_precision_recall_curve, multilabel_precision_recall_curve),
-    "precision_recall_curve", "Precision, recall and thresholds",
+_OF_TASK = "thresholds num_classes num_labels average ignore_index validate_args"
+precision_recall_curve = by_task(
+    "Precision, recall and thresholds", _OF_TASK,
+    binary_precision_recall_curve, multiclass_precision_recall_curve, multilabel_precision_recall_curve, average=None,
 )  # fmt: skip
-roc = _by_task((binary_roc, multiclass_roc, multilabel_roc), "roc", "False and true positive rates and thresholds")
+roc = by_task(
+    "False and true positive rates and thresholds", _OF_TASK, binary_roc, multiclass_roc, multilabel_roc, average=None
+)

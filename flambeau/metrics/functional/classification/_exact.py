@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...._tensor import Tensor
-from ._counts import check_counting, check_dimensions, multiclass_labels
-from ._inputs import check_count, check_multiclass, check_multilabel, decisions, labels_last, need_number, task_of
+from ._counts import check_dimensions, multiclass_labels
+from ._inputs import check_multiclass, check_multilabel, decisions, labels_last
+from ._options import by_task, check_options
 
 
 def multiclass_matches(
@@ -47,8 +48,7 @@ def multiclass_exact_match(
     tensor(0.5000)
     """
     if validate_args:
-        check_count("num_classes", num_classes)
-        check_counting(0.5, None, multidim_average, ignore_index)
+        check_options(num_classes=num_classes, multidim_average=multidim_average, ignore_index=ignore_index)
         check_multiclass(preds, target, num_classes, ignore_index)
         check_dimensions(target, 2, multidim_average)
     right, total = multiclass_matches(preds, target, multidim_average, ignore_index)
@@ -66,27 +66,17 @@ def multilabel_exact_match(
 ) -> Tensor:
     """Share of samples (N, L, ...) that have all labels right."""
     if validate_args:
-        check_count("num_labels", num_labels)
-        check_counting(threshold, None, multidim_average, ignore_index)
+        check_options(
+            num_labels=num_labels, threshold=threshold, multidim_average=multidim_average, ignore_index=ignore_index
+        )
         check_multilabel(preds, target, num_labels, ignore_index)
         check_dimensions(preds, 3, multidim_average)
     right, total = multilabel_matches(preds, target, threshold, multidim_average, ignore_index)
     return right / total
 
 
-def exact_match(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    threshold: float = 0.5,
-    multidim_average: str = "global",
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Share of samples whose labels are all right, for a multiclass or multilabel task."""
-    rest = (multidim_average, ignore_index, validate_args)
-    if task_of(task, ("multiclass", "multilabel")) == "multiclass":
-        return multiclass_exact_match(preds, target, need_number("num_classes", num_classes), *rest)
-    return multilabel_exact_match(preds, target, need_number("num_labels", num_labels), threshold, *rest)
+exact_match = by_task(
+    "Share of samples whose labels are all right",
+    "num_classes num_labels threshold multidim_average ignore_index validate_args",
+    multiclass_exact_match, multilabel_exact_match,
+)  # fmt: skip

@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...._ops.registry import ops
 from ...._tensor import Tensor
+from ...utilities.checks import check_same_shape
 
 AVERAGES = ("micro", "macro", "weighted", "none", None)
-
-
-def check_threshold(threshold: Any) -> None:
-    if not (isinstance(threshold, float) and 0 <= threshold <= 1):
-        raise ValueError(f"Expected argument `threshold` to be a float in the [0,1] range, but got {threshold}.")
-
-
-def check_ignore_index(ignore_index: Any) -> None:
-    if ignore_index is not None and not isinstance(ignore_index, int):
-        raise ValueError(f"Expected argument `ignore_index` to either be `None` or an integer, but got {ignore_index}")
-
-
-def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"Expected argument `{name}` to be one of {allowed}, but got {value}.")
-
-
-def check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int) or value < 2:
-        raise ValueError(f"Expected argument `{name}` to be an integer larger than 1, but got {value}")
-
-
-def check_same_shape(preds: Tensor, target: Tensor) -> None:
-    if preds.shape != target.shape:
-        raise RuntimeError(
-            "Predictions and targets are expected to have the same shape, "
-            f"but got {tuple(preds.shape)} and {tuple(target.shape)}."
-        )
 
 
 def check_integral(name: str, x: Tensor) -> None:
@@ -145,6 +116,14 @@ def decisions(preds: Tensor, threshold: float) -> Tensor:
     return (probabilities(preds) > threshold).long() if preds.is_floating_point() else preds
 
 
+def kept_samples(preds: Tensor, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
+    """Samples without those whose label is to be ignored."""
+    if ignore_index is None:
+        return preds, target
+    kept = target != ignore_index
+    return preds[kept], target[kept]
+
+
 def labels_last(x: Tensor) -> Tensor:
     """(N, C, ...) as (samples, C)."""
     return x.movedim(1, -1).reshape(-1, x.shape[1])
@@ -152,17 +131,3 @@ def labels_last(x: Tensor) -> Tensor:
 
 def bincount(x: Tensor, length: int) -> Tensor:
     return ops.bincount(x.reshape(-1), minlength=length)
-
-
-def task_of(task: Any, allowed: tuple[str, ...] = ("binary", "multiclass", "multilabel")) -> str:
-    """The task's name, if there is such a task."""
-    name = str(getattr(task, "value", task)).lower()
-    if name not in allowed:
-        raise ValueError(f"Expected argument `task` to be one of {allowed}, but got {task}")
-    return name
-
-
-def need_number(name: str, value: Any) -> int:
-    if not isinstance(value, int):
-        raise ValueError(f"`{name}` is expected to be `int` but `{type(value)} was passed.`")
-    return value

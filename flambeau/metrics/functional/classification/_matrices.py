@@ -7,42 +7,31 @@ from typing import Any
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ...utilities import rank_zero_warn
+from ...utilities.checks import check_choice
 from ...utilities.data import safe_divide
 from ._counts import multiclass_labels
 from ._inputs import (
     AVERAGES,
     bincount,
     check_binary,
-    check_choice,
-    check_count,
-    check_ignore_index,
     check_multiclass,
     check_multilabel,
-    check_threshold,
     decisions,
+    kept_samples,
     labels_last,
-    need_number,
-    task_of,
 )
-
-NORMALIZE = ("true", "pred", "all", "none", None)
+from ._options import by_task, check_options
 
 
 def binary_matrix(preds: Tensor, target: Tensor, threshold: float, ignore_index: int | None) -> Tensor:
     """[[tn, fp], [fn, tp]]."""
-    preds, target = decisions(preds, threshold).reshape(-1), target.reshape(-1)
-    if ignore_index is not None:
-        kept = target != ignore_index
-        preds, target = preds[kept], target[kept]
+    preds, target = kept_samples(decisions(preds, threshold).reshape(-1), target.reshape(-1), ignore_index)
     return bincount(target.long() * 2 + preds, 4).reshape(2, 2)
 
 
 def multiclass_matrix(preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None) -> Tensor:
     """Rows are true classes, columns predicted ones."""
-    preds, target = multiclass_labels(preds, target).reshape(-1), target.reshape(-1)
-    if ignore_index is not None:
-        kept = target != ignore_index
-        preds, target = preds[kept], target[kept]
+    preds, target = kept_samples(multiclass_labels(preds, target).reshape(-1), target.reshape(-1), ignore_index)
     return bincount(target.long() * num_classes + preds, num_classes**2).reshape(num_classes, num_classes)
 
 
@@ -68,17 +57,11 @@ def normalized(matrix: Tensor, normalize: str | None) -> Tensor:
     return safe_divide(matrix, total)
 
 
-def check_matrix(threshold: float = 0.5, ignore_index: int | None = None, normalize: str | None = None) -> None:
-    check_threshold(threshold)
-    check_ignore_index(ignore_index)
-    check_choice("normalize", normalize, NORMALIZE)
-
-
 def _checked_binary(
     preds: Tensor, target: Tensor, threshold: float, ignore_index: int | None, validate: bool
 ) -> Tensor:
     if validate:
-        check_matrix(threshold, ignore_index)
+        check_options(threshold=threshold, ignore_index=ignore_index)
         check_binary(preds, target, ignore_index)
     return binary_matrix(preds, target, threshold, ignore_index)
 
@@ -87,8 +70,7 @@ def _checked_multiclass(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, validate: bool
 ) -> Tensor:
     if validate:
-        check_count("num_classes", num_classes)
-        check_matrix(0.5, ignore_index)
+        check_options(num_classes=num_classes, ignore_index=ignore_index)
         check_multiclass(preds, target, num_classes, ignore_index)
     return multiclass_matrix(preds, target, num_classes, ignore_index)
 
@@ -97,8 +79,7 @@ def _checked_multilabel(
     preds: Tensor, target: Tensor, num_labels: int, threshold: float, ignore_index: int | None, validate: bool
 ) -> Tensor:
     if validate:
-        check_count("num_labels", num_labels)
-        check_matrix(threshold, ignore_index)
+        check_options(num_labels=num_labels, threshold=threshold, ignore_index=ignore_index)
         check_multilabel(preds, target, num_labels, ignore_index)
     return multilabel_matrix(preds, target, num_labels, threshold, ignore_index)
 
@@ -118,7 +99,7 @@ def binary_confusion_matrix(
     tensor([[1, 1],
             [1, 1]])
     """
-    check_choice("normalize", normalize, NORMALIZE)
+    check_options(normalize=normalize)
     return normalized(_checked_binary(preds, target, threshold, ignore_index, validate_args), normalize)
 
 
@@ -131,7 +112,7 @@ def multiclass_confusion_matrix(
     validate_args: bool = True,
 ) -> Tensor:
     """Rows are true classes, columns predicted ones, as counts or shares."""
-    check_choice("normalize", normalize, NORMALIZE)
+    check_options(normalize=normalize)
     return normalized(_checked_multiclass(preds, target, num_classes, ignore_index, validate_args), normalize)
 
 
@@ -145,29 +126,14 @@ def multilabel_confusion_matrix(
     validate_args: bool = True,
 ) -> Tensor:
     """A matrix [[tn, fp], [fn, tp]] for each label, as counts or shares."""
-    check_choice("normalize", normalize, NORMALIZE)
+    check_options(normalize=normalize)
     return normalized(_checked_multilabel(preds, target, num_labels, threshold, ignore_index, validate_args), normalize)
 
 
-def confusion_matrix(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    threshold: float = 0.5,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    normalize: str | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """The confusion matrix of a binary, multiclass or multilabel task."""
-    task = task_of(task)
-    rest = (normalize, ignore_index, validate_args)
-    if task == "binary":
-        return binary_confusion_matrix(preds, target, threshold, *rest)
-    if task == "multiclass":
-        return multiclass_confusion_matrix(preds, target, need_number("num_classes", num_classes), *rest)
-    return multilabel_confusion_matrix(preds, target, need_number("num_labels", num_labels), threshold, *rest)
+confusion_matrix = by_task(
+    "Confusion matrix", "threshold num_classes num_labels normalize ignore_index validate_args",
+    binary_confusion_matrix, multiclass_confusion_matrix, multilabel_confusion_matrix,
+)  # fmt: skip
 
 
 # Cohen's kappa
@@ -185,10 +151,6 @@ def kappa_of(matrix: Tensor, weights: str | None = None) -> Tensor:
     return (1 - (cost * matrix).sum() / (cost * expected).sum()).float()
 
 
-def _check_weights(weights: Any) -> None:
-    check_choice("weights", weights, ("linear", "quadratic", "none", None))
-
-
 def binary_cohen_kappa(
     preds: Tensor,
     target: Tensor,
@@ -198,7 +160,7 @@ def binary_cohen_kappa(
     validate_args: bool = True,
 ) -> Tensor:
     """Cohen's kappa of zeros and ones: agreement beyond that of chance."""
-    _check_weights(weights)
+    check_options(weights=weights)
     return kappa_of(_checked_binary(preds, target, threshold, ignore_index, validate_args), weights)
 
 
@@ -211,25 +173,16 @@ def multiclass_cohen_kappa(
     validate_args: bool = True,
 ) -> Tensor:
     """Cohen's kappa of labels; `weights` "linear" or "quadratic" for classes that have an order."""
-    _check_weights(weights)
+    check_options(weights=weights)
     return kappa_of(_checked_multiclass(preds, target, num_classes, ignore_index, validate_args), weights)
 
 
-def cohen_kappa(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    threshold: float = 0.5,
-    num_classes: int | None = None,
-    weights: str | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Cohen's kappa of a binary or multiclass task."""
-    if task_of(task, ("binary", "multiclass")) == "binary":
-        return binary_cohen_kappa(preds, target, threshold, weights, ignore_index, validate_args)
-    number = need_number("num_classes", num_classes)
-    return multiclass_cohen_kappa(preds, target, number, weights, ignore_index, validate_args)
+cohen_kappa = by_task(
+    "Cohen's kappa",
+    "threshold num_classes weights ignore_index validate_args",
+    binary_cohen_kappa,
+    multiclass_cohen_kappa,
+)
 
 
 # Matthews' correlation
@@ -279,24 +232,10 @@ def multilabel_matthews_corrcoef(
     return matthews_of(_checked_multilabel(preds, target, num_labels, threshold, ignore_index, validate_args))
 
 
-def matthews_corrcoef(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    threshold: float = 0.5,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-) -> Tensor:
-    """Matthews' correlation coefficient of a binary, multiclass or multilabel task."""
-    task = task_of(task)
-    rest = (ignore_index, validate_args)
-    if task == "binary":
-        return binary_matthews_corrcoef(preds, target, threshold, *rest)
-    if task == "multiclass":
-        return multiclass_matthews_corrcoef(preds, target, need_number("num_classes", num_classes), *rest)
-    return multilabel_matthews_corrcoef(preds, target, need_number("num_labels", num_labels), threshold, *rest)
+matthews_corrcoef = by_task(
+    "Matthews' correlation coefficient", "threshold num_classes num_labels ignore_index validate_args",
+    binary_matthews_corrcoef, multiclass_matthews_corrcoef, multilabel_matthews_corrcoef,
+)  # fmt: skip
 
 
 # Jaccard index
@@ -329,10 +268,6 @@ def jaccard_of(
     return (counted * scores / counted.sum()).sum()
 
 
-def _check_average(average: Any) -> None:
-    check_choice("average", average, AVERAGES)
-
-
 def binary_jaccard_index(
     preds: Tensor,
     target: Tensor,
@@ -361,7 +296,7 @@ def multiclass_jaccard_index(
     >>> multiclass_jaccard_index(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]), num_classes=3, average=None)
     tensor([1.0000, 0.5000, 0.5000])
     """
-    _check_average(average)
+    check_choice("average", average, AVERAGES)
     matrix = _checked_multiclass(preds, target, num_classes, ignore_index, validate_args)
     return jaccard_of(matrix, average, ignore_index, zero_division)
 
@@ -377,28 +312,12 @@ def multilabel_jaccard_index(
     zero_division: float = 0.0,
 ) -> Tensor:
     """Intersection over union per label, averaged as asked."""
-    _check_average(average)
+    check_choice("average", average, AVERAGES)
     matrix = _checked_multilabel(preds, target, num_labels, threshold, ignore_index, validate_args)
     return jaccard_of(matrix, average, None, zero_division)
 
 
-def jaccard_index(
-    preds: Tensor,
-    target: Tensor,
-    task: str,
-    threshold: float = 0.5,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    average: str | None = "macro",
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-    zero_division: float = 0.0,
-) -> Tensor:
-    """Intersection over union of a binary, multiclass or multilabel task."""
-    task = task_of(task)
-    rest = (ignore_index, validate_args, zero_division)
-    if task == "binary":
-        return binary_jaccard_index(preds, target, threshold, *rest)
-    if task == "multiclass":
-        return multiclass_jaccard_index(preds, target, need_number("num_classes", num_classes), average, *rest)
-    return multilabel_jaccard_index(preds, target, need_number("num_labels", num_labels), threshold, average, *rest)
+jaccard_index = by_task(
+    "Intersection over union", "threshold num_classes num_labels average ignore_index validate_args zero_division",
+    binary_jaccard_index, multiclass_jaccard_index, multilabel_jaccard_index,
+)  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
-from ._inputs import check_binary, check_count, check_ignore_index, check_multilabel, labels_last, probabilities
+from ._inputs import check_multilabel, labels_last, probabilities
+from ._options import check_options
 
 
 def ranking_input(preds: Tensor, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
@@ -17,9 +18,7 @@ def ranking_input(preds: Tensor, target: Tensor, ignore_index: int | None) -> tu
 
 
 def check_ranking(preds: Tensor, target: Tensor, num_labels: int, ignore_index: int | None) -> None:
-    check_count("num_labels", num_labels)
-    check_ignore_index(ignore_index)
-    check_binary(preds, target, ignore_index)
+    check_options(num_labels=num_labels, ignore_index=ignore_index)
     check_multilabel(preds, target, num_labels, ignore_index)
     if not preds.is_floating_point():
         raise ValueError(f"Expected preds tensor to be floating point, but received input with dtype {preds.dtype}")

@@ -5,6 +5,7 @@ Each is one record, `Ratio`; the four functions of a score (binary, multiclass, 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,13 @@ from typing import Any
 from ...._tensor import Tensor
 from ...utilities.data import safe_divide
 from ._counts import Counts, checked_binary, checked_multiclass, checked_multilabel
-from ._inputs import need_number, task_of
+from ._options import REQUIRED, by_task, check_options, described, takes
 
 
 @dataclass(frozen=True)
 class Ratio:
     """A score: (counts, whether they are those of classes that exclude each other) -> numerator, denominator."""
 
-    name: str
     parts: Callable[[Counts, bool], tuple[Tensor, Tensor]]
     distance: bool = False  # the score is what the ratio lacks to one
     true_only: bool = False  # with `top_k` above one, the mean is over classes that occur in the targets
@@ -40,16 +40,16 @@ def fbeta(beta: float) -> Ratio:
     def parts(c: Counts, _: bool) -> tuple[Tensor, Tensor]:
         return (1 + squared) * c.tp, (1 + squared) * c.tp + squared * c.fn + c.fp
 
-    return Ratio("fbeta_score", parts)
+    return Ratio(parts)
 
 
-ACCURACY = Ratio("accuracy", _accuracy, true_only=True)
-HAMMING = Ratio("hamming_distance", _accuracy, distance=True)
-PRECISION = Ratio("precision", lambda c, _: (c.tp, c.tp + c.fp), true_only=True)
-RECALL = Ratio("recall", lambda c, _: (c.tp, c.tp + c.fn), true_only=True)
-SPECIFICITY = Ratio("specificity", lambda c, _: (c.tn, c.tn + c.fp))
-NEGATIVE = Ratio("negative_predictive_value", lambda c, _: (c.tn, c.tn + c.fn), true_only=True)
-F1 = Ratio("f1_score", fbeta(1.0).parts)
+ACCURACY = Ratio(_accuracy, true_only=True)
+HAMMING = Ratio(_accuracy, distance=True)
+PRECISION = Ratio(lambda c, _: (c.tp, c.tp + c.fp), true_only=True)
+RECALL = Ratio(lambda c, _: (c.tp, c.tp + c.fn), true_only=True)
+SPECIFICITY = Ratio(lambda c, _: (c.tn, c.tn + c.fp))
+NEGATIVE = Ratio(lambda c, _: (c.tn, c.tn + c.fn), true_only=True)
+F1 = Ratio(fbeta(1.0).parts)
 
 
 def averaged(
@@ -73,143 +73,109 @@ def averaged(
     return (safe_divide(weights, weights.sum(-1, keepdim=True)) * scores).sum(-1)
 
 
-def _functions(ratio: Ratio, what: str) -> tuple[Any, Any, Any, Any]:
-    """The binary, multiclass, multilabel and general function of a score."""
-
-    def binary(
-        preds: Tensor,
-        target: Tensor,
-        threshold: float = 0.5,
-        multidim_average: str = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-    ) -> Tensor:
-        counts = checked_binary(preds, target, threshold, multidim_average, ignore_index, validate_args)
-        return averaged(ratio, counts, None, "binary", zero_division)
-
-    def multiclass(
-        preds: Tensor,
-        target: Tensor,
-        num_classes: int | None = None,
-        average: str | None = "macro",
-        top_k: int = 1,
-        multidim_average: str = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-    ) -> Tensor:
-        counts = checked_multiclass(
-            preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args
-        )
-        return averaged(ratio, counts, average, "multiclass", zero_division, top_k)
-
-    def multilabel(
-        preds: Tensor,
-        target: Tensor,
-        num_labels: int,
-        threshold: float = 0.5,
-        average: str | None = "macro",
-        multidim_average: str = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-    ) -> Tensor:
-        counts = checked_multilabel(
-            preds, target, num_labels, threshold, average, multidim_average, ignore_index, validate_args
-        )
-        return averaged(ratio, counts, average, "multilabel", zero_division)
-
-    def of_task(
-        preds: Tensor,
-        target: Tensor,
-        task: str,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = "micro",
-        multidim_average: str = "global",
-        top_k: int = 1,
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float = 0,
-    ) -> Tensor:
-        task = task_of(task)
-        if task == "binary":
-            return binary(preds, target, threshold, multidim_average, ignore_index, validate_args, zero_division)
-        common = (multidim_average, ignore_index, validate_args, zero_division)
-        if task == "multiclass":
-            return multiclass(preds, target, need_number("num_classes", num_classes), average, top_k, *common)
-        return multilabel(preds, target, need_number("num_labels", num_labels), threshold, average, *common)
-
-    made = {
-        f"binary_{ratio.name}": (binary, "of zeros and ones, or of scores and a threshold"),
-        f"multiclass_{ratio.name}": (multiclass, "of labels, or of scores (N, C, ...), averaged over the classes"),
-        f"multilabel_{ratio.name}": (
-            multilabel,
-            "of zeros and ones (N, L, ...), or of scores, averaged over the labels",
-        ),
-        ratio.name: (of_task, 'for `task` "binary", "multiclass" or "multilabel"'),
-    }
-    for name, (function, said) in made.items():
-        function.__name__ = function.__qualname__ = name
-        function.__doc__ = f"{what}, {said}."
-    return binary, multiclass, multilabel, of_task
+def _binary(
+    ratio: Ratio,
+    preds: Tensor,
+    target: Tensor,
+    threshold: float,
+    multidim_average: str,
+    ignore_index: int | None,
+    validate_args: bool,
+    zero_division: float,
+) -> Tensor:
+    counts = checked_binary(preds, target, threshold, multidim_average, ignore_index, validate_args)
+    return averaged(ratio, counts, None, "binary", zero_division)
 
 
-binary_accuracy, multiclass_accuracy, multilabel_accuracy, accuracy = _functions(ACCURACY, "Share of right predictions")
-binary_precision, multiclass_precision, multilabel_precision, precision = _functions(
-    PRECISION, "Share of true ones among those predicted"
+def _multiclass(
+    ratio: Ratio,
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int | None,
+    average: str | None,
+    top_k: int,
+    multidim_average: str,
+    ignore_index: int | None,
+    validate_args: bool,
+    zero_division: float,
+) -> Tensor:
+    counts = checked_multiclass(
+        preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args
+    )
+    return averaged(ratio, counts, average, "multiclass", zero_division, top_k)
+
+
+def _multilabel(
+    ratio: Ratio,
+    preds: Tensor,
+    target: Tensor,
+    num_labels: int,
+    threshold: float,
+    average: str | None,
+    multidim_average: str,
+    ignore_index: int | None,
+    validate_args: bool,
+    zero_division: float,
+) -> Tensor:
+    counts = checked_multilabel(
+        preds, target, num_labels, threshold, average, multidim_average, ignore_index, validate_args
+    )
+    return averaged(ratio, counts, average, "multilabel", zero_division)
+
+
+_TASKS: dict[str, tuple[Callable[..., Tensor], str]] = {
+    "binary": (_binary, "of zeros and ones, or of scores and a threshold"),
+    "multiclass": (_multiclass, "of labels, or of scores (N, C, ...), averaged over the classes"),
+    "multilabel": (_multilabel, "of zeros and ones (N, L, ...), or of scores, averaged over the labels"),
+}
+
+
+def _functions(name: str, what: str, ratio: Ratio | None = None) -> tuple[Callable[..., Tensor], ...]:
+    """The binary, multiclass, multilabel and general function of a score; without a ratio, of F with its `beta`."""
+    first = "" if ratio else "beta"
+
+    def score(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def of_ratio(preds: Tensor, target: Tensor, *options: Any) -> Tensor:
+            return compute(ratio, preds, target, *options)
+
+        def of_beta(preds: Tensor, target: Tensor, beta: float, *options: Any) -> Tensor:
+            check_options(beta=beta)
+            return compute(fbeta(beta), preds, target, *options)
+
+        return of_ratio if ratio else of_beta
+
+    made = []
+    for task, (compute, said) in _TASKS.items():
+        _, *names = inspect.signature(compute).parameters
+        names[2:2] = first.split()
+        signature = takes(" ".join(names), num_classes=None if ratio else REQUIRED)
+        made.append(described(score(compute), signature, f"{task}_{name}", f"{what}, {said}."))
+    of_task = "threshold num_classes num_labels average multidim_average top_k ignore_index validate_args zero_division"
+    return *made, by_task(what, f"{first} {of_task}", *made, average="micro", beta=1.0)
+
+
+binary_accuracy, multiclass_accuracy, multilabel_accuracy, accuracy = _functions(
+    "accuracy", "Share of right predictions", ACCURACY
 )
-binary_recall, multiclass_recall, multilabel_recall, recall = _functions(RECALL, "Share of true ones that are found")
+binary_precision, multiclass_precision, multilabel_precision, precision = _functions(
+    "precision", "Share of true ones among those predicted", PRECISION
+)
+binary_recall, multiclass_recall, multilabel_recall, recall = _functions(
+    "recall", "Share of true ones that are found", RECALL
+)
 binary_f1_score, multiclass_f1_score, multilabel_f1_score, f1_score = _functions(
-    F1, "Harmonic mean of precision and recall"
+    "f1_score", "Harmonic mean of precision and recall", F1
+)
+binary_fbeta_score, multiclass_fbeta_score, multilabel_fbeta_score, fbeta_score = _functions(
+    "fbeta_score", "F score, with recall `beta` times as important as precision"
 )
 binary_specificity, multiclass_specificity, multilabel_specificity, specificity = _functions(
-    SPECIFICITY, "Share of negative ones that are found"
+    "specificity", "Share of negative ones that are found", SPECIFICITY
 )
 (
     binary_negative_predictive_value, multiclass_negative_predictive_value, multilabel_negative_predictive_value,
     negative_predictive_value,
-) = _functions(NEGATIVE, "Share of negative ones among those predicted negative")  # fmt: skip
+) = _functions("negative_predictive_value", "Share of negative ones among those predicted negative", NEGATIVE)  # fmt: skip
 binary_hamming_distance, multiclass_hamming_distance, multilabel_hamming_distance, hamming_distance = _functions(
-    HAMMING, "Share of wrong predictions"
+    "hamming_distance", "Share of wrong predictions", HAMMING
 )
-
-
-def _check_beta(beta: Any) -> None:
-    if not (isinstance(beta, float) and beta > 0):
-        raise ValueError(f"Expected argument `beta` to be a float larger than 0, but got {beta}.")
-
-
-def binary_fbeta_score(preds: Tensor, target: Tensor, beta: float, *args: Any, **kwargs: Any) -> Tensor:
-    """F score of zeros and ones, with recall `beta` times as important as precision; options as `binary_f1_score`."""
-    _check_beta(beta)
-    return _functions(fbeta(beta), "F score")[0](preds, target, *args, **kwargs)
-
-
-def multiclass_fbeta_score(
-    preds: Tensor, target: Tensor, beta: float, num_classes: int, *args: Any, **kwargs: Any
-) -> Tensor:
-    """F score of labels, averaged over the classes; options as `multiclass_f1_score`."""
-    _check_beta(beta)
-    return _functions(fbeta(beta), "F score")[1](preds, target, num_classes, *args, **kwargs)
-
-
-def multilabel_fbeta_score(
-    preds: Tensor, target: Tensor, beta: float, num_labels: int, *args: Any, **kwargs: Any
-) -> Tensor:
-    """F score of zeros and ones (N, L, ...), averaged over the labels; options as `multilabel_f1_score`."""
-    _check_beta(beta)
-    return _functions(fbeta(beta), "F score")[2](preds, target, num_labels, *args, **kwargs)
-
-
-def fbeta_score(preds: Tensor, target: Tensor, task: str, beta: float = 1.0, *args: Any, **kwargs: Any) -> Tensor:
-    """F score for `task` "binary", "multiclass" or "multilabel"; options as `f1_score`.
-
-    >>> import flambeau as torch
-    >>> fbeta_score(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]), "multiclass", beta=2.0, num_classes=3)
-    tensor(0.7500)
-    """
-    _check_beta(beta)
-    return _functions(fbeta(beta), "F score")[3](preds, target, task, *args, **kwargs)

@@ -6,8 +6,8 @@ from typing import Any
 
 from ...._ops.registry import ops
 from ...._tensor import Tensor
+from ...utilities.checks import check_choice, check_same_shape
 from ...utilities.exceptions import TorchMetricsUserError
-from ..classification._inputs import check_choice, check_same_shape
 
 _LEAST = 1.17e-06  # percentages are of at least this much
 

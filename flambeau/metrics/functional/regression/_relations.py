@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ...utilities import rank_zero_warn
-from ..classification._inputs import check_choice, check_same_shape
+from ...utilities.checks import check_choice, check_same_shape
 
 MULTIOUTPUT = ("raw_values", "uniform_average", "variance_weighted")
 

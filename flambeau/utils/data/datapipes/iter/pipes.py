@@ -11,6 +11,7 @@ from typing import Any
 from ..._utils.collate import default_collate
 from ...sampler import SequentialSampler, draw_seed
 from .._decorator import functional_datapipe
+from .._joining import Batching, Concatenating
 from ..datapipe import DataChunk, IterDataPipe
 
 
@@ -96,16 +97,8 @@ class FilterIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe[Any]):
+class BatcherIterDataPipe(Batching, IterDataPipe[Any]):
     """Puts so many samples together."""
-
-    def __init__(
-        self, datapipe: Any, batch_size: int, drop_last: bool = False, wrapper_class: type = DataChunk
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError(f"batch: the batch_size must be positive, but is {batch_size}")
-        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
-        self.wrapper_class = wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
         batch: list[Any] = []
@@ -116,10 +109,6 @@ class BatcherIterDataPipe(IterDataPipe[Any]):
                 batch = []
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
-
-    def __len__(self) -> int:
-        whole, left = divmod(len(self.datapipe), self.batch_size)
-        return whole if self.drop_last or not left else whole + 1
 
 
 @functional_datapipe("unbatch")
@@ -146,20 +135,12 @@ class UnBatcherIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("concat")
-class ConcaterIterDataPipe(IterDataPipe[Any]):
+class ConcaterIterDataPipe(Concatenating, IterDataPipe[Any]):
     """Streams one after the other."""
-
-    def __init__(self, *datapipes: Any) -> None:
-        if not datapipes:
-            raise ValueError("concat: at least one pipe is needed")
-        self.datapipes = datapipes
 
     def __iter__(self) -> Iterator[Any]:
         for pipe in self.datapipes:
             yield from pipe
-
-    def __len__(self) -> int:
-        return sum(len(pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("zip")

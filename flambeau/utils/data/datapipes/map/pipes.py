@@ -10,7 +10,8 @@ from typing import Any
 
 from ...sampler import draw_seed
 from .._decorator import functional_datapipe
-from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
+from .._joining import Batching, Concatenating
+from ..datapipe import IterDataPipe, MapDataPipe
 
 
 class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
@@ -46,16 +47,8 @@ class MapperMapDataPipe(MapDataPipe[Any]):
 
 
 @functional_datapipe("batch")
-class BatcherMapDataPipe(MapDataPipe[Any]):
+class BatcherMapDataPipe(Batching, MapDataPipe[Any]):
     """Puts so many samples together."""
-
-    def __init__(
-        self, datapipe: Any, batch_size: int, drop_last: bool = False, wrapper_class: type = DataChunk
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError(f"batch: the batch_size must be positive, but is {batch_size}")
-        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
-        self.wrapper_class = wrapper_class
 
     def __getitem__(self, index: int) -> Any:
         start = index * self.batch_size
@@ -64,19 +57,10 @@ class BatcherMapDataPipe(MapDataPipe[Any]):
             raise IndexError(f"batch: index {index} is out of range for {len(self)} batches")
         return self.wrapper_class([self.datapipe[i] for i in range(start, stop)])
 
-    def __len__(self) -> int:
-        whole, left = divmod(len(self.datapipe), self.batch_size)
-        return whole if self.drop_last or not left else whole + 1
-
 
 @functional_datapipe("concat")
-class ConcaterMapDataPipe(MapDataPipe[Any]):
+class ConcaterMapDataPipe(Concatenating, MapDataPipe[Any]):
     """Pipes one after the other."""
-
-    def __init__(self, *datapipes: Any) -> None:
-        if not datapipes:
-            raise ValueError("concat: at least one pipe is needed")
-        self.datapipes = datapipes
 
     def __getitem__(self, index: int) -> Any:
         left = index
@@ -85,9 +69,6 @@ class ConcaterMapDataPipe(MapDataPipe[Any]):
                 return pipe[left]
             left -= len(pipe)
         raise IndexError(f"concat: index {index} is out of range for {len(self)} samples")
-
-    def __len__(self) -> int:
-        return sum(len(pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("zip")

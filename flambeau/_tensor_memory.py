@@ -1,0 +1,150 @@
+"""A tensor's memory from its own side: its storage, its address, other memory in its place, shared and pinned memory."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ._backend import segments
+from ._backend.placement import cuda_problem
+from ._core.sizes import contiguous_strides, size_argument
+from ._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE
+from ._ops.basic import empty_array
+from ._ops.inplace import check_writable
+from ._ops.registry import public
+from ._ops.rules import type_name
+from ._ops.striding import address, byte_bounds, storage_bounds
+from ._storage import TypedStorage, UntypedStorage, laid_over, raw_bytes, share, tensor_of_storage, view_memory
+from ._tensor import Storage, Tensor, storage_of, version_of, wrap
+
+
+@public("Tensor.untyped_storage")
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that the tensor and its views share."""
+    return UntypedStorage(storage_of(self), weakref.ref(self))
+
+
+@public("Tensor.storage", "Tensor._typed_storage", aliases=("_typed_storage",))
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that the tensor and its views share, counted in elements."""
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
+
+
+@public("Tensor.storage_type")
+def storage_type(self: Tensor) -> type:
+    """The typed class of the tensor's storage."""
+    import flambeau
+
+    return getattr(flambeau, type_name(self.dtype) + "Storage")  # type: ignore[no-any-return]
+
+
+@public("Tensor.data_ptr", "Tensor.const_data_ptr", aliases=("const_data_ptr",))
+def data_ptr(self: Tensor) -> int:
+    """The address of the tensor's first element; 0 for an empty tensor, counted from 0 for one without memory."""
+    if self._k & META:
+        return int(self.storage_offset()) * self.dtype.itemsize  # type: ignore[attr-defined]
+    return int(address(self._array)) if self._array.size else 0
+
+
+@public("Tensor.is_set_to")
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether two tensors look at the same memory with the same shape and strides."""
+    a, b = self._array, tensor._array
+    return (
+        a.shape == b.shape and self.stride() == tensor.stride()  # type: ignore[attr-defined]
+        and address(a) == address(b) and storage_bounds(self) == storage_bounds(tensor)
+    )  # fmt: skip
+
+
+@public("Tensor.set_")
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Makes the tensor look at other memory: that of a tensor, or a storage with offset, size and strides."""
+    check_writable(self)
+    d = self.dtype
+    if source is None:
+        self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
+        return self
+    if not isinstance(source, Tensor):
+        source = tensor_of_storage(source, d)
+        size = (source._array.size - storage_offset,) if size is None else size
+    if source.dtype is not d:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {d.name}")
+    array, memory = source._array, storage_of(source)
+    if size is not None:
+        shape = size_argument((size,))
+        steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
+        array = view_memory(memory, d, shape, steps, storage_offset)
+    self._array, self._storage, self._view = array, memory, None
+    return self
+
+
+def read_data(t: Tensor) -> Tensor:
+    """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
+    if t._k & BATCHED:
+        raise RuntimeError("`.data` of a tensor inside vmap is only one sample's; use detach()")
+    other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
+    other._storage = Storage(storage_of(t).array)
+    return other
+
+
+def write_data(t: Tensor, value: Tensor) -> None:
+    """`.data = value`: other memory (perhaps of another shape, dtype or device) under the same history."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if t._k & GRAD and value.dtype.category < 2:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    memory = Storage(storage_of(value).array)
+    memory.version = version_of(t)
+    kept = GRAD | t._class_k
+    t._array, t.dtype, t._storage = value._array, value.dtype, memory
+    t._k = t._k & kept | value._k & ~kept
+
+
+@public("Tensor.is_shared")
+def is_shared(self: Tensor) -> bool:
+    """Whether other processes can see the memory."""
+    return bool(self._k & CUDA) or segments.segment_of(self._array) is not None
+
+
+@public("Tensor.share_memory_")
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the memory to where other processes can see it; views of it follow."""
+    if not self._k & (CUDA | META | SPARSE):
+        storage = self._storage
+        if storage is None:  # no view was ever taken
+            array = self._array
+            self._array = laid_over(segments.share(raw_bytes(Storage(array))), array, byte_bounds(array)[0])
+        else:
+            share(storage)
+    return self
+
+
+@public("Tensor.pin_memory")
+def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory that GPUs read directly; the tensor itself if it is there. Needs a GPU."""
+    if cuda_problem() is not None:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    if input._k & (CUDA | META | SPARSE):
+        raise RuntimeError(f"cannot pin a tensor of {input.device}: only dense CPU tensors can be pinned")
+    if is_pinned(input):
+        return input
+    import cupy  # there is a GPU
+
+    array = input._array
+    memory = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(array.nbytes, 1)), np.uint8, array.nbytes)
+    pinned = memory.view(array.dtype).reshape(array.shape)
+    pinned[...] = array
+    return wrap(pinned, input.dtype)
+
+
+@public("Tensor.is_pinned")
+def is_pinned(input: Tensor, device: Any = None) -> bool:
+    """Whether GPUs read the memory directly."""
+    if not cuda_problem.cache_info().currsize or cuda_problem() is not None or input._k & (CUDA | META | SPARSE):
+        return False
+    import cupy
+
+    host = 1  # CUDA's number for memory of the host that it knows
+    return bool(cupy.cuda.runtime.pointerGetAttributes(address(input._array)).type == host)

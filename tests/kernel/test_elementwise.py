@@ -1,0 +1,90 @@
+"""Pointwise calls past NumPy's preparations give what the ufunc gives, whatever the operands look like."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._kernel.elementwise import elementwise
+from flambeau._ops.arithmetic import add_op
+
+GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.ones(2) + torch.ones(2)
+    ufunc, _ = add_op.fast[torch.float32]
+    return ufunc, elementwise(ufunc)
+
+
+def test_is_a_function_of_its_own(pair):
+    ufunc, quick = pair
+    assert quick is not ufunc
+    assert elementwise(np.add) is np.add and elementwise(len) is len
+
+
+VIEWS = [
+    GRID, GRID[0], GRID[:1], GRID[:, :1], GRID.T, GRID[::2], GRID[:, ::3], GRID[::-1], GRID[:0], GRID[:, :0],
+    np.asfortranarray(GRID), GRID.reshape(3, 4, 20), GRID[0, 0, ...], np.broadcast_to(GRID[0], (12, 20)),
+    GRID.astype(">f4"), np.frombuffer(b"\0" + GRID.tobytes()[:79], np.uint8)[1:77].view(np.float32),
+    np.ma.masked_array(GRID),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("x", VIEWS, ids=lambda x: f"{type(x).__name__}{x.shape}{x.strides}")
+def test_equals_the_ufunc(pair, x):
+    ufunc, quick = pair
+    for y in (x, np.array(x), GRID[0, 0, ...], 2.5):
+        made, wanted = quick(x, y), ufunc(x, y)
+        np.testing.assert_array_equal(made, wanted)
+        assert np.asarray(made).strides == np.asarray(wanted).strides and made.dtype == wanted.dtype
+    np.testing.assert_array_equal(quick(GRID, GRID[0]), ufunc(GRID, GRID[0]))  # broadcast
+
+
+def test_names_and_wrong_operands(pair):
+    _, quick = pair
+    out = np.empty_like(GRID)
+    assert quick(GRID, GRID, out=out) is out and quick(GRID, GRID, out) is out
+    np.testing.assert_array_equal(out, GRID + GRID)
+    with pytest.raises(ValueError, match="broadcast"):
+        quick(GRID, GRID[:5])
+    for wrong in ((), (GRID,), (GRID, "text"), (GRID, None)):
+        with pytest.raises(TypeError):
+            quick(*wrong)
+    with pytest.raises(TypeError):
+        quick(GRID, GRID, other=1)
+
+
+@pytest.mark.parametrize("number", [0.1, -0.0, 1e-46, 1e39, -1e39, math.inf, -math.inf, math.nan, 3, -(2**53) - 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_beside_tensors(number, dtype):
+    """A number has the precision of the tensor."""
+    x = torch.tensor([0.25, -3.0, 0.0], dtype=dtype)
+    with np.errstate(all="ignore"):
+        other = torch.tensor(np.array(float(number)).astype(x.numpy().dtype))
+    for operation in (torch.add, torch.mul, torch.sub, torch.div):
+        for _ in range(2):  # the first call prepares
+            np.testing.assert_array_equal(operation(x, number).numpy(), operation(x, other.expand(3)).numpy())
+
+
+def test_references_stay_the_same(pair):
+    _, quick = pair
+    watched = (GRID, GRID.dtype, np.ndarray)
+    quick(GRID, GRID)
+    before = [sys.getrefcount(o) for o in watched]
+    for _ in range(1000):
+        quick(GRID, GRID)
+        quick(GRID, 2.5)
+        quick(GRID, GRID[0])
+    after = [sys.getrefcount(o) for o in watched]
+    assert all(abs(a - b) < 100 for a, b in zip(before, after))
+
+
+@pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 14) + 1, 200_000])
+def test_longer_operands(count):
+    x = torch.linspace(-3, 3, count, dtype=torch.float64)
+    for _ in range(2):
+        np.testing.assert_allclose(torch.exp(x).numpy(), np.exp(x.numpy()), rtol=1e-14)

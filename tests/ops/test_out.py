@@ -1,0 +1,210 @@
+"""`out=` and in-place forms at sizes where results are made in the given memory at once: values, aliasing, layouts, memory."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+N = 1 << 19  # large enough for all cores and for results made in place
+
+
+def numbers(*shape, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+UNARY = ["exp", "neg", "sqrt", "abs", "square", "sigmoid", "isnan", "nan_to_num", "round"]
+BINARY = ["add", "sub", "mul", "div", "maximum", "atan2", "lt", "eq", "pow", "remainder", "clamp_min", "fmod"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 17, N + 3])
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name, size):
+    x = numbers(size)
+    function = getattr(torch, name)
+    expected = function(x)
+    out = torch.empty_like(expected)
+    version = out._version
+    assert function(x, out=out) is out
+    assert torch.equal(out.nan_to_num(), expected.nan_to_num()) and out._version == version + 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 17, N + 3])
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name, size):
+    x, y = numbers(size), numbers(size, seed=1)
+    function = getattr(torch, name)
+    for other in (y, y[:1].sum(), y.double()) if name in ("maximum", "atan2") else (y, 2, y[:1].sum(), y.double()):
+        expected = function(x, other)
+        out = torch.empty_like(expected)
+        assert function(x, other, out=out) is out
+        assert torch.equal(out.nan_to_num(), expected.nan_to_num())
+
+
+def test_numbers_where_there_are_none():
+    with pytest.raises(TypeError):
+        torch.maximum(numbers(4), 2, out=torch.empty(4))
+    with pytest.raises(TypeError):
+        numbers(4).atan2_(2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.complex64])
+def test_dtypes(dtype):
+    x, y = (numbers(2, N // 2, seed=s).mul(9).to(dtype) for s in (0, 1))
+    out = torch.empty_like(x)
+    torch.mul(x, y[:1], out=out)
+    assert torch.equal(out, x * y[:1])
+
+
+def test_function_with_several_operands():
+    x, y, z = (numbers(N, seed=s) for s in range(3))
+    out = torch.empty(N)
+    torch.addcmul(x, y, z, value=0.5, out=out)
+    assert torch.equal(out, torch.addcmul(x, y, z, value=0.5))
+    torch.lerp(x, y, 0.25, out=out)
+    assert torch.equal(out, torch.lerp(x, y, 0.25))
+    torch.where(x > 0, y, z, out=out)
+    assert torch.equal(out, torch.where(x > 0, y, z))
+
+
+@pytest.mark.parametrize("size", [16, N])
+def test_out_is_an_operand(size):
+    x, y = numbers(size), numbers(size, seed=1)
+    expected = x - y
+    a = x.clone()
+    assert torch.sub(a, y, out=a) is a and torch.equal(a, expected)
+    b = y.clone()
+    torch.sub(x, b, out=b)
+    assert torch.equal(b, expected)
+    c = x.clone()
+    torch.exp(c.view(-1), out=c)
+    assert torch.equal(c, x.exp())
+    square = numbers(1024, 1024)  # not pointwise: the operand is read after parts of the result are there
+    expected = square @ square
+    torch.mm(square, square, out=square)
+    assert torch.equal(square, expected)
+
+
+@pytest.mark.parametrize("size", [4, 1024])
+def test_strided_out(size):
+    x, y = numbers(size, size), numbers(size, seed=1)
+    expected = x + y
+    for out in (torch.empty(size, size).t(), torch.empty(size, 2 * size)[:, ::2], torch.empty(3, size, size)[1]):
+        strides = out.stride()
+        torch.add(x, y, out=out)
+        assert torch.equal(out, expected) and out.stride() == strides
+        torch.mm(x, x, out=out)
+        assert torch.equal(out, x @ x)
+        torch.cumsum(x, 1, out=out)
+        assert torch.equal(out, x.cumsum(1))
+
+
+@pytest.mark.parametrize("size", [16, N])
+def test_other_dtype(size):
+    x = numbers(size)
+    wide = torch.empty(size, dtype=torch.float64)
+    torch.exp(x, out=wide)
+    assert torch.equal(wide, x.exp().double())
+    torch.add(torch.arange(size), 1, out=wide)
+    assert torch.equal(wide, torch.arange(1, size + 1).double())
+    torch.gt(x, 0, out=wide)
+    assert torch.equal(wide, (x > 0).double())
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.exp(x, out=torch.empty(size, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("size", [16, N])
+def test_partial_overlap(size):
+    x = numbers(size + 1)
+    for run in (
+        lambda: torch.exp(x[:-1], out=x[1:]),
+        lambda: torch.add(x[1:], 1, out=x[:-1]),
+        lambda: x[1:].add_(x[:-1]),
+    ):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            run()
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.add(x[1:], 1, out=torch.empty(1).expand(size))
+    memory = np.arange(size + 1, dtype=np.float32)  # two tensors that do not know of each other
+    a, b = torch.from_numpy(memory[:-1]), torch.from_numpy(memory[1:])
+    torch.add(a, 1, out=b)
+    assert torch.equal(b, torch.arange(1, size + 1).float())
+    matrix = numbers(4, size)
+    expected = matrix[:, :-1] + matrix[:, 1:]
+    matrix[:, 1:].add_(matrix[:, :-1])
+    assert torch.equal(matrix[:, 1:], expected)
+
+
+def test_resizes_and_warns():
+    out = torch.empty(0)
+    torch.exp(numbers(N), out=out)
+    assert out.shape == (N,)
+    with pytest.warns(UserWarning, match="resized"):
+        torch.exp(numbers(4, 4), out=out)
+    row = torch.empty(2, 3)
+    with pytest.warns(UserWarning, match="resized"):  # a smaller result is not repeated
+        torch.exp(numbers(3), out=row)
+    assert row.shape == (3,)
+
+
+@pytest.mark.parametrize("size", [16, N])
+def test_gradients_are_refused(size):
+    x = numbers(size).requires_grad_()
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        torch.exp(x, out=torch.empty(size))
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        torch.exp(x.detach(), out=x)
+    with torch.no_grad():
+        out = torch.empty(size)
+        assert torch.equal(torch.exp(x, out=out), x.exp())
+
+
+def test_other_operations():
+    x, y = numbers(8, 512, 256), numbers(8, 256, 512, seed=1)
+    flat = x[0].expand(4, 512, 256)
+    cases = [
+        (lambda **o: torch.matmul(x, y, **o), torch.empty(8, 512, 512)),
+        (lambda **o: torch.bmm(x, y, **o), torch.empty(8, 512, 512)),
+        (lambda **o: torch.matmul(x, y[0], **o), torch.empty(8, 512, 512)),
+        (lambda **o: torch.addmm(y[0].sum(0), x[0], y[0], **o), torch.empty(512, 512)),
+        (lambda **o: torch.softmax(x, -1, **o), torch.empty_like(x)),
+        (lambda **o: torch.cat([x, x], 1, **o), torch.empty(8, 1024, 256)),
+        (lambda **o: torch.index_select(x, 1, torch.arange(511, -1, -1), **o), torch.empty_like(x)),
+        (lambda **o: torch.sum(flat, 0, **o), torch.empty(512, 256)),
+    ]
+    for run, out in cases:
+        out.fill_(float("nan"))
+        assert run(out=out) is out
+        assert torch.equal(out, run())
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_copies(order):
+    source = np.random.default_rng(0).standard_normal((700, 800))
+    x = torch.from_numpy(np.asarray(source, order=order))
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.int32, torch.bool, torch.complex64):
+        for out in (torch.empty(700, 800, dtype=dtype), torch.empty(800, 700, dtype=dtype).t()):
+            assert torch.equal(out.copy_(x), x.to(dtype))
+    assert torch.equal(torch.empty(700, 800).copy_(x[0]), x[0].float().expand(700, 800))
+
+
+MEMORY = """
+import resource, flambeau as torch
+x, y = torch.ones(1 << 24), torch.ones(1 << 24)
+o = torch.zeros(1 << 24)
+o.add_(1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for run in (lambda: torch.add(x, y, out=o), lambda: torch.exp(x, out=o), lambda: torch.pow(x, 2, out=o),
+            lambda: x.add_(y), lambda: x.mul_(2), lambda: x.exp_(), lambda: x.view(-1, 4).add_(y[:4]),
+            lambda: torch.clamp(x, 0, 1, out=x), lambda: o.copy_(x)):
+    run()
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert used < 32 << 10, used  # KiB; one result has 64 MiB
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_no_temporary():
+    subprocess.run([sys.executable, "-c", MEMORY], check=True, timeout=120)
