@@ -27,7 +27,7 @@ def _places(*names: str) -> tuple[str, ...]:
     return tuple(name + part for name in names for part in _PLACE)
 
 
-_COMMON = ("next", "pieces", "heads", "group", "length", "keys", "width", "depth", "causal", "scale", "factor")
+_COMMON = ("next", "team", "pieces", "heads", "group", "length", "keys", "width", "depth", "causal", "scale", "factor")
 _MASK = (*_places("mask"), "mask_key", *_places("keep"))
 FORWARD = (*_COMMON, *_places("q", "k", "v", "out", "total"), *_MASK)
 BACKWARD = (*_COMMON, *_places("q", "k", "v", "out", "total", "g", "dq", "dk", "dv"), *_MASK)
@@ -42,6 +42,7 @@ class Main(Tiles):
         given = self.raw(f"load ptr, ptr {self.at('%args', 8)}, align 8")
         start = self.i64(self.raw(f"ptrtoint ptr {given} to i64"))
         self.free = self.raw(f"inttoptr i64 {((start + 63) & -64).name} to ptr")
+        self.member = self.load(self.at("%args", 16), "i64")
         self.number_of = {name: self.load(self.at(self.words, 8 * i), "i64") for i, name in enumerate(names)}
 
     def __getitem__(self, name: str) -> Value:
@@ -61,16 +62,26 @@ class Main(Tiles):
         return self.at(pointer, self[name + "_row"] * number)
 
     def pieces(self, work: Any) -> None:
-        """Calls `work` with the number of each piece that no other thread has taken."""
-        head, body, end = self.label(), self.label(), self.label()
-        self.branch(head)
-        self.start_block(head)
-        piece = self.value(f"atomicrmw add ptr {self.words}, i64 1 seq_cst", "i64")
-        self.branch_if(piece < self["pieces"], body, end)
-        self.start_block(body)
-        work(piece)
-        self.branch(head)
-        self.start_block(end)
+        """Calls `work` with the number of each piece that no other thread has taken.
+
+        Each member of the team begins with its own share, of which `next` has the first piece that is left, a cache line
+        for each. So it gets the same heads again, which its core's cache may still hold.
+        """
+        team, zero = self["team"], self.constant("i64", 0)
+        with self.loop(zero, team) as others:
+            at = self.member + others
+            owner = self.select(at < team, at, at - team)
+            end = self.value(f"udiv i64 {(self['pieces'] * (owner + 1)).name}, {team.name}", "i64")
+            counter = self.raw(f"inttoptr i64 {(self['next'] + owner * 64).name} to ptr")
+            head, body, done = self.label(), self.label(), self.label()
+            self.branch(head)
+            self.start_block(head)
+            piece = self.value(f"atomicrmw add ptr {counter}, i64 1 seq_cst", "i64")
+            self.branch_if(piece < end, body, done)
+            self.start_block(body)
+            work(piece)
+            self.branch(head)
+            self.start_block(done)
 
 
 def decay(x: Value) -> Value:

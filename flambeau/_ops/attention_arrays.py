@@ -88,7 +88,7 @@ def _numbers(
 ) -> list[int]:
     factor = _bits(1.0 / (1.0 - dropout))
     shape = q.shape[2], k.shape[2], q.shape[3], v.shape[3]
-    return [0, pieces, heads, group, *shape, int(causal), _bits(scale), factor]
+    return [pieces, heads, group, *shape, int(causal), _bits(scale), factor]
 
 
 def _mask_places(mask: Any, keep: Any) -> list[int]:
@@ -99,6 +99,9 @@ def _mask_places(mask: Any, keep: Any) -> list[int]:
     if mask is not None:
         places = [_address(mask), *[0 if n == 1 else s for n, s in zip(mask.shape, mask.strides)]]
     return [*places, *((0,) * 4 if keep is None else _place(_four(keep)))]
+
+
+_ZEROS = [0] * 8
 
 
 def _layout(code: str, length: int) -> Layout:
@@ -116,13 +119,16 @@ def _run(address: int, words: list[int], size: int, pieces: int, work: int) -> N
     count = max(1, min(threads.get_num_threads(), pieces, work // _SHARE))
     size = -(-size // 64) * 64
     scratch = _address(_scratch.take(size * count))
-    given = array("q", [0, scratch, *words])
+    shares = array("q", _ZEROS * count)  # the first piece of each thread's share, a cache line for each
+    for i in range(1, count):
+        shares[8 * i] = pieces * i // count
+    given = array("q", [0, scratch, 0, shares.buffer_info()[0], count, *words])
     start = given.buffer_info()[0]
     if count == 1:
-        given[0] = start + 16
+        given[0] = start + 24
         _callable(address)(start, None, None, None)
         return
-    pool.run_calls([(address, [start + 16, scratch + i * size], [1], []) for i in range(count)], count)
+    pool.run_calls([(address, [start + 24, scratch + i * size, i], [1], []) for i in range(count)], count)
 
 
 def forward(
