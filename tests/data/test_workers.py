@@ -325,7 +325,8 @@ def test_nothing_stays_after_many_passes():
 
 
 RUNNING = """
-    import time, flambeau as torch
+    import signal, time, flambeau as torch
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may have it ignored
     from flambeau.utils.data import DataLoader, Dataset
     class Slow(Dataset):
         def __len__(self): return 100000
