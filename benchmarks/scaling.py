@@ -18,7 +18,7 @@ import numpy as np
 import flambeau as torch
 from flambeau._backend import threads
 from flambeau._kernel import jit, pool
-from flambeau._kernel.gemm import vectors
+from flambeau._kernel.tiles import vectors
 
 F = torch.nn.functional
 

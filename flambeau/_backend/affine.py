@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import dtype, float32, float64
-from .._kernel import gemm
+from .._kernel import gemm, tiles
 from .._kernel.compose import composed
 from .._kernel.sums import sum_columns
 from . import blas
@@ -87,8 +87,8 @@ def plan(x: tuple[int, ...], weight: tuple[int, ...], d: dtype, biased: bool) ->
 
 def _tile(code: str, m: int, n: int) -> tuple[int, int]:
     """Rows and width of the tiles of an (m, n) product."""
-    wide = gemm.width(m, n, code)
-    return gemm.height(m, wide), wide
+    wide = tiles.width(m, n, code)
+    return tiles.height(m, wide), wide
 
 
 def _product(code: str, tile: tuple[int, int], added: bool) -> tuple[Any, int]:

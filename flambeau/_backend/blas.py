@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.allocation import allocator, empty
 from .._core.dtypes import bfloat16
-from .._kernel import gemm, gemm_bf16
+from .._kernel import gemm, gemm_bf16, tiles
 from .._kernel.direct import direct
 from .._kernel.sums import dot_rows
 from . import threads
@@ -62,8 +62,8 @@ def _direct_kernel(code: str, rows: int, wide: int, added: bool) -> tuple[Any, i
 
 def _tile(code: str, m: int, n: int) -> tuple[int, int]:
     """Rows and width (in vectors) of the tiles of a product."""
-    wide = gemm.width(m, n, code)
-    return gemm.height(max(m, 1), wide), wide
+    wide = tiles.width(m, n, code)
+    return tiles.height(max(m, 1), wide), wide
 
 
 @functools.cache
@@ -201,10 +201,10 @@ def _better_turned(code: str, m: int, n: int) -> bool:
     Packing the right operand then means to turn it, which costs more than to copy the left one; few rows of x fill
     no tile's columns, however.
     """
-    count = gemm.lanes(code)
+    count = tiles.lanes(code)
 
     def cost(rows: int, columns: int) -> float:
-        return gemm.cost(rows, columns, gemm.width(rows, columns, code), count) + 13 * rows + 20 * columns
+        return tiles.cost(rows, columns, tiles.width(rows, columns, code), count) + 13 * rows + 20 * columns
 
     return m > 0 < n and cost(n, m) < 0.97 * cost(m, n)
 

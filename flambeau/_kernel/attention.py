@@ -14,8 +14,8 @@ from typing import Any
 from . import jit
 from .attention_tiles import Layout, Tiles, columns_tile, rows_tile, turn, turn_back
 from .exponentials import exp_moderate
-from .gemm import _SCALAR, _call, _maximum, _minimum, joined
 from .symbols import symbols
+from .tiles import SCALAR, invoke, joined, maximum, minimum
 from .value import Value
 
 KEYS = 128  # of a block; its scores and values stay near the first cache
@@ -101,7 +101,7 @@ def _hide(lay: Layout) -> Tiles:
     """hide(s, s_row, keys, offset): -inf for keys that come after a query; key 0 is `offset` before lane 0."""
     r = Tiles("hide", ["ptr noalias %s", "i64 %s_row", "i64 %keys", "i64 %offset"], lay)
     kind = "i32" if lay.type == "f32" else "i64"
-    with r.loop(_maximum(r.i64("%offset") + 1, 0), r.i64("%keys")) as k:
+    with r.loop(maximum(r.i64("%offset") + 1, 0), r.i64("%keys")) as k:
         first = r.all.splat(r.cast(k - r.i64("%offset"), kind).name, kind)
         for v, place in enumerate(r.vectors_of(r.at("%s", k * r.i64("%s_row")))):
             seen = r.all.numbers(kind, v * lay.lanes) >= first
@@ -133,7 +133,7 @@ def _add_mask(lay: Layout) -> Tiles:
     r.start_block(other)
     whole = r.select(m_key == size, keys & -n, zero)
     with r.each_vector() as first:
-        starts = [r.at("%mask", _minimum(first + i, last) * m_query) for i in range(n)]
+        starts = [r.at("%mask", minimum(first + i, last) * m_query) for i in range(n)]
         with r.loop(zero, whole, n) as k:
             block = r.transpose([r.load_vector(r.at(start, k * size), aligned=False) for start in starts])
             for i, vector in enumerate(block):
@@ -141,7 +141,7 @@ def _add_mask(lay: Layout) -> Tiles:
     buffer = r.local_array(lay.type, lay.columns)
     with r.loop(whole, keys) as k:
         with r.loop(zero, r.constant("i64", lay.columns)) as q:
-            value = r.load(r.at("%mask", _minimum(q, last) * m_query, k * m_key), lay.type)
+            value = r.load(r.at("%mask", minimum(q, last) * m_query, k * m_key), lay.type)
             r.store(r.at(buffer, q * size), lay.type, value)
         for v, place in enumerate(r.vectors_of(buffer)):
             add(k, v * n, r.take(place))
@@ -153,7 +153,7 @@ def _add_mask(lay: Layout) -> Tiles:
 def _spread_keep(lay: Layout) -> Tiles:
     """spread_keep(to, to_row, keys, keep, k_row, count, factor): to[k, i] = factor where keep[i, k], a byte, is 1 and
     0 where it is 0; from `count` on, the last i. Whole vectors of keys are written."""
-    n, scalar = lay.lanes, _SCALAR[lay.type]
+    n, scalar = lay.lanes, SCALAR[lay.type]
     r = Tiles("spread_keep", [
         "ptr noalias %to", "i64 %to_row", "i64 %keys", "ptr noalias %keep", "i64 %k_row", "i64 %count",
         f"{scalar} %factor",
@@ -162,7 +162,7 @@ def _spread_keep(lay: Layout) -> Tiles:
     name, bytes_ = f"llvm.masked.load.v{n}i8.p0", f"<{n} x i8>"
     r.declarations.add(f"declare {bytes_} @{name}(ptr, i32, <{n} x i1>, {bytes_})")
     with r.each_vector() as first:
-        starts = [r.at("%keep", _minimum(first + i, last) * r.i64("%k_row")) for i in range(n)]
+        starts = [r.at("%keep", minimum(first + i, last) * r.i64("%k_row")) for i in range(n)]
         with r.loop(r.zero, keys, n) as k:
             mask, rows = r.lanes_below(keys - k), []
             for start in starts:
@@ -255,7 +255,7 @@ def piece_of(r: Main, piece: Value, parts: Value) -> tuple[Value, Value, Value]:
 
 def float_of(r: Main, name: str) -> tuple[str, str]:
     """A number that is given as a double, as an argument."""
-    return _SCALAR[r.lay.type], r.cast(r.bitcast(r[name], "f64"), r.lay.type).name
+    return SCALAR[r.lay.type], r.cast(r.bitcast(r[name], "f64"), r.lay.type).name
 
 
 def _forward(lay: Layout, dropout: bool) -> Main:
@@ -276,30 +276,30 @@ def _forward(lay: Layout, dropout: bool) -> Main:
         q, out, total_, mask, keep = (r.place(n, batch, head) for n in ("q", "out", "total", "mask", "keep"))
         k, v = (r.place(n, batch, shared) for n in ("k", "v"))
         first = (parts - 1 - part) * chunk  # the longest first
-        with r.loop(first, _minimum(length, first + chunk), columns) as q0:
-            count = _minimum(length - q0, columns)
-            seen = r.select(causal, _minimum(keys, q0 + count), keys)
-            _call(r, "turn", turned, row, r.row("q", q, q0), r["q_row"], count, width, scale)
+        with r.loop(first, minimum(length, first + chunk), columns) as q0:
+            count = minimum(length - q0, columns)
+            seen = r.select(causal, minimum(keys, q0 + count), keys)
+            invoke(r, "turn", turned, row, r.row("q", q, q0), r["q_row"], count, width, scale)
             for places, start in ((r.vectors_of(high), -math.inf), (r.vectors_of(total), 0.0)):
                 for place in places:
                     r.put(place, r.number(start))
             with r.loop(r.zero, seen, KEYS) as k0:
-                n = _minimum(seen - k0, KEYS)
+                n = minimum(seen - k0, KEYS)
                 with r.loop(r.zero, n, lay.rows) as i:
                     source, to = r.row("k", k, k0 + i), r.at(scores, i * lay.row)
-                    _call(
-                        r, "rows_tile", source, r["k_row"], turned, row, width, to, row, _minimum(n - i, lay.rows), no
+                    invoke(
+                        r, "rows_tile", source, r["k_row"], turned, row, width, to, row, minimum(n - i, lay.rows), no
                     )
                 _mask_scores(r, scores, row, n, q0, k0, count, mask, causal)
                 for to in kept:
                     source = r.at(r.row("keep", keep, q0), k0)
-                    _call(r, "spread_keep", to, row, n, source, r["keep_row"], count, float_of(r, "factor"))
-                _call(r, "exponentials", scores, n, high, total, factor, *kept)
+                    invoke(r, "spread_keep", to, row, n, source, r["keep_row"], count, float_of(r, "factor"))
+                invoke(r, "exponentials", scores, n, high, total, factor, *kept)
                 with r.loop(r.zero, depth, lay.rows) as d:
                     source, to = r.at(r.row("v", v, k0), d * size), r.at(made, d * lay.row)
-                    _call(r, "columns_tile", source, r["v_row"], scores, row, n, to, row, factor, k0 > 0)
-            _call(r, "shares", high, total, factor, r.at(total_, q0 * size), count)
-            _call(r, "turn_back", r.row("out", out, q0), r["out_row"], made, row, count, depth, factor)
+                    invoke(r, "columns_tile", source, r["v_row"], scores, row, n, to, row, factor, k0 > 0)
+            invoke(r, "shares", high, total, factor, r.at(total_, q0 * size), count)
+            invoke(r, "turn_back", r.row("out", out, q0), r["out_row"], made, row, count, depth, factor)
 
     r.pieces(work)
     r.clear_float_status()
@@ -311,9 +311,9 @@ def _mask_scores(
 ) -> None:
     with r.when(r["mask"] != 0):
         source = r.at(mask, q0 * r["mask_row"], k0 * r["mask_key"])
-        _call(r, "add_mask", scores, row, n, source, r["mask_row"], r["mask_key"], count)
+        invoke(r, "add_mask", scores, row, n, source, r["mask_row"], r["mask_key"], count)
     with r.when(causal):
-        _call(r, "hide", scores, row, n, q0 - k0)
+        invoke(r, "hide", scores, row, n, q0 - k0)
 
 
 # -- backward ------------------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def _mask_scores(
 def _slopes(lay: Layout, short: str | None, dropout: bool) -> Tiles:
     """slopes(s, g, row, keys, level, inner, scale[, kept]): scores to shares p = exp(score - level), and their gradients to
     those by the scores, p * (g - inner) * scale. For 16-bit floats both are rounded and the scale is left out."""
-    scalar = _SCALAR[lay.type]
+    scalar = SCALAR[lay.type]
     r = Tiles("slopes", [
         "ptr noalias %s", "ptr noalias %g", "i64 %row", "i64 %keys", "ptr noalias %level", "ptr noalias %inner",
         f"{scalar} %scale", *(["ptr noalias %kept"] if dropout else []),
@@ -352,7 +352,7 @@ def _levels(lay: Layout) -> Tiles:
         "ptr noalias %level", "ptr noalias %inner", "ptr noalias %total", "ptr noalias %g", "i64 %g_row",
         "ptr noalias %out", "i64 %out_row", "i64 %count", "i64 %room", "i64 %depth",
     ], lay)  # fmt: skip
-    size, scalar, count = lay.size, _SCALAR[lay.type], r.i64("%count")
+    size, scalar, count = lay.size, SCALAR[lay.type], r.i64("%count")
     name = f"llvm.vector.reduce.fadd.{r.code}"
     r.declarations.add(f"declare {scalar} @{name}({scalar}, {r.vector})")
     slot = r.fresh()
@@ -408,31 +408,31 @@ def _backward(lay: Layout, short: str | None, dropout: bool) -> Main:
     def panel(j: Value, q0: Value, k0: Value, n: Value, k: str, v: str, mask: str, keep: str, nq: Value) -> None:
         """Scores and slopes of a panel of queries, and what they add to dq."""
         at = j * size
-        count = _minimum(nq - j, columns)
+        count = minimum(nq - j, columns)
         s, g = r.at(scores, at), r.at(slopes, at)
         with r.loop(r.zero, n, lay.rows) as i:
-            rows = _minimum(n - i, lay.rows)
+            rows = minimum(n - i, lay.rows)
             for source, step, turned, inner_, to in (
                 (r.row("k", k, k0 + i), r["k_row"], q_turned, width, s),
                 (r.row("v", v, k0 + i), r["v_row"], g_turned, depth, g),
             ):
                 target = r.at(to, i * row)
-                _call(r, "rows_tile", source, step, r.at(turned, at), row, inner_, target, row, rows, no)
+                invoke(r, "rows_tile", source, step, r.at(turned, at), row, inner_, target, row, rows, no)
         _mask_scores(r, s, row, n, q0 + j, k0, count, mask, causal)
         for to in kept:
             source = r.at(r.row("keep", keep, q0 + j), k0)
-            _call(r, "spread_keep", r.at(to, at), row, n, source, r["keep_row"], count, float_of(r, "factor"))
-        _call(r, "slopes", s, g, row, n, r.at(level, at), r.at(inner, at), scale, *[r.at(to, at) for to in kept])
+            invoke(r, "spread_keep", r.at(to, at), row, n, source, r["keep_row"], count, float_of(r, "factor"))
+        invoke(r, "slopes", s, g, row, n, r.at(level, at), r.at(inner, at), scale, *[r.at(to, at) for to in kept])
         with r.loop(r.zero, width, lay.rows) as d:
             source, to = r.at(r.row("k", k, k0), d * size), r.at(dq_turned, d * row, at)
-            _call(r, "columns_tile", source, r["k_row"], g, row, n, to, row, ones, k0 > 0)
+            invoke(r, "columns_tile", source, r["k_row"], g, row, n, to, row, ones, k0 > 0)
 
     def by_keys(blocks: Any, k0: Value, q0: Value, n: Value, nq: Value) -> None:
         """What a block adds to dk and dv."""
         with r.loop(r.zero, n, lay.rows) as i:
-            ahead = _maximum(k0 + i - q0, 0) & -columns
+            ahead = maximum(k0 + i - q0, 0) & -columns
             start = r.select(causal, ahead, r.zero)
-            rows = _minimum(n - i, lay.rows)
+            rows = minimum(n - i, lay.rows)
             for block, name, right, target, to_name, extent in blocks:
                 left = r.at(block, i * row, start * size)
                 source, to = r.row(name, right, q0 + start), r.row(to_name, target, k0 + i)
@@ -440,7 +440,7 @@ def _backward(lay: Layout, short: str | None, dropout: bool) -> Main:
                 whole = extent & -columns
 
                 def product(tile: str, d: Value, args: Any = args, source: str = source, to: str = to) -> None:
-                    _call(r, tile, *args[0], r.at(source, d * size), *args[1], r.at(to, d * size), *args[2])
+                    invoke(r, tile, *args[0], r.at(source, d * size), *args[1], r.at(to, d * size), *args[2])
 
                 with r.loop(r.zero, whole, columns) as d:
                     product("rows_tile", d)
@@ -450,34 +450,34 @@ def _backward(lay: Layout, short: str | None, dropout: bool) -> Main:
     def work(piece: Value) -> None:
         batch, shared, _ = piece_of(r, piece, r.constant("i64", 1))
         k, v, dk, dv = (r.place(n, batch, shared) for n in ("k", "v", "dk", "dv"))
-        _call(r, "clear", dk, r["dk_row"], keys, width)
-        _call(r, "clear", dv, r["dv_row"], keys, depth)
+        invoke(r, "clear", dk, r["dk_row"], keys, width)
+        invoke(r, "clear", dv, r["dv_row"], keys, depth)
         with r.loop(r.zero, r["group"]) as member, r.loop(r.zero, length, chunk) as q0:
             head = shared * r["group"] + member
             q, g, out, dq = (r.place(x, batch, head) for x in ("q", "g", "out", "dq"))
             total, mask, keep = (r.place(x, batch, head) for x in ("total", "mask", "keep"))
-            nq = _minimum(length - q0, chunk)
-            _call(r, "levels", level, inner, r.at(total, q0 * size), r.row("g", g, q0), r["g_row"],
+            nq = minimum(length - q0, chunk)
+            invoke(r, "levels", level, inner, r.at(total, q0 * size), r.row("g", g, q0), r["g_row"],
                   r.row("out", out, q0), r["out_row"], nq, r.constant("i64", chunk), depth)  # fmt: skip
             with r.loop(r.zero, nq, columns) as j:
-                count = _minimum(nq - j, columns)
+                count = minimum(nq - j, columns)
                 for name, source, to, extent, factor in (
                     ("q", q, q_turned, width, scale), ("g", g, g_turned, depth, one),
                 ):  # fmt: skip
-                    _call(r, "turn", r.at(to, j * size), row, r.row(name, source, q0 + j), r[name + "_row"], count,
+                    invoke(r, "turn", r.at(to, j * size), row, r.row(name, source, q0 + j), r[name + "_row"], count,
                           extent, factor)  # fmt: skip
-            seen = r.select(causal, _minimum(keys, q0 + nq), keys)
+            seen = r.select(causal, minimum(keys, q0 + nq), keys)
             with r.loop(r.zero, seen, KEYS) as k0:
-                n = _minimum(seen - k0, KEYS)
+                n = minimum(seen - k0, KEYS)
                 with r.loop(r.zero, nq, columns) as j:
-                    limit = r.select(causal, _minimum(n, q0 + j + columns - k0), n)
+                    limit = r.select(causal, minimum(n, q0 + j + columns - k0), n)
                     with r.when(limit > 0):
                         panel(j, q0, k0, limit, k, v, mask, keep, nq)
                 blocks = (slopes, "q", q, dk, "dk", width), (scores, "g", g, dv, "dv", depth)
                 by_keys(blocks, k0, q0, n, nq)
             with r.loop(r.zero, nq, columns) as j:
-                _call(r, "turn_back", r.row("dq", dq, q0 + j), r["dq_row"], r.at(dq_turned, j * size), row,
-                      _minimum(nq - j, columns), width, last)  # fmt: skip
+                invoke(r, "turn_back", r.row("dq", dq, q0 + j), r["dq_row"], r.at(dq_turned, j * size), row,
+                      minimum(nq - j, columns), width, last)  # fmt: skip
 
     r.pieces(work)
     r.clear_float_status()

@@ -12,8 +12,8 @@ from typing import Any
 from . import jit
 from .attention import FORWARD, Main, decay, float_of, piece_of, rounded
 from .attention_tiles import Layout, Tiles, layout
-from .gemm import _SCALAR, _call, _minimum, joined
 from .symbols import symbols
+from .tiles import SCALAR, invoke, joined, minimum
 from .value import Value
 
 MOST = 5  # queries from which on the tiles are faster
@@ -26,7 +26,7 @@ def _dots(lay: Layout) -> Tiles:
     n, size = lay.lanes, lay.size
     r = Tiles("dots", [
         "ptr noalias %to", "ptr noalias %q", "ptr noalias %k", "i64 %k_row", "i64 %keys", "i64 %width",
-        f"{_SCALAR[lay.type]} %scale",
+        f"{SCALAR[lay.type]} %scale",
     ], lay)  # fmt: skip
     keys, scale, ahead = r.i64("%keys"), r.all.splat("%scale", lay.type), r.i64("%k_row") * _AHEAD
     slots = [r.fresh() for _ in range(n)]
@@ -34,7 +34,7 @@ def _dots(lay: Layout) -> Tiles:
     with r.loop(r.zero, keys, n) as j:
         for slot in slots:
             r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
-        starts = [r.at("%k", _minimum(j + i, keys - 1) * r.i64("%k_row")) for i in range(n)]
+        starts = [r.at("%k", minimum(j + i, keys - 1) * r.i64("%k_row")) for i in range(n)]
         with r.loop(r.zero, r.i64("%width"), n) as d:
             part = r.load_vector(r.at("%q", d * size), aligned=False)
             for slot, start in zip(slots, starts):
@@ -53,7 +53,7 @@ def _share(lay: Layout, short: str | None) -> Tiles:
     """share(s, keys, total, factor): scores to exp(score - the largest); where the logarithm of their sum and 1 / sum
     are to be put."""
     r = Tiles("share", ["ptr noalias %s", "i64 %keys", "ptr noalias %total", "ptr noalias %factor"], lay)
-    n, size, scalar = lay.lanes, lay.size, _SCALAR[lay.type]
+    n, size, scalar = lay.lanes, lay.size, SCALAR[lay.type]
     high, sum_ = r.fresh(), r.fresh()
     for slot, start in ((high, -math.inf), (sum_, 0.0)):
         r.slots.append(f"  {slot} = alloca {r.vector}, align 64")
@@ -141,14 +141,14 @@ def _main(lay: Layout) -> Main:
         shared = r.value(f"udiv i64 {head.name}, {r['group'].name}", "i64")
         q, out, total, mask = (r.place(n, batch, head) for n in ("q", "out", "total", "mask"))
         k, v = (r.place(n, batch, shared) for n in ("k", "v"))
-        seen = r.select(causal, _minimum(keys, q0 + 1), keys)
-        _call(r, "dots", scores, r.row("q", q, q0), k, r["k_row"], seen, width, scale)
+        seen = r.select(causal, minimum(keys, q0 + 1), keys)
+        invoke(r, "dots", scores, r.row("q", q, q0), k, r["k_row"], seen, width, scale)
         with r.when(r["mask"] != 0), r.loop(r.zero, seen) as j:
             place = r.at(scores, j * size)
             added = r.load(r.at(mask, q0 * r["mask_row"], j * r["mask_key"]), lay.type)
             r.store(place, lay.type, r.load(place, lay.type) + added)
-        _call(r, "share", scores, seen, r.at(total, q0 * size), factor)
-        _call(r, "mix", r.row("out", out, q0), scores, v, r["v_row"], seen, depth, factor)
+        invoke(r, "share", scores, seen, r.at(total, q0 * size), factor)
+        invoke(r, "mix", r.row("out", out, q0), scores, v, r["v_row"], seen, depth, factor)
 
     r.pieces(work)
     r.clear_float_status()

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .gemm import _SCALAR, _minimum, _Vectors, vectors
 from .render_llvm import Llvm
+from .tiles import SCALAR, Vectors, minimum, vectors
 from .value import SIZE, Value, is_float
 
 _TYPE = {"b1": "i1", "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64", "f32": "float", "f64": "double"}
@@ -109,7 +109,7 @@ class Lanes:
         return self.value(f"sitofp {self.type(a.type)} {a.name} to {self.type(type)}", type)
 
 
-class Tiles(_Vectors):
+class Tiles(Vectors):
     """A function in the making over vectors as wide as the CPU's."""
 
     plan: Any
@@ -174,7 +174,7 @@ def _multiply(r: Tiles, slots: list[list[str]], scalar: Callable[[int, Value, in
         source = r.at("%b", (p + ahead) * r.i64("%b_row"))
         right = [r.load_vector(r.at(source, v * lay.lanes * size), aligned=False) for v in range(wide)]
         for i, row in enumerate(slots):
-            left = r.splat(r.raw(f"load {_SCALAR[lay.type]}, ptr {scalar(i, p, ahead)}, align {size}"))
+            left = r.splat(r.raw(f"load {SCALAR[lay.type]}, ptr {scalar(i, p, ahead)}, align {size}"))
             for slot, vector in zip(row, right):
                 held = r.raw(f"load {r.vector}, ptr {slot}")
                 r.emit(f"store {r.vector} {r.multiply_add(left, vector, held)}, ptr {slot}")
@@ -197,7 +197,7 @@ def rows_tile(lay: Layout, name: str, wide: int) -> Tiles:
         "i64 %rows", "i1 %adds",
     ], lay)  # fmt: skip
     size, last = lay.size, r.i64("%rows") - 1
-    starts = [r.at("%a", _minimum(r.constant("i64", i), last) * r.i64("%a_row")) for i in range(lay.rows)]
+    starts = [r.at("%a", minimum(r.constant("i64", i), last) * r.i64("%a_row")) for i in range(lay.rows)]
     slots = _accumulators(r, lay.rows, wide)
     _multiply(r, slots, lambda i, p, ahead: r.at(r.at(starts[i], p * size), ahead * size))
 
@@ -268,7 +268,7 @@ def _either(r: Tiles, condition: Value, first: Callable[[], None], second: Calla
 def turn(lay: Layout) -> Tiles:
     """turn(to, to_row, from, from_row, count, width, factor): to[d, i] = from[i, d] * factor for a panel of rows i;
     rows beyond `count` repeat the last. The width is a multiple of the lanes."""
-    scalar = _SCALAR[lay.type]
+    scalar = SCALAR[lay.type]
     r = Tiles("turn", [
         "ptr noalias %to", "i64 %to_row", "ptr noalias %from", "i64 %from_row", "i64 %count", "i64 %width",
         f"{scalar} %factor",
@@ -276,7 +276,7 @@ def turn(lay: Layout) -> Tiles:
     n, size, last = lay.lanes, lay.size, r.i64("%count") - 1
     factor = r.splat("%factor")
     with r.each_vector() as first:
-        starts = [r.at("%from", _minimum(first + i, last) * r.i64("%from_row")) for i in range(n)]
+        starts = [r.at("%from", minimum(first + i, last) * r.i64("%from_row")) for i in range(n)]
         with r.loop(r.zero, r.i64("%width"), n) as d:
             block = r.transpose([r.load_vector(r.at(start, d * size), aligned=False) for start in starts])
             for i, vector in enumerate(block):

@@ -11,8 +11,9 @@ import functools
 from typing import Any
 
 from . import jit
-from .gemm import _SCALAR, _call, _minimum, _pack, _Plan, _Vectors, height, joined, tile, vectors
 from .lang import independent, inline, kernel
+from .panels import pack
+from .tiles import SCALAR, Plan, Vectors, height, invoke, joined, minimum, tile, vectors
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -28,17 +29,17 @@ def tile_rows(rows: int) -> int:
 
 def tile_columns(type: str, rows: int) -> int:
     """Positions of the register tile: few rows leave registers for more."""
-    return _wide(rows) * _Plan(type, rows).lanes
+    return _wide(rows) * Plan(type, rows).lanes
 
 
 def lanes(type: str) -> int:
     """Elements of a vector."""
-    return _Plan(type, 1).lanes
+    return Plan(type, 1).lanes
 
 
 def padded_rows(type: str, rows: int) -> int:
     """Elements between the packed weights of one depth and the next."""
-    return _Plan(type, rows).padded
+    return Plan(type, rows).padded
 
 
 def weight_rows() -> int:
@@ -50,10 +51,10 @@ def _wide(rows: int) -> int:
     return 4 if rows <= 6 and vectors()[1] == 32 else 2
 
 
-class _Frame(_Vectors):
+class _Frame(Vectors):
     """The outermost function: a generalized ufunc's loop."""
 
-    def __init__(self, plan: _Plan, operands: int):
+    def __init__(self, plan: Plan, operands: int):
         super().__init__("kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], plan)
         self.operands = operands
 
@@ -68,7 +69,7 @@ class _Frame(_Vectors):
         return self.word("%steps", self.operands + index)
 
 
-def _slots(r: _Vectors, rows: int, wide: int) -> list[list[str]]:
+def _slots(r: Vectors, rows: int, wide: int) -> list[list[str]]:
     """Accumulators of a tile, zero at first; LLVM keeps them in registers."""
     slots = [[r.fresh() for _ in range(wide)] for _ in range(rows)]
     for slot in (s for row in slots for s in row):
@@ -77,12 +78,12 @@ def _slots(r: _Vectors, rows: int, wide: int) -> list[list[str]]:
     return slots
 
 
-def _accumulate(r: _Vectors, slot: str, a: str, b: str) -> None:
+def _accumulate(r: Vectors, slot: str, a: str, b: str) -> None:
     held = r.raw(f"load {r.vector}, ptr {slot}")
     r.emit(f"store {r.vector} {r.multiply_add(a, b, held)}, ptr {slot}")
 
 
-def _steps(r: _Vectors, depth: Value, step: Any) -> None:
+def _steps(r: Vectors, depth: Value, step: Any) -> None:
     """Calls `step` for each depth, unrolled."""
     zero = r.constant("i64", 0)
     whole = depth & -_UNROLL
@@ -93,7 +94,7 @@ def _steps(r: _Vectors, depth: Value, step: Any) -> None:
         step(p)
 
 
-def _store(r: _Vectors, slots: list[list[str]], adds: Value) -> None:
+def _store(r: Vectors, slots: list[list[str]], adds: Value) -> None:
     """c = the accumulators, or c + them."""
     n, size = r.plan.lanes, r.plan.size
     yes, no, end = r.label(), r.label(), r.label()
@@ -113,13 +114,13 @@ def _store(r: _Vectors, slots: list[list[str]], adds: Value) -> None:
 # -- windows times weights ---------------------------------------------------------------------------------------
 
 
-def _window_tile(plan: _Plan, wide: int) -> _Vectors:
+def _window_tile(plan: Plan, wide: int) -> Vectors:
     """tile(a, x, offsets, depth, c, c row, adds): c[i, p] = sum over k of a[k, i] * x[p + offsets[k]]."""
-    r = _Vectors("tile", [
+    r = Vectors("tile", [
         "ptr noalias %a", "ptr noalias %x", "ptr noalias %offsets", "i64 %depth", "ptr noalias %c", "i64 %c_row",
         "i1 %adds",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
+    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
     slots = _slots(r, plan.rows, wide)
 
     def step(p: Value) -> None:
@@ -136,7 +137,7 @@ def _window_tile(plan: _Plan, wide: int) -> _Vectors:
     return r
 
 
-def _window_main(plan: _Plan, wide: int) -> _Vectors:
+def _window_main(plan: Plan, wide: int) -> Vectors:
     r = _Frame(plan, 4)
     size, columns = plan.size, wide * plan.lanes
     zero = r.constant("i64", 0)
@@ -152,8 +153,8 @@ def _window_main(plan: _Plan, wide: int) -> _Vectors:
         ):
             panel = r.at(a, (i * depth + pc) * (plan.padded * size))
             to = r.at(c, i * c_row * plan.rows, j * size)
-            length = _minimum(depth - pc, _DEPTH)
-            _call(r, "tile", panel, r.at(x, j * size), r.at(offsets, pc * 8), length, to, c_row, pc > 0)
+            length = minimum(depth - pc, _DEPTH)
+            invoke(r, "tile", panel, r.at(x, j * size), r.at(offsets, pc * 8), length, to, c_row, pc > 0)
     r.clear_float_status()
     return r
 
@@ -165,7 +166,7 @@ def window_products(type: str, rows: int) -> Any:
     All operands are dense but the rows of the result; positions are whole tiles, and x must reach one tile beyond the
     last offset.
     """
-    plan, wide = _Plan(type, rows), _wide(rows)
+    plan, wide = Plan(type, rows), _wide(rows)
     text = joined([_window_tile(plan, wide)], _window_main(plan, wide))
     return make_ufunc(
         f"window_products_{type}_{rows}", jit.compile("kernel", text), (type, type, "i64"), (type,),
@@ -176,12 +177,12 @@ def window_products(type: str, rows: int) -> Any:
 # -- windows times gradients, summed over positions ----------------------------------------------------------------
 
 
-def _sum_tile(plan: _Plan) -> _Vectors:
+def _sum_tile(plan: Plan) -> Vectors:
     """tile(x, offsets, g, depth, c, c row): c[k, o] += sum over p of x[p + offsets[k]] * g[p, o]."""
-    r = _Vectors("tile", [
+    r = Vectors("tile", [
         "ptr noalias %x", "ptr noalias %offsets", "ptr noalias %g", "i64 %depth", "ptr noalias %c", "i64 %c_row",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
+    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
     slots = _slots(r, plan.rows, 2)
     starts = [r.at("%x", r.load(r.at("%offsets", 8 * k), "i64")) for k in range(plan.rows)]
 
@@ -197,7 +198,7 @@ def _sum_tile(plan: _Plan) -> _Vectors:
     return r
 
 
-def _sum_main(plan: _Plan) -> _Vectors:
+def _sum_main(plan: Plan) -> Vectors:
     r = _Frame(plan, 5)
     size = plan.size
     zero = r.constant("i64", 0)
@@ -212,12 +213,12 @@ def _sum_main(plan: _Plan) -> _Vectors:
             r.loop(zero, positions, _POSITIONS) as p,
             r.loop(zero, outputs, plan.columns) as j,
         ):
-            depth = _minimum(positions - p, _POSITIONS)
+            depth = minimum(positions - p, _POSITIONS)
             source = r.at(g, image * g_image, j * g_row, p * size)
-            _call(r, "pack", packed, source, g_row, r.constant("i64", size), _minimum(outputs - j, plan.columns), depth)
+            invoke(r, "pack", packed, source, g_row, r.constant("i64", size), minimum(outputs - j, plan.columns), depth)
             with r.loop(zero, elements, plan.rows) as k:
                 to = r.at(c, k * c_row, j * size)
-                _call(r, "tile", r.at(x, image * x_image, p * size), r.at(offsets, k * 8), packed, depth, to, c_row)
+                invoke(r, "tile", r.at(x, image * x_image, p * size), r.at(offsets, k * 8), packed, depth, to, c_row)
     r.clear_float_status()
     return r
 
@@ -226,8 +227,8 @@ def _sum_main(plan: _Plan) -> _Vectors:
 def window_sums(type: str) -> tuple[Any, int, int]:
     """(ufunc, columns of its tile, bytes of scratch): x (images, …), offsets (in bytes), g (images, outputs, positions),
     scratch -> (elements, outputs), which are added to. Elements and the result's outputs are whole tiles."""
-    plan = _Plan(type, weight_rows())
-    text = joined([_pack(plan, "pack", plan.columns), _sum_tile(plan)], _sum_main(plan))
+    plan = Plan(type, weight_rows())
+    text = joined([pack(plan, "pack", plan.columns), _sum_tile(plan)], _sum_main(plan))
     made = make_ufunc(
         f"window_sums_{type}", jit.compile("kernel", text), (type, "i64", type, "u8"), (type,),
         "(n,s),(k),(n,o,p),(z)->(q,l)",

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import jit, pool
-from .gemm import _call, _maximum, _minimum, _Plan, joined, on_grid, signature
+from .gemm import on_grid, signature
 from .gemm_bf16_parts import COLUMNS, LANES, ROWS, TILE, Pairs, dots, pack, pack_both, store, tile
+from .tiles import Plan, invoke, joined, maximum, minimum
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -70,7 +71,7 @@ class _Threaded(Pairs):
     """A function that reads what it is to do from `%work`."""
 
     def __init__(self, name: str, parameters: list[str]):
-        super().__init__(name, ["ptr %work", *parameters], _Plan("f32", LANES))
+        super().__init__(name, ["ptr %work", *parameters], Plan("f32", LANES))
 
     def field(self, name: str) -> Value:
         return self.load(self.at("%work", _FIELDS[name]), "i64")
@@ -90,9 +91,9 @@ def _piece(kind: str) -> _Threaded:
     number, blocks = r.i64("%number"), r.field("blocks")
     chunk = r.divided(number, blocks)
     j = (number - chunk * blocks) * COLUMNS
-    columns = _minimum(r.field("columns") - j, COLUMNS)
+    columns = minimum(r.field("columns") - j, COLUMNS)
     start = chunk * r.field("chunk")
-    stop = _minimum(start + r.field("chunk"), r.field("rows"))
+    stop = minimum(start + r.field("chunk"), r.field("rows"))
     right = r.at("%buffer", _BUFFER)
     further = r.at(right, panel)
     left = r.at(further, panel)
@@ -100,8 +101,8 @@ def _piece(kind: str) -> _Threaded:
         _pack_columns(r, right, further, j, columns)
     row = r.field("a_row")
     with r.when(Value(r, "%fresh_rows", "b1")), r.loop(start, stop, unit) as i:
-        _call(r, "pack_left", r.at(left, r.divided(i - start, unit) * panel), r.at(r.place("a"), i * row), row,
-              r.field("a_column"), _minimum(stop - i, unit), depth)  # fmt: skip
+        invoke(r, "pack_left", r.at(left, r.divided(i - start, unit) * panel), r.at(r.place("a"), i * row), row,
+              r.field("a_column"), minimum(stop - i, unit), depth)  # fmt: skip
     c_row, c_column, d_row, d_column = (r.field(x) for x in ("c_row", "c_column", "d_row", "d_column"))
     c, d = r.at(r.place("c"), j * c_column), r.at(r.place("d"), j * d_column)
     alpha, beta = (r.load(r.at("%work", _FIELDS[x]), "f32").name for x in ("alpha", "beta"))
@@ -113,17 +114,17 @@ def _piece(kind: str) -> _Threaded:
         return r.at("%buffer", (r.divided(i - start, tall) & (places - 1)) * _SUMS)
 
     def save(i: Value, rows: Value) -> None:
-        _call(r, "save", buffer_of(i), r.at(c, i * c_row), c_row, c_column, r.at(d, i * d_row), d_row, d_column,
+        invoke(r, "save", buffer_of(i), r.at(c, i * c_row), c_row, c_column, r.at(d, i * d_row), d_row, d_column,
               rows, columns, ("float", alpha), ("float", beta), reads)  # fmt: skip
 
-    with _loop(r, _maximum(r.field("deep"), 1), r.field("slice")) as p:
+    with _loop(r, maximum(r.field("deep"), 1), r.field("slice")) as p:
         final = p + r.field("slice") >= r.field("deep")
         with r.loop(start, stop, tall) as i:
             panels = r.at(left, r.divided(i - start, unit) * panel)
             if kind == "tiles":
-                _tiles(r, panels, right, further, i, _minimum(stop - i, tall), columns, p, buffer_of(i))
+                _tiles(r, panels, right, further, i, minimum(stop - i, tall), columns, p, buffer_of(i))
             else:
-                _call(r, "dots", panels, right, further, depth, buffer_of(i))
+                invoke(r, "dots", panels, right, further, depth, buffer_of(i))
             with r.when(final & (i > start)):  # sums are rounded while the next ones are computed
                 save(i - tall, r.constant("i64", tall))
     last = start + r.divided(stop - start - 1, tall) * tall
@@ -137,12 +138,12 @@ def _pack_columns(r: _Threaded, right: str, further: str, j: Value, columns: Val
     both, apart, end = r.label(), r.label(), r.label()
     r.branch_if((columns == COLUMNS) & (column == 2), both, apart)
     r.start_block(both)
-    _call(r, "pack_both", right, further, source, row, depth)
+    invoke(r, "pack_both", right, further, source, row, depth)
     r.branch(end)
     r.start_block(apart)
-    _call(r, "pack_right", right, source, column, row, _minimum(columns, LANES), depth)
+    invoke(r, "pack_right", right, source, column, row, minimum(columns, LANES), depth)
     with r.when(columns > LANES):
-        _call(r, "pack_right", further, r.at(source, column * LANES), column, row, columns - LANES, depth)
+        invoke(r, "pack_right", further, r.at(source, column * LANES), column, row, columns - LANES, depth)
     r.branch(end)
     r.start_block(end)
 
@@ -163,7 +164,7 @@ def _tiles(
     step = r.select(here, r.constant("i64", 64), r.constant("i64", TILE))
     final = p + r.field("slice") >= r.field("deep")
     tails = r.select(here & final & ((depth & 31) != 0), r.constant("i64", 1), r.constant("i64", 0))
-    blocks = _minimum(r.field("deep") - p, r.field("slice")) - tails
+    blocks = minimum(r.field("deep") - p, r.field("slice")) - tails
     right, further = r.at(right, p * TILE), r.at(further, p * TILE)
     tail = r.at(rest, panel * 2, i * 64)
     given = (r.at(a, p * step), r.at(lower, p * step), stride, step, right, further, blocks, tail, tails, buffer, p > 0)
@@ -173,7 +174,7 @@ def _tiles(
             yes, no = r.label(), r.label()
             r.branch_if((rows > LANES * (high - 1)) & (columns > LANES * (wide - 1)), yes, no)
             r.start_block(yes)
-            _call(r, f"tile_{high}_{wide}", *given)
+            invoke(r, f"tile_{high}_{wide}", *given)
             r.branch(end)
             r.start_block(no)
     r.branch(end)
@@ -210,7 +211,7 @@ def _share(kind: str) -> _Threaded:
         chunk = r.divided(number, blocks)
         block = number - chunk * blocks
         fresh_rows, fresh_columns = (n != r.read(h, "i64") for n, h in zip((chunk, block), held))
-        _call(r, "piece", "%work", number, buffer, fresh_rows & packs, fresh_columns)
+        invoke(r, "piece", "%work", number, buffer, fresh_rows & packs, fresh_columns)
         for n, slot_of in zip((chunk, block), held):
             r.write(slot_of, "i64", n)
         r.branch(head)
@@ -227,7 +228,7 @@ class _Main(Pairs):
     def __init__(self, kind: str, added: bool):
         super().__init__(
             "kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"],
-            _Plan("f32", LANES),
+            Plan("f32", LANES),
         )  # fmt: skip
         self.kind, self.added = kind, added
         self.zero = self.constant("i64", 0)
@@ -266,7 +267,7 @@ class _Main(Pairs):
         self.emit(f"call void {run}(ptr @share, ptr {self.work}, i64 {threads.name}, i64 {threads.name})")
         self.branch(end)
         self.start_block(alone)
-        _call(self, "share", self.work, self.zero)
+        invoke(self, "share", self.work, self.zero)
         self.branch(end)
         self.start_block(end)
 
@@ -279,7 +280,7 @@ class _Main(Pairs):
         d_row, d_column = core[4:6] if added else core[-2:]
         run, threads = self._threads()
         panel = ((k + 31) & -32) * 32  # bytes of a packed panel, which has sixteen lanes
-        panels = _maximum(self.value(f"udiv i64 {_LEFT_BYTES}, {_maximum(panel, 1).name}", "i64"), _FEWEST_PANELS) & -2
+        panels = maximum(self.value(f"udiv i64 {_LEFT_BYTES}, {maximum(panel, 1).name}", "i64"), _FEWEST_PANELS) & -2
         rest = self.at(self.work, _COUNTERS, threads * 64)
         self._tell(
             a_row=core[0], a_column=core[1], b_row=core[2], b_column=core[3], c_row=core[-2], c_column=core[-1],
@@ -292,7 +293,7 @@ class _Main(Pairs):
             self._factors([self.at(self._pointer(i), outer[i] * item) for i in (3, 4)] if added else [])
             direct = self._in_place(a, core[0], core[1], n)
             with self.loop(self.zero, m, _MOST_ROWS) as first:
-                rows, here = _minimum(m - first, _MOST_ROWS), self.at(a, first * core[0])
+                rows, here = minimum(m - first, _MOST_ROWS), self.at(a, first * core[0])
                 self._tell(
                     a=here, b=b, c=self.at(c, first * core[-2]), d=self.at(d, first * d_row), rows=rows,
                     direct=self.cast(direct, "i64"),
@@ -324,10 +325,10 @@ class _Main(Pairs):
         """The last rows and the end of the depth, padded with zeros, of an operand that is read where it lies."""
         whole, (row, column) = rows & -32, core[:2]
         with self.loop(whole, rows, LANES) as i:
-            _call(self, "pack_left", self.at(rest, ((i - whole) >> 4) * panel), self.at(a, i * row), row, column,
-                  _minimum(rows - i, LANES), k)  # fmt: skip
+            invoke(self, "pack_left", self.at(rest, ((i - whole) >> 4) * panel), self.at(a, i * row), row, column,
+                  minimum(rows - i, LANES), k)  # fmt: skip
         with self.when((k & 31) != 0), self.loop(self.zero, whole, LANES) as i:
-            _call(self, "pack_left", self.at(rest, panel * 2, i * 64), self.at(a, i * row, (k & -32) * 2), row, column,
+            invoke(self, "pack_left", self.at(rest, panel * 2, i * 64), self.at(a, i * row, (k & -32) * 2), row, column,
                   self.constant("i64", LANES), k & 31)  # fmt: skip
 
     def _cut(self, rows: Value, n: Value, k: Value, threads: Value, direct: Value, most: Value) -> None:
@@ -338,18 +339,18 @@ class _Main(Pairs):
             return self.value(f"udiv i64 {(a + b - 1).name}, {b.name}", "i64")
 
         blocks = ceiling(n, self.constant("i64", COLUMNS))
-        cached = _maximum(self.value(f"udiv i64 {_CACHED}, {_maximum(k * 2, 1).name}", "i64"), 4 * tall)
+        cached = maximum(self.value(f"udiv i64 {_CACHED}, {maximum(k * 2, 1).name}", "i64"), 4 * tall)
         limit = self.select(direct, cached, _smaller(cached, most))
         deep = (k + 31) >> 5
-        slice_ = _maximum(deep, 1)
+        slice_ = maximum(deep, 1)
         if self.kind == "tiles":
             slice_ = ceiling(slice_, ceiling(slice_, self.constant("i64", _SLICE)))
-            limit = self.select(slice_ < deep, _minimum(limit, _HELD * tall), limit)
+            limit = self.select(slice_ < deep, minimum(limit, _HELD * tall), limit)
         wished = self.select(threads > 1, threads * _SHARES, one)
         # squares, roughly, if both operands have to be packed
-        square = self.select(direct, one, _smaller(threads, ceiling(rows * 2, _maximum(n, 1))))
-        parts = _larger(_larger(ceiling(wished, _maximum(blocks, 1)), square), ceiling(rows, limit))
-        height = _smaller(_maximum(ceiling(rows, parts), 2 * tall), limit)
+        square = self.select(direct, one, _smaller(threads, ceiling(rows * 2, maximum(n, 1))))
+        parts = _larger(_larger(ceiling(wished, maximum(blocks, 1)), square), ceiling(rows, limit))
+        height = _smaller(maximum(ceiling(rows, parts), 2 * tall), limit)
         chunk = ceiling(height, self.constant("i64", tall)) * tall
         self._tell(blocks=blocks, chunk=chunk, pieces=ceiling(rows, chunk) * blocks, deep=deep, slice=slice_)
         with self.loop(self.zero, threads) as i:

@@ -5,7 +5,7 @@ Both AMX tiles and AVX-512's dot products take a 32-bit lane for two neighbours 
 
 from __future__ import annotations
 
-from .gemm import _maximum, _minimum, _Plan, _Vectors
+from .tiles import Plan, Vectors, maximum, minimum
 from .value import Value
 
 LANES = 16  # 32-bit lanes of a vector, and rows of a tile
@@ -14,7 +14,7 @@ ROWS = {"tiles": 32, "dots": 14}  # of that block: four accumulator tiles, or 28
 TILE = 1024  # bytes of a packed block of 16 lanes and a depth of 32
 
 
-class Pairs(_Vectors):
+class Pairs(Vectors):
     """Vectors of sixteen pairs of bfloat16."""
 
     def elements(self, pointer: str, count: int, mask: str | None) -> str:
@@ -27,7 +27,7 @@ class Pairs(_Vectors):
 
     def below(self, limit: Value, count: int) -> str:
         """The mask of the first `limit` of `count` lanes."""
-        short = self.raw(f"trunc i64 {_minimum(limit, count).name} to i16")
+        short = self.raw(f"trunc i64 {minimum(limit, count).name} to i16")
         first = self.raw(f"insertelement <{count} x i16> poison, i16 {short}, i64 0")
         zeros = f"<{count} x i32> zeroinitializer"
         all_ = self.raw(f"shufflevector <{count} x i16> {first}, <{count} x i16> poison, {zeros}")
@@ -49,7 +49,7 @@ def pack(name: str, by_lane: bool) -> Pairs:
     """
     r = Pairs(
         name, ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %used", "i64 %depth"],
-        _Plan("i32", LANES),
+        Plan("i32", LANES),
     )  # fmt: skip
     lane, step, used, depth = (r.i64(f"%{n}") for n in ("lane", "step", "used", "depth"))
     zero = r.constant("i64", 0)
@@ -67,7 +67,7 @@ def pack(name: str, by_lane: bool) -> Pairs:
 
     r.start_block(by_depth)
     last = used - 1
-    starts = [r.at("%from", _minimum(r.constant("i64", i), last) * lane) for i in range(LANES)]
+    starts = [r.at("%from", minimum(r.constant("i64", i), last) * lane) for i in range(LANES)]
 
     def rows_by_depth(p: Value, mask: str | None) -> None:
         rows = [r.elements(r.at(start, p * 2), 32, mask) for start in starts]
@@ -88,7 +88,7 @@ def pack(name: str, by_lane: bool) -> Pairs:
             for half in range(2):
                 q = p + (2 * pair + half)
                 mask = r.below(r.select(q < depth, used, zero), LANES) if masked else None
-                source = r.at("%from", (_minimum(q, depth - 1) if masked else q) * step)
+                source = r.at("%from", (minimum(q, depth - 1) if masked else q) * step)
                 halves.append(r.elements(source, LANES, mask))
             rows.append(r.interleaved(*halves))
         save(rows, p, by_lane)
@@ -121,7 +121,7 @@ def pack_both() -> Pairs:
     """pack_both(to, further, from, depth stride, depth): 32 lanes that lie side by side, as two panels of pairs."""
     r = Pairs(
         "pack_both", ["ptr noalias %to", "ptr noalias %further", "ptr noalias %from", "i64 %step", "i64 %depth"],
-        _Plan("i32", LANES),
+        Plan("i32", LANES),
     )  # fmt: skip
     step, depth, zero = r.i64("%step"), r.i64("%depth"), r.constant("i64", 0)
 
@@ -158,7 +158,7 @@ def tile(high: int, wide: int) -> Pairs:
         f"tile_{high}_{wide}",
         ["ptr %a", "ptr %lower", "i64 %row", "i64 %step", "ptr %b", "ptr %further", "i64 %blocks", "ptr %tail",
          "i64 %tails", "ptr %buffer", "i1 %more"],
-        _Plan("i32", LANES),
+        Plan("i32", LANES),
     )  # fmt: skip
     r.declarations |= {
         "declare void @llvm.x86.tilezero(i8)", "declare void @llvm.x86.tileloadd64(i8, ptr, i64)",
@@ -211,7 +211,7 @@ def tile(high: int, wide: int) -> Pairs:
 
 def dots() -> Pairs:
     """dots(a, b, further b, depth, buffer): 14 rows by 32 columns as float32 in the buffer."""
-    r = Pairs("dots", ["ptr %a", "ptr %b", "ptr %further", "i64 %depth", "ptr %buffer"], _Plan("f32", ROWS["dots"]))
+    r = Pairs("dots", ["ptr %a", "ptr %b", "ptr %further", "i64 %depth", "ptr %buffer"], Plan("f32", ROWS["dots"]))
     name, pairs = "llvm.x86.avx512bf16.dpbf16ps.512", "<32 x bfloat>"
     r.declarations.add(f"declare {r.vector} @{name}({r.vector}, {pairs}, {pairs})")
     slots = [[r.fresh() for _ in range(2)] for _ in range(ROWS["dots"])]
@@ -237,7 +237,7 @@ def _store_rows(r: Pairs, read: bool, whole: bool) -> None:
     """Rows of 32 elements side by side, or of fewer."""
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
     columns, c_row, d_row = (r.i64(f"%{x}") for x in ("columns", "c_row", "d_row"))
-    halves = [None, None] if whole else [r.below(columns, LANES), r.below(_maximum(columns - LANES, 0), LANES)]
+    halves = [None, None] if whole else [r.below(columns, LANES), r.below(maximum(columns - LANES, 0), LANES)]
     mask = None if whole else r.below(columns, COLUMNS)
     name, order = "llvm.masked.store.v32i16.p0", ", ".join(f"i32 {i}" for i in range(COLUMNS))
     with r.loop(r.constant("i64", 0), r.i64("%rows")) as i:
@@ -262,7 +262,7 @@ def store() -> Pairs:
     r = Pairs("save", [
         "ptr noalias %buffer", "ptr %c", "i64 %c_row", "i64 %c_column", "ptr %d", "i64 %d_row", "i64 %d_column",
         "i64 %rows", "i64 %columns", "float %alpha", "float %beta", "i1 %reads",
-    ], _Plan("f32", LANES))  # fmt: skip
+    ], Plan("f32", LANES))  # fmt: skip
     reads, zero = Value(r, "%reads", "b1"), r.constant("i64", 0)
     columns = r.i64("%columns")
     c_row, c_column, d_row, d_column = (r.i64(f"%{x}") for x in ("c_row", "c_column", "d_row", "d_column"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import jit
 from .conv import _accumulate, _Frame, _slots, _store
-from .gemm import _SCALAR, _call, _minimum, _Plan, _Vectors, joined
+from .tiles import SCALAR, Plan, Vectors, invoke, joined, minimum
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -19,7 +19,7 @@ from .value import Value
 @functools.cache
 def pitch(type: str, channels: int) -> int:
     """Elements from one position to the next: whole tiles, but not so many that rows share few lines of the cache."""
-    columns = _Plan(type, 1).columns
+    columns = Plan(type, 1).columns
     made = -(-channels // columns) * columns
     return made + columns if made % 1024 == 0 else made
 
@@ -27,30 +27,30 @@ def pitch(type: str, channels: int) -> int:
 @functools.cache
 def columns(type: str) -> int:
     """Channels of a register tile."""
-    return _Plan(type, 1).columns
+    return Plan(type, 1).columns
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------
 
 
-def _square(r: _Vectors, rows: list[str]) -> str:
+def _square(r: Vectors, rows: list[str]) -> str:
     """A square block in memory of the stack."""
     n, size = r.plan.lanes, r.plan.size
     buffer = r.fresh()
-    r.slots.append(f"  {buffer} = alloca [{n * n} x {_SCALAR[r.plan.compute]}], align 64")
+    r.slots.append(f"  {buffer} = alloca [{n * n} x {SCALAR[r.plan.compute]}], align 64")
     for i, row in enumerate(rows):
         r.store_vector(r.at(buffer, i * n * size), row)
     return buffer
 
 
-def _ask(r: _Vectors, pointers: list[str]) -> None:
+def _ask(r: Vectors, pointers: list[str]) -> None:
     """Asks for memory in advance: short rows far apart are not foreseen by the CPU."""
     r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for pointer in pointers:
         r.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
 
-def _to_lanes(plan: _Plan) -> _Vectors:
+def _to_lanes(plan: Plan) -> Vectors:
     r = _Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, channels, positions, length = (r.word("%dims", i) for i in range(4))
@@ -61,7 +61,7 @@ def _to_lanes(plan: _Plan) -> _Vectors:
         with r.loop(zero, length & -n, n) as p:
             r.store_vector(r.at(out, p * size), "zeroinitializer", aligned=False)
         with r.loop(zero, channels, n) as c:
-            starts = [r.at(x, _minimum(c + i, channels - 1) * channel) for i in range(n)]
+            starts = [r.at(x, minimum(c + i, channels - 1) * channel) for i in range(n)]
 
             def put(p: Value, vector: str, places: str = places, out: str = out, c: Value = c) -> None:
                 to = r.at(out, r.load(r.at(places, p * 8), "i64"), c * size)
@@ -89,11 +89,11 @@ def to_lanes(type: str) -> Any:
 
     All but what is left of whole vectors is set to zero: a result that is given as one element gets no zeros.
     """
-    text = joined([], _to_lanes(_Plan(type, 1)))
+    text = joined([], _to_lanes(Plan(type, 1)))
     return make_ufunc(f"to_lanes_{type}", jit.compile("kernel", text), (type, "i64"), (type,), "(c,p),(p)->(s)")
 
 
-def _from_lanes(plan: _Plan) -> _Vectors:
+def _from_lanes(plan: Plan) -> Vectors:
     r = _Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, _, positions, channels = (r.word("%dims", i) for i in range(4))
@@ -104,12 +104,12 @@ def _from_lanes(plan: _Plan) -> _Vectors:
     with r.loop(zero, batch) as item:
         x, places, out = (r.operand(i, item) for i in range(3))
         with r.loop(zero, channels, n) as c:
-            count, to = _minimum(channels - c, n), r.at(out, c * channel)
+            count, to = minimum(channels - c, n), r.at(out, c * channel)
 
             def rows(p: Value, x: str = x, places: str = places, c: Value = c) -> list[str]:
                 found = []
                 for j in range(n):
-                    place = r.load(r.at(places, _minimum(p + j, positions - 1) * 8), "i64")
+                    place = r.load(r.at(places, minimum(p + j, positions - 1) * 8), "i64")
                     found.append(r.load_vector(r.at(x, place, c * size), aligned=False))
                 return r.transpose(found)
 
@@ -142,7 +142,7 @@ def _from_lanes(plan: _Plan) -> _Vectors:
 @functools.cache
 def from_lanes(type: str) -> Any:
     """The ufunc (elements), places (bytes) -> planes (channels, positions), which undoes `to_lanes`."""
-    text = joined([], _from_lanes(_Plan(type, 1)))
+    text = joined([], _from_lanes(Plan(type, 1)))
     return make_ufunc(f"from_lanes_{type}", jit.compile("kernel", text), (type, "i64"), (type,), "(s),(p)->(c,p)")
 
 
@@ -159,7 +159,7 @@ def _each_element(r: _Frame, grid: int, numbers: str, body: Any) -> None:
         body(i * width + j, a * across + b, i * steps[0] + a * steps[2], j * steps[1] + b * steps[3])
 
 
-def _gather_windows(plan: _Plan) -> _Vectors:
+def _gather_windows(plan: Plan) -> Vectors:
     r = _Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, height, width = r.word("%dims", 0), r.word("%dims", 4), r.word("%dims", 5)
@@ -178,7 +178,7 @@ def _gather_windows(plan: _Plan) -> _Vectors:
             r.store_vector(r.at(out, t * to_row, k * size), "zeroinitializer", aligned=False)
         _each_element(r, 4, numbers, copy)
         with r.loop(zero, height * width) as t:
-            r.emit(f"store {_SCALAR[plan.compute]} 1.0, ptr {r.at(out, t * to_row, end * size)}, align {size}")
+            r.emit(f"store {SCALAR[plan.compute]} 1.0, ptr {r.at(out, t * to_row, end * size)}, align {size}")
     r.clear_float_status()
     return r
 
@@ -192,12 +192,12 @@ def gather_windows(type: str) -> Any:
     `window` only the shape matters. Rows are whole vectors, with room for one behind the last channel.
     """
     return make_ufunc(
-        f"gather_windows_{type}", jit.compile("kernel", joined([], _gather_windows(_Plan(type, 1)))),
+        f"gather_windows_{type}", jit.compile("kernel", joined([], _gather_windows(Plan(type, 1)))),
         (type, "i8", "i8", "i64"), (type,), "(h,w,l),(i,j),(a,b),(n)->(t,p)",
     )  # fmt: skip
 
 
-def _scatter_windows(plan: _Plan) -> _Vectors:
+def _scatter_windows(plan: Plan) -> Vectors:
     r = _Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, channels = r.word("%dims", 0), r.word("%dims", 10)
@@ -221,7 +221,7 @@ def scatter_windows(type: str) -> Any:
     """The ufunc (positions, elements), grid, window, numbers -> (rows, columns, channels): undoes `gather_windows`
     by adding up; channels are whole vectors."""
     return make_ufunc(
-        f"scatter_windows_{type}", jit.compile("kernel", joined([], _scatter_windows(_Plan(type, 1)))),
+        f"scatter_windows_{type}", jit.compile("kernel", joined([], _scatter_windows(Plan(type, 1)))),
         (type, "i8", "i8", "i64"), (type,), "(t,q),(i,j),(a,b),(n)->(h,w,l)",
     )  # fmt: skip
 
@@ -229,12 +229,12 @@ def scatter_windows(type: str) -> Any:
 # -- products ---------------------------------------------------------------------------------------------------------
 
 
-def _position_tile(plan: _Plan) -> _Vectors:
+def _position_tile(plan: Plan) -> Vectors:
     """tile(a, a row, b, depth, c, c row): c[i, o] = sum over k of a[i, k] * b[k, o]."""
-    r = _Vectors("tile", [
+    r = Vectors("tile", [
         "ptr noalias %a", "i64 %a_row", "ptr noalias %b", "i64 %depth", "ptr noalias %c", "i64 %c_row",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
+    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
     slots = _slots(r, plan.rows, 2)
     starts = [r.at("%a", r.i64("%a_row") * i) for i in range(plan.rows)]
     with r.loop(r.constant("i64", 0), r.i64("%depth")) as p:
@@ -247,7 +247,7 @@ def _position_tile(plan: _Plan) -> _Vectors:
     return r
 
 
-def _position_main(plan: _Plan) -> _Vectors:
+def _position_main(plan: Plan) -> Vectors:
     r = _Frame(plan, 3)
     size, zero = plan.size, r.constant("i64", 0)
     batch, positions, _, panels, depth = (r.word("%dims", i) for i in range(5))
@@ -255,9 +255,9 @@ def _position_main(plan: _Plan) -> _Vectors:
     with r.loop(zero, batch) as item:
         a, b, c = (r.operand(i, item) for i in range(3))
         with r.loop(zero, panels) as q, r.loop(zero, positions, plan.rows) as t:
-            first = _minimum(t, positions - plan.rows)  # the last tile overlaps the one before
+            first = minimum(t, positions - plan.rows)  # the last tile overlaps the one before
             to = r.at(c, first * c_row, q * (plan.columns * size))
-            _call(r, "tile", r.at(a, first * a_row), a_row, r.at(b, q * b_panel), depth, to, c_row)
+            invoke(r, "tile", r.at(a, first * a_row), a_row, r.at(b, q * b_panel), depth, to, c_row)
     r.clear_float_status()
     return r
 
@@ -268,20 +268,20 @@ def position_products(type: str, rows: int) -> Any:
 
     Elements of rows lie side by side; there are at least `rows` positions, `depth` channels and outputs for all panels.
     """
-    plan = _Plan(type, rows)
+    plan = Plan(type, rows)
     text = joined([_position_tile(plan)], _position_main(plan))
     return make_ufunc(
         f"position_products_{type}_{rows}", jit.compile("kernel", text), (type, type), (type,), "(t,c),(q,k,l)->(t,o)"
     )
 
 
-def _channel_tile(plan: _Plan) -> _Vectors:
+def _channel_tile(plan: Plan) -> Vectors:
     """tile(a, a row, b, b row, depth, c, c row, adds): c[i, j] (+)= sum over t of a[t, i] * b[t, j]."""
-    r = _Vectors("tile", [
+    r = Vectors("tile", [
         "ptr noalias %a", "i64 %a_row", "ptr noalias %b", "i64 %b_row", "i64 %depth", "ptr noalias %c", "i64 %c_row",
         "i1 %adds",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, _SCALAR[plan.compute]
+    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
     slots = _slots(r, plan.rows, 2)
     with r.loop(r.constant("i64", 0), r.i64("%depth")) as p:
         left_row, right_row = r.at("%a", p * r.i64("%a_row")), r.at("%b", p * r.i64("%b_row"))
@@ -294,7 +294,7 @@ def _channel_tile(plan: _Plan) -> _Vectors:
     return r
 
 
-def _channel_main(plan: _Plan) -> _Vectors:
+def _channel_main(plan: Plan) -> Vectors:
     r = _Frame(plan, 4)
     size, zero = plan.size, r.constant("i64", 0)
     batch, depth, _, channels, outputs = (r.word("%dims", i) for i in range(5))
@@ -304,7 +304,7 @@ def _channel_main(plan: _Plan) -> _Vectors:
         adds = r.load(flag, "i64") != 0
         with r.loop(zero, channels, plan.columns) as j, r.loop(zero, outputs, plan.rows) as i:
             to = r.at(c, i * c_row, j * size)
-            _call(r, "tile", r.at(a, i * size), a_row, r.at(b, j * size), b_row, depth, to, c_row, adds)
+            invoke(r, "tile", r.at(a, i * size), a_row, r.at(b, j * size), b_row, depth, to, c_row, adds)
     r.clear_float_status()
     return r
 
@@ -316,7 +316,7 @@ def channel_sums(type: str, rows: int) -> Any:
     Sums of products over positions, added to what was there if `adds` is not 0. Elements of rows lie side by side;
     channels are whole tiles, and memory of `a` must reach a tile beyond its last output.
     """
-    plan = _Plan(type, rows)
+    plan = Plan(type, rows)
     text = joined([_channel_tile(plan)], _channel_main(plan))
     return make_ufunc(
         f"channel_sums_{type}_{rows}", jit.compile("kernel", text), (type, type, "i64"), (type,),

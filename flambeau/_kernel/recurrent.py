@@ -13,10 +13,11 @@ from . import jit
 from .conv import _accumulate, _Frame, _slots, _wide
 from .exponentials import _exp_tail, _reduce
 from .floats import clamp, power_of_two
-from .gemm import _call, _minimum, _pack, _pack_left, _Plan, _Vectors, joined, left_steps
 from .lang import Array, KernelScope, Walker, independent, inline, kernel
 from .loops import _PARAMETERS, _pointer, _word
+from .panels import left_steps, pack, pack_left
 from .render_llvm import Llvm
+from .tiles import Plan, Vectors, invoke, joined, minimum
 from .value import SIZE, Value
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}
@@ -24,9 +25,9 @@ GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}
 # -- products ------------------------------------------------------------------------------------------------------
 
 
-def _tile(plan: _Plan, wide: int) -> _Vectors:
+def _tile(plan: Plan, wide: int) -> Vectors:
     """tile(a, b, depth, c, c row, rows, adds): the first `rows` rows of c = a panel @ b panel [+ c]."""
-    r = _Vectors("tile", [
+    r = Vectors("tile", [
         "ptr noalias %a", "ptr noalias %b", "i64 %depth", "ptr noalias %c", "i64 %c_row", "i64 %rows", "i1 %adds",
     ], plan)  # fmt: skip
     n, size = plan.lanes, plan.size
@@ -51,8 +52,8 @@ def _tile(plan: _Plan, wide: int) -> _Vectors:
     return r
 
 
-def _product(plan: _Plan, wide: int) -> _Vectors:
-    r = _Vectors("product", [
+def _product(plan: Plan, wide: int) -> Vectors:
+    r = Vectors("product", [
         "ptr noalias %to", "i64 %to_row", "ptr noalias %from", "i64 %from_row", "i64 %count", "i64 %depth",
         "i64 %columns", "ptr noalias %packed", "ptr noalias %scratch", "i1 %adds",
     ], plan)  # fmt: skip
@@ -60,14 +61,14 @@ def _product(plan: _Plan, wide: int) -> _Vectors:
     count, depth, to_row, from_row = (r.i64(f"%{n}") for n in ("count", "depth", "to_row", "from_row"))
     columns = (r.i64("%columns") + (width - 1)) & -width
     with r.loop(zero, depth, plan.depth) as pc, r.loop(zero, count, plan.rows) as ic:
-        length, rows = _minimum(depth - pc, plan.depth), _minimum(count - ic, plan.rows)
+        length, rows = minimum(depth - pc, plan.depth), minimum(count - ic, plan.rows)
         source = r.at("%from", ic * from_row, pc * size)
-        _call(r, "pack_left", "%scratch", source, from_row, r.constant("i64", size), rows, length)
+        invoke(r, "pack_left", "%scratch", source, from_row, r.constant("i64", size), rows, length)
         block = r.at("%packed", pc * columns * size)
         with r.loop(zero, columns, width) as j:
             to = r.at("%to", ic * to_row, j * size)
             adds = Value(r, "%adds", "b1") | (pc > 0)
-            _call(r, "tile", "%scratch", r.at(block, j * length * size), length, to, to_row, rows, adds)
+            invoke(r, "tile", "%scratch", r.at(block, j * length * size), length, to, to_row, rows, adds)
     return r
 
 
@@ -77,9 +78,9 @@ def product(type: str, rows: int) -> tuple[int, int, int]:
 
     It writes whole tiles: rows of its result must have room for them.
     """
-    plan, wide = _Plan(type, rows), _wide(rows)
+    plan, wide = Plan(type, rows), _wide(rows)
     return (
-        jit.compile("product", joined([_pack_left(plan), _tile(plan, wide)], _product(plan, wide))),
+        jit.compile("product", joined([pack_left(plan), _tile(plan, wide)], _product(plan, wide))),
         plan.left_bytes,
         wide * plan.lanes,
     )
@@ -89,15 +90,15 @@ def product(type: str, rows: int) -> tuple[int, int, int]:
 def packing(type: str, columns: int) -> int:
     """The kernel (to, from) that packs a matrix for `product`; extents are its columns and its depth, steps their
     strides in bytes. `to` begins at a multiple of 64."""
-    plan = _Plan(type, 1)
+    plan = Plan(type, 1)
     r = _Frame(plan, 2)
     count, depth, lane, step = r.word("%dims", 0), r.word("%dims", 1), r.word("%steps", 0), r.word("%steps", 1)
     to, source = (r.raw(f"load ptr, ptr {r.at('%args', 8 * i)}, align 8") for i in range(2))
     padded = (count + (columns - 1)) & -columns
     with r.loop(r.constant("i64", 0), depth, plan.depth) as pc:
         place = r.at(to, pc * padded * plan.size)
-        _call(r, "pack", place, r.at(source, pc * step), lane, step, count, _minimum(depth - pc, plan.depth))
-    return jit.compile("kernel", joined([_pack(plan, "pack", columns)], r))
+        invoke(r, "pack", place, r.at(source, pc * step), lane, step, count, minimum(depth - pc, plan.depth))
+    return jit.compile("kernel", joined([pack(plan, "pack", columns)], r))
 
 
 @functools.cache

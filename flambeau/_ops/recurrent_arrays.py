@@ -11,7 +11,7 @@ from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel import pool
 from .._kernel import recurrent as kernels
-from .._kernel.gemm import height
+from .._kernel.tiles import height
 
 _PARALLEL = 1 << 20  # multiplications of the loops from which a second thread pays
 _LEAST_ROWS = 8  # of the batch for a thread

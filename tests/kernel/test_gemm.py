@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flambeau._backend import blas, threads
-from flambeau._kernel import gemm, gemm_bf16
+from flambeau._kernel import gemm, gemm_bf16, tiles
 
 TYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1"]
 SHAPES = [(1, 1, 1), (2, 3, 4), (14, 16, 32), (15, 17, 33), (70, 300, 37), (33, 31, 97), (5, 0, 3)]
@@ -60,7 +60,7 @@ def test_every_type_and_layout(dtype, left, right):
 @pytest.mark.parametrize("dtype", ["f4", ml_dtypes.bfloat16], ids=str)
 def test_blocks_of_depth_rows_and_columns(dtype):
     rng = np.random.default_rng(1)
-    for m, k, n in [(3, 2 * gemm.depth() + 5, 7), (700, 40, 9), (9, 40, 1500)]:
+    for m, k, n in [(3, 2 * tiles.depth() + 5, 7), (700, 40, 9), (9, 40, 1500)]:
         x, y = values(rng, (m, k), dtype), values(rng, (k, n), dtype)
         np.testing.assert_allclose(blas.product(x, y).astype("f8"), reference(x, y), rtol=2e-2, atol=0.3)
 
@@ -89,7 +89,7 @@ def test_nothing_is_written_outside_the_result():
     for dtype in ("f4", "f8", "i2"):
         frame = np.full((80, 80), 7, dtype)
         x, y = values(rng, (17, 9), dtype), values(rng, (9, 35), dtype)
-        function, size = gemm.gemm({"f4": "f32", "f8": "f64", "i2": "i16"}[dtype], gemm.height(17), False)
+        function, size = gemm.gemm({"f4": "f32", "f8": "f64", "i2": "i16"}[dtype], tiles.height(17), False)
         for part in (frame[3:20, 5:40], frame.T[3:20, 5:40], frame[3:37:2, 5:75:2]):
             function(x, y, np.empty(size, np.uint8), part)
             check(part, reference(x, y), dtype)
@@ -218,12 +218,12 @@ def test_any_number_of_threads(count):
 @pytest.mark.parametrize(("width", "registers"), [(16, 16), (16, 32), (32, 16)])
 def test_narrower_vectors(monkeypatch, width, registers):
     """The tiles of other CPUs: LLVM makes do with what there is."""
-    monkeypatch.setattr(gemm, "vectors", lambda: (width, registers))
+    monkeypatch.setattr(tiles, "vectors", lambda: (width, registers))
     rng = np.random.default_rng(7)
     for code, dtype in (("f32", "f4"), ("f64", "f8")):
         for m, k, n in [(15, 17, 33), (30, 70, 20)]:
             x, y = values(rng, (m, k), dtype), values(rng, (k, n), dtype)
             for wide in (2, 3, 4) if registers == 32 else (2,):
-                function, size = gemm.gemm.__wrapped__(code, gemm.height(m, wide), False, wide=wide)
+                function, size = gemm.gemm.__wrapped__(code, tiles.height(m, wide), False, wide=wide)
                 for left in (x, np.asfortranarray(x)):
                     check(function(left, y, np.empty(size, np.uint8)), reference(x, y), dtype)

@@ -1,0 +1,179 @@
+"""Packing of matrices into panels, in the order in which tiles read them; transposes and conversions happen here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .tiles import MEMORY, SCALAR, Plan, Vectors, minimum
+from .value import Value
+
+_TOGETHER = 8  # panels that are packed together from long rows
+_PARAMETERS = ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %count", "i64 %depth"]
+
+
+def pack_left(plan: Plan) -> Vectors:
+    """pack_left(to, from, lane stride, depth stride, lanes, depth): one panel of `plan.rows` lanes.
+
+    The depth is cut into blocks as long as a vector; in each block the lanes follow each other. A matrix by rows, the
+    common case, is so copied vector by vector. Lanes beyond the last repeat it or are zero: what is computed from them
+    is never stored.
+    """
+    r = Vectors("pack_left", _PARAMETERS, plan)
+    n, size, width = plan.lanes, plan.size, plan.rows
+    lane, step, count, depth = (r.i64(f"%{x}") for x in ("lane", "step", "count", "depth"))
+    zero, whole = r.constant("i64", 0), depth & -n
+    by_lane, other, by_depth, by_element, end = (r.label() for _ in range(5))
+    r.branch_if(step == plan.step, by_lane, other)
+
+    r.start_block(by_lane)
+    rest = r.lanes_below(depth - whole)
+    with r.loop(zero, r.constant("i64", width)) as i:
+        row, to = r.at("%from", minimum(i, count - 1) * lane), r.at("%to", i * (n * size))
+        with r.loop(zero, whole, n) as p:
+            r.store_vector(r.at(to, p * (width * size)), r.load_elements(r.at(row, p * plan.step)))
+        with r.when(whole < depth):
+            r.store_vector(r.at(to, whole * (width * size)), r.load_elements(r.at(row, whole * plan.step), rest))
+    r.branch(end)
+
+    r.start_block(other)
+    r.branch_if(lane == plan.step, by_depth, by_element)
+    r.start_block(by_depth)
+    groups = range(-(-width // n))
+    full, part, after = r.label(), r.label(), r.label()
+    r.branch_if(count == width, full, part)
+    r.start_block(full)
+    _turn_left(r, [None if (g + 1) * n <= width else r.lanes_below(r.constant("i64", width - g * n)) for g in groups])
+    r.branch(after)
+    r.start_block(part)
+    _turn_left(r, [r.lanes_below(count - g * n) for g in groups])
+    r.branch(after)
+    r.start_block(after)
+    _left_elements(r, whole)
+    r.branch(end)
+
+    r.start_block(by_element)
+    _left_elements(r, zero)
+    r.branch(end)
+    r.start_block(end)
+    return r
+
+
+def _turn_left(r: Vectors, masks: list[str | None]) -> None:
+    """The lanes lie side by side: square blocks are transposed. The masks say which of them there are."""
+    plan, n, size = r.plan, r.plan.lanes, r.plan.size
+    for g, mask in enumerate(masks):
+        with r.loop(r.constant("i64", 0), r.i64("%depth") & -n, n) as p:
+            places = [r.at("%from", (p + d) * r.i64("%step"), g * n * plan.step) for d in range(n)]
+            block = r.transpose([r.load_elements(place, mask) for place in places])
+            for i, line in enumerate(block[: plan.rows - g * n]):
+                r.store_vector(r.at("%to", p * (plan.rows * size), (g * n + i) * (n * size)), line)
+
+
+def _left_elements(r: Vectors, start: Value) -> None:
+    """One by one, from a depth on: what is left of whole blocks, and any other strides."""
+    plan, scalar, n, size = r.plan, SCALAR[r.plan.compute], r.plan.lanes, r.plan.size
+    lanes = r.constant("i64", plan.rows)
+    with r.loop(start, r.i64("%depth")) as p, r.loop(r.constant("i64", 0), lanes) as i:
+        place = r.at("%from", p * r.i64("%step"), minimum(i, r.i64("%count") - 1) * r.i64("%lane"))
+        element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
+        to = r.at("%to", (p & -n) * (plan.rows * size), i * (n * size) + (p & (n - 1)) * size)
+        r.emit(f"store {scalar} {element}, ptr {to}, align {size}")
+
+
+def left_steps(
+    r: Vectors, depth: Value, step: Callable[[Value, str], None], block: Callable[[Value], None] | None = None
+) -> None:
+    """step(p, place of the packed left operand's first lane; the others follow by a vector) for each p along the depth.
+
+    Before each block of them comes block(its number).
+    """
+    n, size, rows = r.plan.lanes, r.plan.size, r.plan.rows
+    whole = depth & -n
+    with r.loop(r.constant("i64", 0), whole, n) as p:
+        if block is not None:
+            block(r.value(f"udiv i64 {p.name}, {n}", "i64"))
+        first = r.at("%a", p * (rows * size))
+        for u in range(n):
+            step(p + u, r.at(first, u * size))
+    first = r.at("%a", whole * (rows * size))
+    with r.loop(whole, depth) as p:
+        step(p, r.at(first, (p - whole) * size))
+
+
+def pack(plan: Plan, name: str, width: int) -> Vectors:
+    """pack(to, from, lane stride, depth stride, lanes, depth): panels of `width` lanes, a few vectors, depth by depth.
+
+    Lanes beyond the last repeat it or are zero: what is computed from them is never stored.
+    """
+    r = Vectors(name, _PARAMETERS, plan)
+    lane, step, count, depth = (r.i64(f"%{n}") for n in ("lane", "step", "count", "depth"))
+    zero = r.constant("i64", 0)
+    side_by_side, other, end = r.label(), r.label(), r.label()
+    r.branch_if(lane == plan.step, side_by_side, other)
+
+    r.start_block(side_by_side)
+    _copy_rows(r, width)
+    r.branch(end)
+
+    r.start_block(other)
+    whole = r.select(step == plan.step, depth & -plan.lanes, zero)
+    with r.loop(zero, count, width) as j:
+        panel = r.at("%to", j * depth * plan.size)
+        source, used = r.at("%from", j * lane), minimum(count - j, width)
+        _turn(r, panel, source, used, whole, width)
+        _copy_elements(r, panel, source, used, whole, width)
+    r.branch(end)
+    r.start_block(end)
+    return r
+
+
+def _copy_rows(r: Vectors, width: int) -> None:
+    """Lanes lie side by side: rows are read a few panels at a time, whole ones first."""
+    plan, n = r.plan, r.plan.lanes
+    count, depth, zero = r.i64("%count"), r.i64("%depth"), r.constant("i64", 0)
+
+    def copy(start: Value, panels: int, masks: list[str | None]) -> None:
+        source, to = r.at("%from", start * plan.step), r.at("%to", start * depth * plan.size)
+        targets = [r.at(to, depth * (q * width * plan.size)) for q in range(panels)]
+        with r.loop(zero, depth) as p:
+            row = r.at(source, p * r.i64("%step"))
+            for q, target in enumerate(targets):
+                for g, mask in enumerate(masks):
+                    element = r.load_elements(r.at(row, (q * width + g * n) * plan.step), mask)
+                    r.store_vector(r.at(target, p * (width * plan.size), g * n * plan.size), element)
+
+    all_: list[str | None] = [None] * (width // n)
+    several = count - r.value(f"urem i64 {count.name}, {width * _TOGETHER}", "i64")
+    with r.loop(zero, several, width * _TOGETHER) as j:
+        copy(j, _TOGETHER, all_)
+    whole = count - r.value(f"urem i64 {count.name}, {width}", "i64")
+    with r.loop(several, whole, width) as j:
+        copy(j, 1, all_)
+    with r.when(whole < count):
+        copy(whole, 1, [r.lanes_below(count - whole - g * n) for g in range(width // n)])
+
+
+def _turn(r: Vectors, panel: str, source: str, used: Value, whole: Value, width: int) -> None:
+    """The depth lies side by side: square blocks are transposed."""
+    plan, n = r.plan, r.plan.lanes
+    last = used - 1
+    for g in range(0, width, n):
+        starts = [r.at(source, minimum(r.constant("i64", g + i), last) * r.i64("%lane")) for i in range(n)]
+        with r.loop(r.constant("i64", 0), whole, n) as p:
+            block = r.transpose([r.load_elements(r.at(start, p * plan.step)) for start in starts])
+            for i, vector in enumerate(block):
+                r.store_vector(r.at(panel, (p + i) * (width * plan.size), g * plan.size), vector)
+
+
+def _copy_elements(r: Vectors, panel: str, source: str, used: Value, start: Value, width: int) -> None:
+    """One by one, from a depth on: what is left of whole blocks, and any other strides."""
+    plan, scalar, zero = r.plan, SCALAR[r.plan.compute], r.constant("i64", 0)
+    with r.loop(start, r.i64("%depth")) as p:
+        with r.loop(zero, used) as i:
+            place = r.at(source, p * r.i64("%step"), i * r.i64("%lane"))
+            element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
+            to = r.at(panel, p * (width * plan.size), i * plan.size)
+            r.emit(f"store {scalar} {element}, ptr {to}, align {plan.size}")
+        with r.loop(used, r.constant("i64", width)) as at:
+            to = r.at(panel, p * (width * plan.size), at * plan.size)
+            r.emit(f"store {scalar} zeroinitializer, ptr {to}, align {plan.size}")
