@@ -22,6 +22,8 @@ from .value import SIZE, Value
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}
 
+_PANELS = 8  # of rows, which are multiplied with a part of the weights while that is in the first cache
+
 # -- products ------------------------------------------------------------------------------------------------------
 
 
@@ -60,15 +62,22 @@ def _product(plan: Plan, wide: int) -> Vectors:
     size, width, zero = plan.size, wide * plan.lanes, r.constant("i64", 0)
     count, depth, to_row, from_row = (r.i64(f"%{n}") for n in ("count", "depth", "to_row", "from_row"))
     columns = (r.i64("%columns") + (width - 1)) & -width
-    with r.loop(zero, depth, plan.depth) as pc, r.loop(zero, count, plan.rows) as ic:
-        length, rows = minimum(depth - pc, plan.depth), minimum(count - ic, plan.rows)
-        source = r.at("%from", ic * from_row, pc * size)
-        invoke(r, "pack_left", "%scratch", source, from_row, r.constant("i64", size), rows, length)
+    with r.loop(zero, depth, plan.depth) as pc, r.loop(zero, count, plan.rows * _PANELS) as ic:
+        length, rows = minimum(depth - pc, plan.depth), minimum(count - ic, plan.rows * _PANELS)
         block = r.at("%packed", pc * columns * size)
-        with r.loop(zero, columns, width) as j:
-            to = r.at("%to", ic * to_row, j * size)
+
+        def panel(i: Value) -> str:
+            return r.at("%scratch", r.value(f"udiv i64 {i.name}, {plan.rows}", "i64") * plan.left_bytes)
+
+        with r.loop(zero, rows, plan.rows) as i:
+            source = r.at("%from", (ic + i) * from_row, pc * size)
+            used = minimum(rows - i, plan.rows)
+            invoke(r, "pack_left", panel(i), source, from_row, r.constant("i64", size), used, length)
+        with r.loop(zero, columns, width) as j, r.loop(zero, rows, plan.rows) as i:
+            to = r.at("%to", (ic + i) * to_row, j * size)
             adds = Value(r, "%adds", "b1") | (pc > 0)
-            invoke(r, "tile", "%scratch", r.at(block, j * length * size), length, to, to_row, rows, adds)
+            used = minimum(rows - i, plan.rows)
+            invoke(r, "tile", panel(i), r.at(block, j * length * size), length, to, to_row, used, adds)
     return r
 
 
@@ -79,11 +88,8 @@ def product(type: str, rows: int) -> tuple[int, int, int]:
     It writes whole tiles: rows of its result must have room for them.
     """
     plan, wide = Plan(type, rows), _wide(rows)
-    return (
-        jit.compile("product", joined([pack_left(plan), _tile(plan, wide)], _product(plan, wide))),
-        plan.left_bytes,
-        wide * plan.lanes,
-    )
+    address = jit.compile("product", joined([pack_left(plan), _tile(plan, wide)], _product(plan, wide)))
+    return address, _PANELS * plan.left_bytes, wide * plan.lanes
 
 
 @functools.cache
