@@ -50,3 +50,9 @@ def test_no_gpu_is_said_clearly():
             use()
     assert not torch.backends.mps.is_available()
     assert not torch.backends.cudnn.is_available()
+
+
+def test_every_listed_name_is_there():
+    import flambeau
+
+    assert [name for name in dir(flambeau) if not hasattr(flambeau, name)] == []
