@@ -1,28 +1,32 @@
 """The package loads quickly and without the libraries that only some programs need."""
 
+import os
 import subprocess
 import sys
 
 CODE = """
 import sys, time
-import numpy, ml_dtypes
 start = time.process_time()
+import numpy, ml_dtypes
+between = time.process_time()
 import flambeau
-spent = time.process_time() - start
+spent = (time.process_time() - between) / (between - start)
 loaded = {name.split('.')[0] for name in sys.modules}
 print(spent, *sorted(loaded & {'llvmlite', 'cupy', 'torch', 'scipy', 'numpy.random'}), 'numpy.random' in sys.modules)
 """
 
 
-def _run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+def _run(code, byte_code):
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["PYTHONPYCACHEPREFIX"] = str(byte_code)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
 
 
-def test_import_is_light():
-    _run(CODE)  # writes the byte code
-    spent, *loaded = _run(CODE).split()
-    assert loaded == ["False"]
-    assert float(spent) < 1.0  # a fraction of this on an idle machine
+def test_import_is_light(tmp_path):
+    _run(CODE, tmp_path)  # writes the byte code
+    runs = [_run(CODE, tmp_path).split() for _ in range(3)]
+    assert [loaded for _, *loaded in runs] == [["False"]] * 3
+    assert min(float(spent) for spent, *_ in runs) < 5.0  # times NumPy's own import; about 1.3 on an idle machine
 
 
 def test_public_names():

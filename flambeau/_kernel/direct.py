@@ -27,7 +27,7 @@ _FASTCALL, _NAMES, _ONE_ARGUMENT = 0x0080, 0x0002, 0x0008
 # each operand: dtype, bytes of an element, flags, whether it is a result, core dimensions, their three numbers.
 _ASSEMBLY = """
 declare void @Py_IncRef(ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
 
 define ptr @direct(ptr %self, ptr %args, i64 %given) nounwind {
 entry:
@@ -220,7 +220,7 @@ go:
   ret ptr %a
 
 slow:
-  %made = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %args, i64 %given, ptr null)
+  %made = call ptr @PyObject_VectorcallDict(ptr %ufunc, ptr %args, i64 %given, ptr null)
   ret ptr %made
 }
 """
@@ -228,7 +228,7 @@ slow:
 
 _ADDRESS = """
 declare ptr @PyLong_FromUnsignedLongLong(i64)
-declare ptr @PyObject_CallOneArg(ptr, ptr)
+declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
 
 define ptr @address(ptr %self, ptr %a) nounwind {
 entry:
@@ -246,7 +246,9 @@ plain:
 slow:
   %askp = getelementptr i64, ptr %table, i64 1
   %ask = load ptr, ptr %askp, align 1
-  %other = call ptr @PyObject_CallOneArg(ptr %ask, ptr %a)
+  %one = alloca ptr
+  store ptr %a, ptr %one
+  %other = call ptr @PyObject_VectorcallDict(ptr %ask, ptr %one, i64 1, ptr null)
   ret ptr %other
 }
 """

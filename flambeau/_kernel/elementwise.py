@@ -222,7 +222,7 @@ def elementwise(ufunc: Any) -> Any:
     if ufunc not in loops or ufunc.signature or ufunc.nout != 1 or ufunc.nin > _MOST_INPUTS:
         return ufunc
     new = _new_array()
-    if new is None:
+    if new is None or not _has_vectorcall:
         return ufunc
     address, data = loops[ufunc]
     *inputs, result = [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
@@ -236,4 +236,5 @@ def elementwise(ufunc: Any) -> Any:
     return bound_function("elementwise", text, struct.pack(f"{len(words)}q", *words), named=True)
 
 
+_has_vectorcall = hasattr(ctypes.pythonapi, "PyObject_Vectorcall")  # a macro before Python 3.11
 _kept: list[Any] = []  # what the tables point to

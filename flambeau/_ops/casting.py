@@ -67,10 +67,18 @@ def operand_arrays(backend: Any, op: Any, args: tuple[Any, ...], compute: dtype)
     return arrays
 
 
+_FLOAT16_MAX = 65504.0
+
+
 def number_array(value: Any, d: dtype) -> Any:
-    """A Python number as a 0-d array; a large integer wraps around."""
+    """A Python number as a 0-d array; a large integer wraps around, a large float becomes infinite."""
     try:
-        return np.array(value, d.numpy) if d is not float8_e8m0fnu else cast_array(np.asarray(value), d)
+        if d is float8_e8m0fnu:
+            return cast_array(np.asarray(value), d)
+        if value.__class__ is float and abs(value) > _FLOAT16_MAX:  # NumPy would warn
+            with np.errstate(over="ignore"):
+                return np.array(value, d.numpy)
+        return np.array(value, d.numpy)
     except OverflowError:
         if d.category == INTEGER:
             if not -(1 << 63) <= value < 1 << 64:

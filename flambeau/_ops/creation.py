@@ -75,7 +75,7 @@ def _quick_constant(value: Any) -> Any:
     zero = value == 0
 
     def made(*size: Any) -> Any:
-        if current.device is None and not local.inference and size:
+        if current.device is None and not local.inference and size and size[0] is not None:
             d = default.float
             try:
                 if zero:

@@ -100,7 +100,10 @@ def binary(op: Any) -> Callable[..., Any]:
             if op.numbers == "none" or not fits or d not in op.fast:
                 return slow(op, (a, number))
             whole = d.category == FLOATING and number.__class__ is int
-            entry = numbers[d, number.__class__] = *quick[d], whole
+            small, function, result = quick[d]
+            if small is function:  # NumPy warns of numbers the dtype cannot hold; `number_array` does not
+                small, whole = lambda array, number: function(array, number_array(number, d)), False
+            entry = numbers[d, number.__class__] = small, function, result, whole
         k = a._k | modes.on
         if k > 1:
             return special(op, (a, number), k)

@@ -270,7 +270,7 @@ def test_a_worker_that_is_killed():
     started = time.monotonic()
     with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly.*SIGKILL"):
         list(batches)
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 20  # at once, on a loaded machine too
     with pytest.raises(RuntimeError, match="exit code 3"):
         list(loader(Calls(lambda i: os._exit(3))))
     with pytest.raises(RuntimeError, match="exited unexpectedly"):

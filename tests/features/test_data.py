@@ -52,7 +52,7 @@ def test_workers_are_processes():
 def test_slow_samples_overlap():
     def seconds(workers):
         start = time.perf_counter()
-        for _ in D.DataLoader(Numbers(40, wait=0.02), batch_size=4, num_workers=workers):
+        for _ in D.DataLoader(Numbers(40, wait=0.05), batch_size=4, num_workers=workers):
             pass
         return time.perf_counter() - start
 

@@ -20,6 +20,7 @@ def pair():
     return ufunc, elementwise(ufunc)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 exports no PyObject_Vectorcall")
 def test_is_a_function_of_its_own(pair):
     ufunc, quick = pair
     assert quick is not ufunc
@@ -88,3 +89,10 @@ def test_longer_operands(count):
     x = torch.linspace(-3, 3, count, dtype=torch.float64)
     for _ in range(2):
         np.testing.assert_allclose(torch.exp(x).numpy(), np.exp(x.numpy()), rtol=1e-14)
+
+
+def test_numbers_too_large_for_the_dtype_are_infinite_and_silent():
+    for number in (1e39, -1e39):
+        for x in (torch.ones(3), torch.ones(70_000)):
+            assert float((x * number)[0]) == math.copysign(math.inf, number)
+            assert float(x.fmod(number)[0]) == 1.0
