@@ -23,6 +23,9 @@ _ndarray = np.ndarray
 _asarray = np.asarray
 
 
+_LARGE = 3e38
+
+
 class Quick(dict[Any, Any]):
     """By dtype: (callable for small operands, callable, result dtype), from what an op has in `fast`."""
 
@@ -100,10 +103,7 @@ def binary(op: Any) -> Callable[..., Any]:
             if op.numbers == "none" or not fits or d not in op.fast:
                 return slow(op, (a, number))
             whole = d.category == FLOATING and number.__class__ is int
-            small, function, result = quick[d]
-            if small is function:  # NumPy warns of numbers the dtype cannot hold; `number_array` does not
-                small, whole = lambda array, number: function(array, number_array(number, d)), False
-            entry = numbers[d, number.__class__] = small, function, result, whole
+            entry = numbers[d, number.__class__] = *quick[d], whole
         k = a._k | modes.on
         if k > 1:
             return special(op, (a, number), k)
@@ -111,7 +111,10 @@ def binary(op: Any) -> Callable[..., Any]:
         array = a._array
         try:
             if array.size < PARALLEL:
-                made = small(array, float(number) if whole else number)
+                operand = float(number) if whole else number
+                if not -_LARGE <= operand <= _LARGE:  # NumPy would warn of what the dtype cannot hold
+                    operand = number_array(number, d)
+                made = small(array, operand)
                 if made.__class__ is not _ndarray:
                     made = _asarray(made)
             else:
