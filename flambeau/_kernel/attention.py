@@ -187,44 +187,36 @@ def _exponentials(lay: Layout, short: str | None, dropout: bool) -> Tiles:
     def greater(a: Value, b: Value) -> Value:  # a maximum of one instruction; NaN shows in the exponentials
         return symbols.where(a > b, a, b)
 
-    slots = [r.fresh() for _ in range(2 * lay.wide)]
-    for slot in slots:
-        r.slots.append(f"  {slot} = alloca {r.vector}, align 64")
+    slots = r.vector_slots(2 * lay.wide)
     highs, sums = slots[: lay.wide], slots[lay.wide :]
-
-    def read(slot: str) -> Value:
-        return Value(r.all, r.raw(f"load {r.vector}, ptr {slot}"), lay.type)
-
-    def write(slot: str, value: Value) -> None:
-        r.emit(f"store {r.vector} {value.name}, ptr {slot}")
 
     before = [r.take(place) for place in r.vectors_of("%high")]
     for slot, value in zip(highs, before):
-        write(slot, value)
+        r.hold(slot, value)
     whole = keys & -4
     with r.loop(r.zero, whole, 4) as k:
         rows = [[r.take(p) for p in r.vectors_of(r.at("%s", (k + i) * lay.row))] for i in range(4)]
         for slot, a, b, c, d in zip(highs, *rows):
-            write(slot, greater(greater(greater(a, b), greater(c, d)), read(slot)))
+            r.hold(slot, greater(greater(greater(a, b), greater(c, d)), r.held(slot)))
     with r.loop(whole, keys) as k:
         for slot, place in zip(highs, r.vectors_of(r.at("%s", k * lay.row))):
-            write(slot, greater(r.take(place), read(slot)))
+            r.hold(slot, greater(r.take(place), r.held(slot)))
     shifts = []
     for slot, sum_, old, high, factor in zip(highs, sums, before, r.vectors_of("%high"), r.vectors_of("%factor")):
-        found = read(slot)
+        found = r.held(slot)
         shift = symbols.where(found == -math.inf, 0.0, found)  # nothing seen so far
         r.put(high, found)
         r.put(factor, decay(old - shift))
-        write(sum_, r.number(0.0))
+        r.hold(sum_, r.number(0.0))
         shifts.append(shift)
     with r.loop(r.zero, keys) as k:
         kept = r.vectors_of(r.at("%kept", k * lay.row)) if dropout else [""] * lay.wide
         for place, shift, sum_, keep in zip(r.vectors_of(r.at("%s", k * lay.row)), shifts, sums, kept):
             e = decay(r.take(place) - shift)
             r.put(place, e * r.take(keep) if dropout else rounded(e, short))
-            write(sum_, read(sum_) + e)
+            r.hold(sum_, r.held(sum_) + e)
     for place, factor, sum_ in zip(r.vectors_of("%total"), r.vectors_of("%factor"), sums):
-        r.put(place, symbols.fma(r.take(place), r.take(factor), read(sum_)))
+        r.put(place, symbols.fma(r.take(place), r.take(factor), r.held(sum_)))
     return r
 
 

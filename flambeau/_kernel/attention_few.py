@@ -12,6 +12,7 @@ from typing import Any
 from . import jit
 from .attention import FORWARD, Main, decay, float_of, piece_of, rounded
 from .attention_tiles import Layout, Tiles, layout
+from .register_tiles import accumulate
 from .symbols import symbols
 from .tiles import SCALAR, invoke, joined, minimum
 from .value import Value
@@ -29,8 +30,7 @@ def _dots(lay: Layout) -> Tiles:
         f"{SCALAR[lay.type]} %scale",
     ], lay)  # fmt: skip
     keys, scale, ahead = r.i64("%keys"), r.all.splat("%scale", lay.type), r.i64("%k_row") * _AHEAD
-    slots = [r.fresh() for _ in range(n)]
-    r.slots += [f"  {slot} = alloca {r.vector}, align 64" for slot in slots]
+    slots = r.vector_slots(n)
     with r.loop(r.zero, keys, n) as j:
         for slot in slots:
             r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
@@ -39,8 +39,7 @@ def _dots(lay: Layout) -> Tiles:
             part = r.load_vector(r.at("%q", d * size), aligned=False)
             for slot, start in zip(slots, starts):
                 r.prefetch(r.at(start, ahead, d * size))
-                key, held = r.load_vector(r.at(start, d * size), aligned=False), r.raw(f"load {r.vector}, ptr {slot}")
-                r.emit(f"store {r.vector} {r.multiply_add(part, key, held)}, ptr {slot}")
+                accumulate(r, slot, part, r.load_vector(r.at(start, d * size), aligned=False))
         sums = r.transpose([r.raw(f"load {r.vector}, ptr {slot}") for slot in slots])
         while len(sums) > 1:
             sums = [r.add(a, b) for a, b in zip(sums[::2], sums[1::2])]
@@ -54,31 +53,27 @@ def _share(lay: Layout, short: str | None) -> Tiles:
     are to be put."""
     r = Tiles("share", ["ptr noalias %s", "i64 %keys", "ptr noalias %total", "ptr noalias %factor"], lay)
     n, size, scalar = lay.lanes, lay.size, SCALAR[lay.type]
-    high, sum_ = r.fresh(), r.fresh()
-    for slot, start in ((high, -math.inf), (sum_, 0.0)):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align 64")
-        r.emit(f"store {r.vector} {r.number(start).name}, ptr {slot}")
-
-    def read(slot: str) -> Value:
-        return Value(r.all, r.raw(f"load {r.vector}, ptr {slot}"), lay.type)
+    high, sum_ = r.vector_slots(2)
+    r.hold(high, r.number(-math.inf))
+    r.hold(sum_, r.number(0.0))
 
     def across(slot: str, name: str, start: float | None) -> Value:
         full = f"llvm.vector.reduce.{name}.{r.code}"
         first = "" if start is None else f"{scalar} {r.constant(lay.type, start).name}, "
         r.declarations.add(f"declare {scalar} @{full}({scalar + ', ' if first else ''}{r.vector})")
         flags = "" if start is None else "reassoc "
-        return r.value(f"call {flags}{scalar} @{full}({first}{r.vector} {read(slot).name})", lay.type)
+        return r.value(f"call {flags}{scalar} @{full}({first}{r.vector} {r.held(slot).name})", lay.type)
 
     with r.loop(r.zero, r.i64("%keys"), n) as j:
         score = r.take(r.at("%s", j * size))
-        r.emit(f"store {r.vector} {symbols.where(score > read(high), score, read(high)).name}, ptr {high}")
+        r.hold(high, symbols.where(score > r.held(high), score, r.held(high)))
     largest = across(high, "fmax", None)
     shift = r.all.splat(symbols.where(largest == -math.inf, 0.0, largest).name, lay.type)
     with r.loop(r.zero, r.i64("%keys"), n) as j:
         place = r.at("%s", j * size)
         e = decay(r.take(place) - shift)
         r.put(place, rounded(e, short))
-        r.emit(f"store {r.vector} {(read(sum_) + e).name}, ptr {sum_}")
+        r.hold(sum_, r.held(sum_) + e)
     whole = across(sum_, "fadd", -0.0)
     r.store("%factor", lay.type, symbols.where(whole == 0.0, 0.0, 1.0 / whole))
     r.store("%total", lay.type, largest + symbols.log(whole))
@@ -93,8 +88,7 @@ def _mix(lay: Layout) -> Tiles:
         "ptr noalias %factor",
     ], lay)  # fmt: skip
     keys, depth, factor, ahead = r.i64("%keys"), r.i64("%depth"), r.spread("%factor"), r.i64("%v_row") * _AHEAD
-    slots = [r.fresh() for _ in range(2 * _TOGETHER)]
-    r.slots += [f"  {slot} = alloca {r.vector}, align 64" for slot in slots]
+    slots = r.vector_slots(2 * _TOGETHER)
 
     def sums(d: Value, wide: int) -> None:
         """Two rows of values at a time, so that sums do not wait for each other."""
@@ -106,8 +100,7 @@ def _mix(lay: Layout) -> Tiles:
             for i, slot in enumerate(slots[half * wide : (half + 1) * wide]):
                 r.prefetch(r.at(row, ahead, i * n * size))
                 value = r.load_vector(r.at(row, i * n * size), aligned=False)
-                held = r.raw(f"load {r.vector}, ptr {slot}")
-                r.emit(f"store {r.vector} {r.multiply_add(share.name, value, held)}, ptr {slot}")
+                accumulate(r, slot, share.name, value)
 
         pairs = keys & -2
         with r.loop(r.zero, pairs, 2) as j:

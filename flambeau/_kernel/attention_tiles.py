@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .register_tiles import accumulators, add_products
 from .render_llvm import Llvm
 from .tiles import SCALAR, Vectors, minimum, vectors
 from .value import SIZE, Value, is_float
@@ -126,6 +127,18 @@ class Tiles(Vectors):
     def put(self, pointer: str, value: Value, aligned: bool = True) -> None:
         self.store_vector(pointer, value.name, aligned)
 
+    def vector_slots(self, count: int) -> list[str]:
+        """Places on the stack for vectors, which LLVM keeps in registers."""
+        slots = [self.fresh() for _ in range(count)]
+        self.slots += [f"  {slot} = alloca {self.vector}, align 64" for slot in slots]
+        return slots
+
+    def held(self, slot: str) -> Value:
+        return Value(self.all, self.raw(f"load {self.vector}, ptr {slot}"), self.lay.type)
+
+    def hold(self, slot: str, value: Value) -> None:
+        self.emit(f"store {self.vector} {value.name}, ptr {slot}")
+
     def spread(self, pointer: str) -> Value:
         """A scalar in memory, in all lanes."""
         return self.all.splat(self.load(pointer, self.lay.type).name, self.lay.type)
@@ -157,14 +170,6 @@ class Tiles(Vectors):
 # -- register tiles ------------------------------------------------------------------------------------------------
 
 
-def _accumulators(r: Tiles, rows: int, wide: int) -> list[list[str]]:
-    slots = [[r.fresh() for _ in range(wide)] for _ in range(rows)]
-    for slot in (s for row in slots for s in row):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
-    return slots
-
-
 def _multiply(r: Tiles, slots: list[list[str]], scalar: Callable[[int, Value, int], str]) -> None:
     """slots[i] += scalar(i, p) * row p of %b, for every p below %depth."""
     lay, size = r.lay, r.lay.size
@@ -173,11 +178,7 @@ def _multiply(r: Tiles, slots: list[list[str]], scalar: Callable[[int, Value, in
     def step(p: Value, ahead: int) -> None:
         source = r.at("%b", (p + ahead) * r.i64("%b_row"))
         right = [r.load_vector(r.at(source, v * lay.lanes * size), aligned=False) for v in range(wide)]
-        for i, row in enumerate(slots):
-            left = r.splat(r.raw(f"load {SCALAR[lay.type]}, ptr {scalar(i, p, ahead)}, align {size}"))
-            for slot, vector in zip(row, right):
-                held = r.raw(f"load {r.vector}, ptr {slot}")
-                r.emit(f"store {r.vector} {r.multiply_add(left, vector, held)}, ptr {slot}")
+        add_products(r, slots, lambda i: scalar(i, p, ahead), right)
 
     whole = depth & -_UNROLL
     with r.loop(r.zero, whole, _UNROLL) as p:
@@ -198,7 +199,7 @@ def rows_tile(lay: Layout, name: str, wide: int) -> Tiles:
     ], lay)  # fmt: skip
     size, last = lay.size, r.i64("%rows") - 1
     starts = [r.at("%a", minimum(r.constant("i64", i), last) * r.i64("%a_row")) for i in range(lay.rows)]
-    slots = _accumulators(r, lay.rows, wide)
+    slots = accumulators(r, lay.rows, wide)
     _multiply(r, slots, lambda i, p, ahead: r.at(r.at(starts[i], p * size), ahead * size))
 
     def store(i: int, adds: bool) -> None:
@@ -235,7 +236,7 @@ def columns_tile(lay: Layout) -> Tiles:
         "ptr noalias %factor", "i1 %adds",
     ], lay)  # fmt: skip
     size = lay.size
-    slots = _accumulators(r, lay.rows, lay.wide)
+    slots = accumulators(r, lay.rows, lay.wide)
     _multiply(r, slots, lambda i, p, ahead: r.at(r.at("%a", (p + ahead) * r.i64("%a_row")), i * size))
 
     def store(adds: bool) -> None:

@@ -11,9 +11,10 @@ import functools
 from typing import Any
 
 from . import jit
-from .lang import independent, inline, kernel
+from .lang import independent, kernel
 from .panels import pack
-from .tiles import SCALAR, Plan, Vectors, height, invoke, joined, minimum, tile, vectors
+from .register_tiles import Frame, accumulators, add_products, store_sums
+from .tiles import Plan, Vectors, height, invoke, joined, minimum, tile, vectors
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -51,38 +52,6 @@ def _wide(rows: int) -> int:
     return 4 if rows <= 6 and vectors()[1] == 32 else 2
 
 
-class _Frame(Vectors):
-    """The outermost function: a generalized ufunc's loop."""
-
-    def __init__(self, plan: Plan, operands: int):
-        super().__init__("kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], plan)
-        self.operands = operands
-
-    def word(self, base: str, index: int) -> Value:
-        return self.load(self.at(base, 8 * index), "i64")
-
-    def operand(self, index: int, item: Value) -> str:
-        start = self.raw(f"load ptr, ptr {self.at('%args', 8 * index)}, align 8")
-        return self.at(start, self.word("%steps", index) * item)
-
-    def core(self, index: int) -> Value:
-        return self.word("%steps", self.operands + index)
-
-
-def _slots(r: Vectors, rows: int, wide: int) -> list[list[str]]:
-    """Accumulators of a tile, zero at first; LLVM keeps them in registers."""
-    slots = [[r.fresh() for _ in range(wide)] for _ in range(rows)]
-    for slot in (s for row in slots for s in row):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
-    return slots
-
-
-def _accumulate(r: Vectors, slot: str, a: str, b: str) -> None:
-    held = r.raw(f"load {r.vector}, ptr {slot}")
-    r.emit(f"store {r.vector} {r.multiply_add(a, b, held)}, ptr {slot}")
-
-
 def _steps(r: Vectors, depth: Value, step: Any) -> None:
     """Calls `step` for each depth, unrolled."""
     zero = r.constant("i64", 0)
@@ -94,23 +63,6 @@ def _steps(r: Vectors, depth: Value, step: Any) -> None:
         step(p)
 
 
-def _store(r: Vectors, slots: list[list[str]], adds: Value) -> None:
-    """c = the accumulators, or c + them."""
-    n, size = r.plan.lanes, r.plan.size
-    yes, no, end = r.label(), r.label(), r.label()
-    r.branch_if(adds, yes, no)
-    for label, added in ((yes, True), (no, False)):
-        r.start_block(label)
-        for i, row in enumerate(slots):
-            for v, slot in enumerate(row):
-                to = r.at("%c", r.i64("%c_row") * i, v * n * size)
-                made = r.raw(f"load {r.vector}, ptr {slot}")
-                made = r.add(made, r.load_vector(to, aligned=False)) if added else made
-                r.store_vector(to, made, aligned=False)
-        r.branch(end)
-    r.start_block(end)
-
-
 # -- windows times weights ---------------------------------------------------------------------------------------
 
 
@@ -120,25 +72,21 @@ def _window_tile(plan: Plan, wide: int) -> Vectors:
         "ptr noalias %a", "ptr noalias %x", "ptr noalias %offsets", "i64 %depth", "ptr noalias %c", "i64 %c_row",
         "i1 %adds",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
-    slots = _slots(r, plan.rows, wide)
+    n, size = plan.lanes, plan.size
+    slots = accumulators(r, plan.rows, wide)
 
     def step(p: Value) -> None:
         window = r.at("%x", r.load(r.at("%offsets", p * 8), "i64"))
         right = [r.load_vector(r.at(window, v * n * size), aligned=False) for v in range(wide)]
-        for i, row in enumerate(slots):
-            weight = r.raw(f"load {scalar}, ptr {r.at('%a', p * (plan.padded * size), i * size)}, align {size}")
-            left = r.splat(weight)
-            for slot, vector in zip(row, right):
-                _accumulate(r, slot, left, vector)
+        add_products(r, slots, lambda i: r.at("%a", p * (plan.padded * size), i * size), right)
 
     _steps(r, r.i64("%depth"), step)
-    _store(r, slots, Value(r, "%adds", "b1"))
+    store_sums(r, slots, Value(r, "%adds", "b1"))
     return r
 
 
 def _window_main(plan: Plan, wide: int) -> Vectors:
-    r = _Frame(plan, 4)
+    r = Frame(plan, 4)
     size, columns = plan.size, wide * plan.lanes
     zero = r.constant("i64", 0)
     batch, panels, depth = (r.word("%dims", i) for i in range(3))
@@ -182,32 +130,28 @@ def _sum_tile(plan: Plan) -> Vectors:
     r = Vectors("tile", [
         "ptr noalias %x", "ptr noalias %offsets", "ptr noalias %g", "i64 %depth", "ptr noalias %c", "i64 %c_row",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
-    slots = _slots(r, plan.rows, 2)
+    n, size = plan.lanes, plan.size
+    slots = accumulators(r, plan.rows, 2)
     starts = [r.at("%x", r.load(r.at("%offsets", 8 * k), "i64")) for k in range(plan.rows)]
 
     def step(p: Value) -> None:
         right = [r.load_vector(r.at("%g", p * (plan.columns * size), v * n * size)) for v in range(2)]
-        for start, row in zip(starts, slots):
-            left = r.splat(r.raw(f"load {scalar}, ptr {r.at(start, p * size)}, align {size}"))
-            for slot, vector in zip(row, right):
-                _accumulate(r, slot, left, vector)
+        add_products(r, slots, lambda i: r.at(starts[i], p * size), right)
 
     _steps(r, r.i64("%depth"), step)
-    _store(r, slots, Value(r, "true", "b1"))
+    store_sums(r, slots, Value(r, "true", "b1"))
     return r
 
 
 def _sum_main(plan: Plan) -> Vectors:
-    r = _Frame(plan, 5)
+    r = Frame(plan, 5)
     size = plan.size
     zero = r.constant("i64", 0)
     batch, images, _, elements, outputs, positions = (r.word("%dims", i) for i in range(6))
     x_image, g_image, g_row, c_row = r.core(0), r.core(3), r.core(4), r.core(7)
     with r.loop(zero, batch) as item:
         x, offsets, g, scratch, c = (r.operand(i, item) for i in range(5))
-        start = r.raw(f"ptrtoint ptr {scratch} to i64")
-        packed = r.raw(f"inttoptr i64 {((r.i64(start) + 63) & -64).name} to ptr")
+        packed = r.aligned(scratch)
         with (
             r.loop(zero, images) as image,
             r.loop(zero, positions, _POSITIONS) as p,
@@ -255,81 +199,3 @@ def copy_rows(m, x, bias, out, chunk, added):
         if whole == 0:
             for c in range(width):
                 out[i, c] = x[i, c] + bias[()] if added else x[i, c]
-
-
-# -- one input channel for each output ------------------------------------------------------------------------------
-
-
-def _elements(array: Any, count: int) -> list[Any]:
-    return [array[k] for k in range(count)]
-
-
-def _weighted(m: Any, x: Any, p: Any, offsets: list[Any], weights: list[Any]) -> Any:
-    total = x[p + offsets[0]] * weights[0]
-    for offset, weight in zip(offsets[1:], weights[1:]):
-        total = m.fma(x[p + offset], weight, total)
-    return total
-
-
-@inline
-def _padded_copy(m, x, scratch, first, pitch, chunk):
-    """Rows of a plane, `pitch` apart from the element `first` on; a vector at a time, the last one overlapping."""
-    width = x.n
-    whole = width - width % chunk
-    for i in range(x.shape[0]):
-        to = first + i * pitch
-        for start in range(0, whole, chunk):
-            for c in independent(chunk):
-                scratch[to + start + c] = x[i, start + c]
-        if whole < width:
-            if whole > 0:
-                for c in independent(chunk):
-                    scratch[to + width - chunk + c] = x[i, width - chunk + c]
-            else:
-                for c in range(width):
-                    scratch[to + c] = x[i, c]
-
-
-@kernel("(h,w),(k),(k),(),(n),(s)->(a,b)")
-def padded_plane_products(m, x, offsets, weights, bias, numbers, scratch, out, count, chunk):
-    """out[p] = the sum of x[p + offsets[k]] * weights[k] over the `count` elements of a window, and a bias.
-
-    The plane is padded here: the scratch has zeros around it. Numbers are its first place and the pitch of its rows.
-    """
-    pitch = numbers[1]
-    _padded_copy(m, x, scratch, numbers[0], pitch, chunk)
-    starts = _elements(offsets, count)
-    factors = _elements(weights, count)
-    start_value = bias[()]
-    width = out.n
-    whole = width - width % chunk
-    for i in range(out.shape[0]):
-        row = i * pitch
-        for start in range(0, whole, chunk):
-            for c in independent(chunk):
-                out[i, start + c] = _weighted(m, scratch, row + start + c, starts, factors) + start_value
-        if whole < width:
-            if whole > 0:
-                for c in independent(chunk):
-                    last = width - chunk + c
-                    out[i, last] = _weighted(m, scratch, row + last, starts, factors) + start_value
-            else:
-                for c in range(width):
-                    out[i, c] = _weighted(m, scratch, row + c, starts, factors) + start_value
-
-
-@kernel("(h,w),(a,b),(k),(n),(s),(z)->(k)")
-def padded_plane_sums(m, x, g, offsets, numbers, scratch, room, out, chunk):
-    """out[k] += the sum of x[p + offsets[k]] * g[p] over all positions; both planes are padded here.
-
-    Numbers are the first place, the pitch and the number of positions.
-    """
-    pitch = numbers[1]
-    _padded_copy(m, x, scratch, numbers[0], pitch, chunk)
-    _padded_copy(m, g, room, m.value(0, "i64"), pitch, chunk)
-    for k in range(offsets.n):
-        start = offsets[k]
-        total = m.value(0, x.type)
-        for p in range(numbers[2]):
-            total = m.loose_add(total, scratch[start + p] * room[p])
-        out[k] = out[k] + total

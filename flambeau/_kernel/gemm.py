@@ -310,7 +310,7 @@ def on_grid(
     if grid == (1, 1, 1):
         return make_ufunc(name, address, inputs, (output,), signature(added)), scratch
     count = len(inputs) + 1
-    own = -(-scratch // 64) * 64
+    own = -(-scratch // 64) * 64 + pool.APART
     places = [(count, -1), (-1, count + 3), (-1, -1), (count + 5, count + 6)]  # strides of a, b, scratch, c
     if added:
         places[2:] = [(count + 4, count + 5), (-1, -1), (-1, -1), (-1, -1), (count + 7, count + 8)]

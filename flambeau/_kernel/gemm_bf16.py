@@ -19,6 +19,7 @@ from typing import Any
 from . import jit, pool
 from .gemm import on_grid, signature
 from .gemm_bf16_parts import COLUMNS, LANES, ROWS, TILE, Pairs, dots, pack, pack_both, store, tile
+from .register_tiles import Frame
 from .tiles import Plan, invoke, joined, maximum, minimum
 from .ufunc import make_ufunc
 from .value import Value
@@ -222,28 +223,15 @@ def _share(kind: str) -> _Threaded:
     return r
 
 
-class _Main(Pairs):
+class _Main(Frame, Pairs):
     """The ufunc's loop: tells the threads what to do, item by item and block by block of rows."""
 
     def __init__(self, kind: str, added: bool):
-        super().__init__(
-            "kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"],
-            Plan("f32", LANES),
-        )  # fmt: skip
+        super().__init__(Plan("f32", LANES), 7 if added else 4)
         self.kind, self.added = kind, added
         self.zero = self.constant("i64", 0)
-        self.work = self._aligned(self._pointer(5 if added else 2))
+        self.work = self.aligned(self.pointer(5 if added else 2))
         self._body()
-
-    def _word(self, base: str, index: int) -> Value:
-        return self.load(self.at(base, 8 * index), "i64")
-
-    def _pointer(self, index: int) -> str:
-        return self.raw(f"load ptr, ptr {self.at('%args', 8 * index)}, align 8")
-
-    def _aligned(self, pointer: str) -> str:
-        start = self.i64(self.raw(f"ptrtoint ptr {pointer} to i64"))
-        return self.raw(f"inttoptr i64 {((start + 63) & -64).name} to ptr")
 
     def _tell(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -256,8 +244,8 @@ class _Main(Pairs):
         self.write(found, "i64", self.zero)
         self.write(count, "i64", self.constant("i64", 1))
         with self.when(self.i64(self.raw("ptrtoint ptr %data to i64")) != 0):
-            self.write(found, "i64", self._word("%data", 1))
-            self.write(count, "i64", self._word("%data", 2))
+            self.write(found, "i64", self.word("%data", 1))
+            self.write(count, "i64", self.word("%data", 2))
         return self.raw(f"inttoptr i64 {self.read(found, 'i64').name} to ptr"), self.read(count, "i64")
 
     def _run(self, threads: Value, run: str) -> None:
@@ -273,10 +261,10 @@ class _Main(Pairs):
 
     def _body(self) -> None:
         added, kind = self.added, self.kind
-        count = 7 if added else 4
-        batch, m, k, n = (self._word("%dims", i) for i in range(4))
-        outer = [self._word("%steps", i) for i in range(count)]
-        core = [self._word("%steps", count + i) for i in range(9 if added else 7)]
+        count = self.operands
+        batch, m, k, n = (self.word("%dims", i) for i in range(4))
+        outer = [self.word("%steps", i) for i in range(count)]
+        core = [self.core(i) for i in range(9 if added else 7)]
         d_row, d_column = core[4:6] if added else core[-2:]
         run, threads = self._threads()
         panel = ((k + 31) & -32) * 32  # bytes of a packed panel, which has sixteen lanes
@@ -288,9 +276,9 @@ class _Main(Pairs):
             slots=self.at(rest, panel * 2 + _MOST_ROWS * 64), room=panel * 2 + _BUFFER + panels * panel,
         )  # fmt: skip
         with self.loop(self.zero, batch) as item:
-            a, b, c = (self.at(self._pointer(i), outer[i] * item) for i in (0, 1, count - 1))
-            d = self.at(self._pointer(2), outer[2] * item) if added else c
-            self._factors([self.at(self._pointer(i), outer[i] * item) for i in (3, 4)] if added else [])
+            a, b, c = (self.at(self.pointer(i), outer[i] * item) for i in (0, 1, count - 1))
+            d = self.at(self.pointer(2), outer[2] * item) if added else c
+            self._factors([self.at(self.pointer(i), outer[i] * item) for i in (3, 4)] if added else [])
             direct = self._in_place(a, core[0], core[1], n)
             with self.loop(self.zero, m, _MOST_ROWS) as first:
                 rows, here = minimum(m - first, _MOST_ROWS), self.at(a, first * core[0])

@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 from . import jit
-from .conv import _accumulate, _Frame, _slots, _store
+from .register_tiles import Frame, accumulators, add_products, store_sums
 from .tiles import SCALAR, Plan, Vectors, invoke, joined, minimum
 from .ufunc import make_ufunc
 from .value import Value
@@ -51,7 +51,7 @@ def _ask(r: Vectors, pointers: list[str]) -> None:
 
 
 def _to_lanes(plan: Plan) -> Vectors:
-    r = _Frame(plan, 3)
+    r = Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, channels, positions, length = (r.word("%dims", i) for i in range(4))
     channel = r.core(0)
@@ -94,7 +94,7 @@ def to_lanes(type: str) -> Any:
 
 
 def _from_lanes(plan: Plan) -> Vectors:
-    r = _Frame(plan, 3)
+    r = Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, _, positions, channels = (r.word("%dims", i) for i in range(4))
     channel = r.core(2)
@@ -149,7 +149,7 @@ def from_lanes(type: str) -> Any:
 # -- windows ----------------------------------------------------------------------------------------------------------
 
 
-def _each_element(r: _Frame, grid: int, numbers: str, body: Any) -> None:
+def _each_element(r: Frame, grid: int, numbers: str, body: Any) -> None:
     """Loops over the elements of all windows: body(position, element, row, column). Extents of the grid and of windows
     follow each other from the dimension `grid` on."""
     zero = r.constant("i64", 0)
@@ -160,7 +160,7 @@ def _each_element(r: _Frame, grid: int, numbers: str, body: Any) -> None:
 
 
 def _gather_windows(plan: Plan) -> Vectors:
-    r = _Frame(plan, 5)
+    r = Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, height, width = r.word("%dims", 0), r.word("%dims", 4), r.word("%dims", 5)
     row, column, to_row = r.core(0), r.core(1), r.core(8)
@@ -198,7 +198,7 @@ def gather_windows(type: str) -> Any:
 
 
 def _scatter_windows(plan: Plan) -> Vectors:
-    r = _Frame(plan, 5)
+    r = Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, channels = r.word("%dims", 0), r.word("%dims", 10)
     from_row, row, column = r.core(0), r.core(7), r.core(8)
@@ -234,21 +234,18 @@ def _position_tile(plan: Plan) -> Vectors:
     r = Vectors("tile", [
         "ptr noalias %a", "i64 %a_row", "ptr noalias %b", "i64 %depth", "ptr noalias %c", "i64 %c_row",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
-    slots = _slots(r, plan.rows, 2)
+    n, size = plan.lanes, plan.size
+    slots = accumulators(r, plan.rows, 2)
     starts = [r.at("%a", r.i64("%a_row") * i) for i in range(plan.rows)]
     with r.loop(r.constant("i64", 0), r.i64("%depth")) as p:
         right = [r.load_vector(r.at("%b", p * (plan.columns * size), v * n * size), aligned=False) for v in range(2)]
-        for start, row in zip(starts, slots):
-            left = r.splat(r.raw(f"load {scalar}, ptr {r.at(start, p * size)}, align {size}"))
-            for slot, vector in zip(row, right):
-                _accumulate(r, slot, left, vector)
-    _store(r, slots, Value(r, "false", "b1"))
+        add_products(r, slots, lambda i: r.at(starts[i], p * size), right)
+    store_sums(r, slots, Value(r, "false", "b1"))
     return r
 
 
 def _position_main(plan: Plan) -> Vectors:
-    r = _Frame(plan, 3)
+    r = Frame(plan, 3)
     size, zero = plan.size, r.constant("i64", 0)
     batch, positions, _, panels, depth = (r.word("%dims", i) for i in range(5))
     a_row, b_panel, c_row = r.core(0), r.core(2), r.core(5)
@@ -281,21 +278,18 @@ def _channel_tile(plan: Plan) -> Vectors:
         "ptr noalias %a", "i64 %a_row", "ptr noalias %b", "i64 %b_row", "i64 %depth", "ptr noalias %c", "i64 %c_row",
         "i1 %adds",
     ], plan)  # fmt: skip
-    n, size, scalar = plan.lanes, plan.size, SCALAR[plan.compute]
-    slots = _slots(r, plan.rows, 2)
+    n, size = plan.lanes, plan.size
+    slots = accumulators(r, plan.rows, 2)
     with r.loop(r.constant("i64", 0), r.i64("%depth")) as p:
         left_row, right_row = r.at("%a", p * r.i64("%a_row")), r.at("%b", p * r.i64("%b_row"))
         right = [r.load_vector(r.at(right_row, v * n * size), aligned=False) for v in range(2)]
-        for i, row in enumerate(slots):
-            left = r.splat(r.raw(f"load {scalar}, ptr {r.at(left_row, i * size)}, align {size}"))
-            for slot, vector in zip(row, right):
-                _accumulate(r, slot, left, vector)
-    _store(r, slots, Value(r, "%adds", "b1"))
+        add_products(r, slots, lambda i: r.at(left_row, i * size), right)
+    store_sums(r, slots, Value(r, "%adds", "b1"))
     return r
 
 
 def _channel_main(plan: Plan) -> Vectors:
-    r = _Frame(plan, 4)
+    r = Frame(plan, 4)
     size, zero = plan.size, r.constant("i64", 0)
     batch, depth, _, channels, outputs = (r.word("%dims", i) for i in range(5))
     a_row, b_row, c_row = r.core(0), r.core(2), r.core(4)

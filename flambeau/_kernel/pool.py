@@ -19,6 +19,7 @@ from . import jit
 from .pool_assembly import TEXT
 
 MOST_OPERANDS = 16
+APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
 # Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
 WORTHWHILE = 1 << 17
 _SHARE_BITS = 15

@@ -8,10 +8,10 @@ PAUSE, SPIN, MOST, WORTHWHILE and SHARE_BITS are filled in by `pool`.
 """
 
 # Fields of @state, each in its own cache line:
-# 0 mutex, 1 condition, 2 generation, 3 open, 4 inside, 5 (free), 6 (work: function, argument, count, team), 7 sleepers,
-# 8 busy, 9 started, 10 limit. @next has the next piece of each member's share.
+# 0 mutex, 1 condition, 2 generation, 3 open, 4 inside, 5 (work: function, argument, count, team), 6 sleepers, 7 busy,
+# 8 started, 9 limit. @next has the next piece of each member's share.
 TEXT = """
-@state = internal global [11 x [16 x i64]] zeroinitializer, align 128
+@state = internal global [10 x [16 x i64]] zeroinitializer, align 128
 @next = internal global [MOST x [16 x i64]] zeroinitializer, align 128
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -25,7 +25,7 @@ declare i32 @pthread_cond_broadcast(ptr)
 
 define internal void @take(i64 %me) nounwind {
 entry:
-  %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %work = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
   %function = load ptr, ptr %work
   %at = getelementptr i64, ptr %work, i64 1
   %argument = load ptr, ptr %at
@@ -67,13 +67,13 @@ done:
 define internal ptr @serve(ptr %index) nounwind {
 entry:
   %number = ptrtoint ptr %index to i64
-  %mutex = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
-  %condition = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
-  %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
-  %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
-  %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
-  %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
-  %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
+  %mutex = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
+  %condition = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
+  %generation = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
+  %open = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
+  %inside = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
+  %sleepers = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %limit = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 9, i64 0
   br label %idle
 idle:
   %seen = phi i64 [ 0, %entry ], [ %fresh, %done ]
@@ -129,16 +129,16 @@ done:
 define void @run(ptr %function, ptr %argument, i64 %count, i64 %threads) nounwind {
 entry:
   %thread = alloca i64
-  %mutex = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
-  %condition = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
-  %generation = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
-  %open = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
-  %inside = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
-  %work = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
-  %sleepers = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
-  %busy = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 8, i64 0
-  %started = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 9, i64 0
-  %limit = getelementptr [11 x [16 x i64]], ptr @state, i64 0, i64 10, i64 0
+  %mutex = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 0, i64 0
+  %condition = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 1, i64 0
+  %generation = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 2, i64 0
+  %open = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 3, i64 0
+  %inside = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 4, i64 0
+  %work = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 5, i64 0
+  %sleepers = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 6, i64 0
+  %busy = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 7, i64 0
+  %started = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 8, i64 0
+  %limit = getelementptr [10 x [16 x i64]], ptr @state, i64 0, i64 9, i64 0
   %fewer = icmp slt i64 %count, %threads
   %wished = select i1 %fewer, i64 %count, i64 %threads
   %many = icmp sgt i64 %wished, MOST
@@ -232,7 +232,7 @@ out:
 }
 
 define internal void @forget() nounwind {
-  call void @llvm.memset.p0.i64(ptr @state, i8 0, i64 1408, i1 false)
+  call void @llvm.memset.p0.i64(ptr @state, i8 0, i64 1280, i1 false)
   ret void
 }
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)

@@ -88,6 +88,18 @@ def max_element(m, x, over_d, over_h, over_w, out, index):
     index[()] = place
 
 
+@kernel("(n),(n)->(s)")
+def put_elements(m, g, index, out):
+    """Elements added to zeros at their places."""
+    for i in independent(out.n):
+        out[i] = 0
+    count = m.cast(out.n, "u64")
+    for i in range(g.n):
+        place = m.cast(index[i], "u64")
+        if place < count:
+            out[place] = out[place] + g[i]
+
+
 @inline
 def _mean(m, x, d, d_end, d_count, h, h_end, h_count, w, w_end, w_count, divisor, out, at, narrow):
     """The sum of a window over a divisor, or over the number of elements that count where that is 0."""

@@ -10,12 +10,13 @@ import functools
 from typing import Any
 
 from . import jit
-from .conv import _accumulate, _Frame, _slots, _wide
+from .conv import _wide
 from .exponentials import _exp_tail, _reduce
 from .floats import clamp, power_of_two
 from .lang import Array, KernelScope, Walker, independent, inline, kernel
 from .loops import _PARAMETERS, _pointer, _word
 from .panels import left_steps, pack, pack_left
+from .register_tiles import Frame, accumulators, add_products
 from .render_llvm import Llvm
 from .tiles import Plan, Vectors, invoke, joined, minimum
 from .value import SIZE, Value
@@ -33,15 +34,11 @@ def _tile(plan: Plan, wide: int) -> Vectors:
         "ptr noalias %a", "ptr noalias %b", "i64 %depth", "ptr noalias %c", "i64 %c_row", "i64 %rows", "i1 %adds",
     ], plan)  # fmt: skip
     n, size = plan.lanes, plan.size
-    scalar = "float" if plan.compute == "f32" else "double"
-    slots = _slots(r, plan.rows, wide)
+    slots = accumulators(r, plan.rows, wide)
 
     def step(p: Value, first: str) -> None:
         right = [r.load_vector(r.at("%b", p * (wide * n * size), v * n * size)) for v in range(wide)]
-        for i, row in enumerate(slots):
-            left = r.splat(r.raw(f"load {scalar}, ptr {r.at(first, i * n * size)}, align {size}"))
-            for slot, vector in zip(row, right):
-                _accumulate(r, slot, left, vector)
+        add_products(r, slots, lambda i: r.at(first, i * n * size), right)
 
     left_steps(r, r.i64("%depth"), step)
     for i, row in enumerate(slots):
@@ -97,9 +94,9 @@ def packing(type: str, columns: int) -> int:
     """The kernel (to, from) that packs a matrix for `product`; extents are its columns and its depth, steps their
     strides in bytes. `to` begins at a multiple of 64."""
     plan = Plan(type, 1)
-    r = _Frame(plan, 2)
+    r = Frame(plan, 2)
     count, depth, lane, step = r.word("%dims", 0), r.word("%dims", 1), r.word("%steps", 0), r.word("%steps", 1)
-    to, source = (r.raw(f"load ptr, ptr {r.at('%args', 8 * i)}, align 8") for i in range(2))
+    to, source = r.pointer(0), r.pointer(1)
     padded = (count + (columns - 1)) & -columns
     with r.loop(r.constant("i64", 0), depth, plan.depth) as pc:
         place = r.at(to, pc * padded * plan.size)

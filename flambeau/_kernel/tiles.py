@@ -148,6 +148,15 @@ class Vectors(Llvm):
         align = vectors()[0] if aligned else self.plan.size
         self.emit(f"store {self.vector} {name}, ptr {pointer}, align {align}")
 
+    def store_elements(self, pointer: str, name: str, mask: str | None = None) -> None:
+        """Writes a vector of the compute type anywhere; masked lanes leave memory as it is."""
+        if mask is None:
+            self.store_vector(pointer, name, aligned=False)
+            return
+        function, masks = f"llvm.masked.store.{self.code}.p0", f"<{self.plan.lanes} x i1>"
+        self.declarations.add(f"declare void @{function}({self.vector}, ptr, i32, {masks})")
+        self.emit(f"call void @{function}({self.vector} {name}, ptr {pointer}, i32 {self.plan.size}, {masks} {mask})")
+
     def splat(self, scalar: str) -> str:
         first = self.raw(f"insertelement {self.vector} poison, {SCALAR[self.plan.compute]} {scalar}, i64 0")
         zeros = f"<{self.plan.lanes} x i32> zeroinitializer"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .lang import independent, kernel
+from .lang import independent, inline, kernel
 
 COORDINATES = 16
 
@@ -63,28 +63,28 @@ def _coordinates(products: Any, t: Any, channel: Any) -> list[Any]:
     return [products[f, t, channel] for f in range(COORDINATES)]
 
 
-@kernel("(h,w,l),(i,j)->(f,t,l)")
-def spread_tiles(m, x, tiles, out, lanes):
-    """The coordinates of tiles of 4x4, two apart; `tiles` only says how many they are."""
+@inline
+def _spread_squares(m, x, tiles, out, lanes, transform, n):
+    """The coordinates of squares of n x n neighbours, two apart; `tiles` only says how many they are."""
     height, width = tiles.shape[0], tiles.shape[1]
     for i in range(height):
         for j in range(width):
             for start in range(0, x.n, lanes):
                 for k in independent(lanes):
                     c = start + k
-                    _store(out, _both_ways(_spread, _elements(x, 2 * i, 2 * j, c, 4), 4), i * width + j, c)
+                    _store(out, _both_ways(transform, _elements(x, 2 * i, 2 * j, c, n), n), i * width + j, c)
+
+
+@kernel("(h,w,l),(i,j)->(f,t,l)")
+def spread_tiles(m, x, tiles, out, lanes):
+    """The coordinates of tiles of 4x4."""
+    _spread_squares(m, x, tiles, out, lanes, _spread, 4)
 
 
 @kernel("(h,w,l),(i,j)->(f,t,l)")
 def spread_gradients(m, g, tiles, out, lanes):
     """The coordinates of gradients of 2x2 results."""
-    height, width = tiles.shape[0], tiles.shape[1]
-    for i in range(height):
-        for j in range(width):
-            for start in range(0, g.n, lanes):
-                for k in independent(lanes):
-                    c = start + k
-                    _store(out, _both_ways(_expanded_pair, _elements(g, 2 * i, 2 * j, c, 2), 2), i * width + j, c)
+    _spread_squares(m, g, tiles, out, lanes, _expanded_pair, 2)
 
 
 @kernel("(c,k,l)->(f,c,l)")

@@ -18,12 +18,13 @@ from .._kernel import attention_few as few
 from .._kernel import pool
 from .._kernel.attention_tiles import Layout, layout
 from .._kernel.direct import address_function
+from .._kernel.value import SIZE
 
 _CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _SHARE = 1 << 20  # multiplications that are worth a thread
 _MANY, _FAR = 128, 2048  # rows and bytes between them, from which it pays to bring them together first
 _LARGE = 1 << 20  # elements from which copies are shared among threads
-_NOWHERE, _PLAIN = [0] * 9, [0, 1, 2]
+_PLAIN, _ZEROS = (0, 1, 2), (0,) * 7
 _WORD, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _scratch = Scratch()
 
@@ -46,22 +47,13 @@ def _operand(a: Any, unit: int) -> Any:
     return a
 
 
-def _result(shape: tuple[int, ...], d: Any, unit: int, order: list[int]) -> Any:
-    """An array for rows of whole units, with its first three dimensions in an order of memory."""
-    width = -(-shape[3] // unit) * unit
-    if order == _PLAIN:
-        return empty((*shape[:3], width), d)
-    made = empty((*[shape[i] for i in order], width), d)
-    return made.transpose(*[order.index(i) for i in range(3)], 3)
-
-
-def _order(a: Any) -> list[int]:
+def _order(a: Any) -> tuple[int, ...]:
     """The order in memory of an array's first three dimensions: results lie alike, so that joining heads copies
     nothing."""
     x, y, z, _ = a.strides
     if x >= y >= z:
         return _PLAIN
-    return sorted(_PLAIN, key=lambda i: -a.strides[i])
+    return tuple(sorted(_PLAIN, key=lambda i: -a.strides[i]))
 
 
 def _cut(a: Any, width: int, shape: tuple[int, ...]) -> Any:
@@ -71,37 +63,8 @@ def _cut(a: Any, width: int, shape: tuple[int, ...]) -> Any:
     return a if len(shape) == 4 else a.reshape(shape)
 
 
-def _address(a: Any) -> int:
-    return address_function()(a)  # type: ignore[no-any-return]
-
-
-def _place(a: Any) -> tuple[int, ...]:
-    return (address_function()(a), *a.strides[:3])
-
-
 def _bits(x: float) -> int:
     return _WORD.unpack(_DOUBLE.pack(x))[0]  # type: ignore[no-any-return]
-
-
-def _numbers(
-    q: Any, k: Any, v: Any, pieces: int, heads: int, group: int, scale: float, causal: bool, dropout: float
-) -> list[int]:
-    factor = _bits(1.0 / (1.0 - dropout))
-    shape = q.shape[2], k.shape[2], q.shape[3], v.shape[3]
-    return [pieces, heads, group, *shape, int(causal), _bits(scale), factor]
-
-
-def _mask_places(mask: Any, keep: Any) -> list[int]:
-    """Where a mask (B or 1, heads or 1, L or 1, S or 1) lies, and the bytes (B, heads, L, S) of what is kept."""
-    if mask is None and keep is None:
-        return _NOWHERE
-    places = [0] * 5
-    if mask is not None:
-        places = [_address(mask), *[0 if n == 1 else s for n, s in zip(mask.shape, mask.strides)]]
-    return [*places, *((0,) * 4 if keep is None else _place(_four(keep)))]
-
-
-_ZEROS = [0] * 8
 
 
 def _layout(code: str, length: int) -> Layout:
@@ -109,26 +72,113 @@ def _layout(code: str, length: int) -> Layout:
     return lay if length > lay.columns // 2 else layout(code, True)
 
 
+class _Room:
+    """A result that is still to be made: rows of whole units, its first three dimensions in an order of memory."""
+
+    __slots__ = ("axes", "shape", "strides")
+
+    def __init__(self, shape: tuple[int, ...], size: int, unit: int, order: tuple[int, ...]):
+        width = -(-shape[3] // unit) * unit
+        self.shape = (*[shape[i] for i in order], width)
+        self.axes = None if order == _PLAIN else (*[order.index(i) for i in range(3)], 3)
+        steps = (size * width * self.shape[1] * self.shape[2], size * width * self.shape[2], size * width)
+        self.strides = tuple([steps[order.index(i)] for i in range(3)])
+
+    def make(self, d: Any) -> Any:
+        made = empty(self.shape, d)
+        return made if self.axes is None else made.transpose(self.axes)
+
+
+class _Call:
+    """A kernel with its numbers, ready for operands that lie alike: only their addresses are missing.
+
+    Its words are the threads' calls as the pool reads them, the state that all of them see (where their shares are,
+    their number, `words`), and the shares: the first piece of each, which have cache lines of their own.
+    """
+
+    __slots__ = ("_alone", "_head", "_places", "_size", "_words", "count", "rooms")
+
+    def __init__(
+        self, address: int, words: list[int], places: list[int], size: int, pieces: int, work: int, rooms: list[_Room]
+    ):
+        self.rooms = rooms
+        self.count = count = max(1, min(threads.get_num_threads(), pieces, work // _SHARE))
+        self._size = -(-size // 64) * 64 + pool.APART
+        calls = [word for i in range(count) for word in (address, 0, 0, i, 1)]
+        head = [count, 1, 5, 4, 5]  # what `pool.sequences` puts before calls with three operands and one extent
+        self._head = len(head) + len(calls)
+        self._places = [self._head + 2 + place for place in places]
+        shares = [word for i in range(count) for word in (pieces * i // count, *_ZEROS)]
+        self._words = array("q", [*head, *calls, 0, count, *words, *_ZEROS, *shares])
+        self._alone = _callable(address) if count == 1 else None
+
+    def __call__(self, *operands: Any) -> None:
+        """Runs it on one thread, or on as many as pay."""
+        given, count, address = self._words[:], self.count, address_function()
+        start = given.buffer_info()[0]
+        scratch, state = address(_scratch.take(self._size * count)), start + 8 * self._head
+        given[self._head] = start + 8 * (len(given) - 8 * count)
+        for place, a in zip(self._places, operands):
+            if a is not None:
+                given[place] = address(a)
+        for i in range(count):
+            at = 6 + 5 * i
+            given[at], given[at + 1] = state, scratch + i * self._size
+        if self._alone is not None:
+            self._alone(start + 48, None, None, None)
+        else:
+            pool.run_sequences(start, count)
+
+
 @functools.cache
 def _callable(address: int) -> Any:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
 
 
-def _run(address: int, words: list[int], size: int, pieces: int, work: int) -> None:
-    """Calls a kernel with its numbers and memory to work in, on one thread or on as many as there may be."""
-    count = max(1, min(threads.get_num_threads(), pieces, work // _SHARE))
-    size = -(-size // 64) * 64
-    scratch = _address(_scratch.take(size * count))
-    shares = array("q", _ZEROS * count)  # the first piece of each thread's share, a cache line for each
-    for i in range(1, count):
-        shares[8 * i] = pieces * i // count
-    given = array("q", [0, scratch, 0, shares.buffer_info()[0], count, *words])
-    start = given.buffer_info()[0]
-    if count == 1:
-        given[0] = start + 24
-        _callable(address)(start, None, None, None)
-        return
-    pool.run_calls([(address, [start + 24, scratch + i * size, i], [1], []) for i in range(count)], count)
+def _numbers(
+    q: Any, k: Any, v: Any, pieces: int, heads: int, group: int, scale: float, causal: bool, dropout: float
+) -> list[int]:
+    """Of arrays as `_lies` describes them."""
+    factor = _bits(1.0 / (1.0 - dropout))
+    shape = q[0][2], k[0][2], q[0][3], v[0][3]
+    return [pieces, heads, group, *shape, int(causal), _bits(scale), factor]
+
+
+def _lies(a: Any) -> Any:
+    """What of an array a call depends on: its shape, and the bytes between elements of its first three dimensions."""
+    return None if a is None else (a.shape, a.strides)
+
+
+def _mask_steps(mask: Any, keep: Any) -> list[int]:
+    """How a mask (B or 1, heads or 1, L or 1, S or 1) lies, and the bytes (B, heads, L, S) of what is kept."""
+    first = _ZEROS[:4] if mask is None else [0 if n == 1 else s for n, s in zip(*mask)]
+    return [0, *first, 0, *(_ZEROS[:3] if keep is None else keep[1][:3])]
+
+
+@functools.lru_cache(4096)
+def _forward_call(
+    code: str, short: str | None, q: Any, k: Any, v: Any, mask: Any, keep: Any, depth: int, order: tuple[int, ...],
+    scale: float, causal: bool, group: int, dropout: float, cores: int,
+) -> _Call:  # fmt: skip
+    (batch, heads, length, width), keys, full = q[0], k[0][2], v[0][3]
+    lay = _layout(code, length)
+    dropped = keep is not None
+    if length <= few.MOST and not dropped:
+        address, pieces = few.attention(code, short), batch * heads * length
+        size = few.scratch(code, keys)
+    else:
+        address = kernels.attention(lay, short, dropped)
+        pieces = batch * heads * -(-length // (kernels.CHUNK * lay.columns))
+        size = kernels.forward_scratch(lay, width, full, dropped)
+    element = SIZE[code]
+    out = _Room((batch, heads, length, depth), element, lay.unit, order)
+    total = _Room((batch, heads, 1, length), element, 1, _PLAIN)
+    words = _numbers(q, k, v, pieces, heads, group, scale, causal, dropout)
+    places = [10, 14, 18, 22, 26, 30, 35]
+    for strides in (q[1], k[1], v[1], out.strides):
+        words += [0, *strides[:3]]
+    words += [0, *total.strides[:2], element, *_mask_steps(mask, keep)]
+    return _Call(address, words, places, size, pieces, batch * heads * length * keys * (width + depth), [out, total])
 
 
 def forward(
@@ -136,28 +186,43 @@ def forward(
     short: str | None,
 ) -> Any:  # fmt: skip
     """softmax(q k' * scale + mask) v and, for each query, the logarithm of its sum of exponentials."""
-    code, length = _CODES[q.dtype], q.shape[-2]
-    lay = _layout(code, length)
-    shape, depth = (*q.shape[:-1], v.shape[-1]), v.shape[-1]
+    d = q.dtype
+    code, shape, depth = _CODES[d], (*q.shape[:-1], v.shape[-1]), v.shape[-1]
+    unit = _layout(code, shape[-2]).unit
     order = _order(_four(q))
-    q, k, v = (_operand(a, lay.unit) for a in (q, k, v))
-    batch, heads, _, width = q.shape
-    out = _result((batch, heads, length, depth), q.dtype, lay.unit, order)
-    total = np.empty((batch, heads, length), q.dtype)
-    dropped = keep is not None
-    if length <= few.MOST and not dropped:
-        address, pieces = few.attention(code, short), batch * heads * length
-        size = few.scratch(code, k.shape[2])
-    else:
-        address = kernels.attention(lay, short, dropped)
-        pieces = batch * heads * -(-length // (kernels.CHUNK * lay.columns))
-        size = kernels.forward_scratch(lay, width, v.shape[3], dropped)
-    words = _numbers(q, k, v, pieces, heads, group, scale, causal, dropout)
-    for a in (q, k, v, out):
-        words += _place(a)
-    words += [_address(total), *total.strides, *_mask_places(mask, keep)]
-    _run(address, words, size, pieces, batch * heads * length * k.shape[2] * (width + depth))
+    q, k, v = _operand(q, unit), _operand(k, unit), _operand(v, unit)
+    keep = None if keep is None else _four(keep)
+    call = _forward_call(
+        code, short, _lies(q), _lies(k), _lies(v), _lies(mask), _lies(keep), depth, order, scale, causal, group, dropout,
+        threads.get_num_threads(),
+    )  # fmt: skip
+    out, total = [room.make(d) for room in call.rooms]
+    call(q, k, v, out, total, mask, keep)
     return _cut(out, depth, shape), total.reshape(shape[:-1])
+
+
+@functools.lru_cache(4096)
+def _backward_call(
+    code: str, short: str | None, g: Any, q: Any, k: Any, v: Any, out: Any, mask: Any, keep: Any, depth: int,
+    width: int, scale: float, causal: bool, group: int, dropout: float, cores: int,
+) -> _Call:  # fmt: skip
+    lay = _layout(code, q[0][2])
+    (batch, heads, length, full), keys = q[0], k[0][2]
+    order = (0, 2, 1)  # heads of a row are neighbours
+    element = SIZE[code]
+    rooms = [_Room((*a[0][:3], n), element, lay.unit, order) for a, n in ((q, width), (k, width), (v, depth))]
+    pieces = batch * heads // group
+    words = _numbers(q, k, v, pieces, heads // group, group, scale, causal, dropout)
+    places = [*range(10, 47, 4), 51]
+    for strides in (q[1], k[1], v[1], out[1]):
+        words += [0, *strides[:3]]
+    words += [0, element * heads * length, element * length, element]
+    for strides in (g[1], *[room.strides for room in rooms]):
+        words += [0, *strides[:3]]
+    words += _mask_steps(mask, keep)
+    size = kernels.backward_scratch(lay, full, v[0][3], keep is not None)
+    address = kernels.attention_backward(lay, short, keep is not None)
+    return _Call(address, words, places, size, pieces, 3 * batch * heads * length * keys * (full + v[0][3]), rooms)
 
 
 def backward(
@@ -165,25 +230,16 @@ def backward(
     group: int, dropout: float, short: str | None,
 ) -> Any:  # fmt: skip
     """The gradients by q, k and v."""
-    lay = _layout(_CODES[q.dtype], q.shape[-2])
-    unit = lay.unit
-    shapes = q.shape, k.shape, v.shape
-    g, q, k, v, out = (_operand(a, unit) for a in (g, q, k, v, out))
-    batch, heads, length, width = q.shape
-    order = [0, 2, 1]  # heads of a row are neighbours
-    made = [_result((*a.shape[:3], s[-1]), q.dtype, unit, order) for a, s in zip((q, k, v), shapes)]
-    total = total.reshape(batch, heads, length)
-    pieces = batch * heads // group
-    words = _numbers(q, k, v, pieces, heads // group, group, scale, causal, dropout)
-    for a in (q, k, v, out):
-        words += _place(a)
-    words += [_address(total), *total.strides]
-    for a in (g, *made):
-        words += _place(a)
-    words += _mask_places(mask, keep)
-    size = kernels.backward_scratch(lay, width, v.shape[3], keep is not None)
-    work = 3 * batch * heads * length * k.shape[2] * (width + v.shape[3])
-    _run(kernels.attention_backward(lay, short, keep is not None), words, size, pieces, work)
+    d, shapes = q.dtype, (q.shape, k.shape, v.shape)
+    unit = _layout(_CODES[d], q.shape[-2]).unit
+    g, q, k, v, out = [_operand(a, unit) for a in (g, q, k, v, out)]
+    keep = None if keep is None else _four(keep)
+    call = _backward_call(
+        _CODES[d], short, _lies(g), _lies(q), _lies(k), _lies(v), _lies(out), _lies(mask), _lies(keep), shapes[2][-1],
+        shapes[0][-1], scale, causal, group, dropout, threads.get_num_threads(),
+    )  # fmt: skip
+    made = [room.make(d) for room in call.rooms]
+    call(q, k, v, out, np.ascontiguousarray(total), g, *made, mask, keep)
     if short:
-        made[1] *= q.dtype.type(scale)
-    return tuple(_cut(a, s[-1], s) for a, s in zip(made, shapes))
+        made[1] *= d.type(scale)
+    return tuple([_cut(a, s[-1], s) for a, s in zip(made, shapes)])

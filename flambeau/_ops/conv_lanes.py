@@ -43,7 +43,7 @@ def suits(
     return (
         window * inputs * outputs <= _WEIGHTS and math.prod(size) * kernels.pitch("f32", inputs) <= _OF_IMAGE
         and (idle <= made // 8 or positions * depth * idle <= _IDLE)
-        and (turned or inputs >= _INPUTS or positions * window <= _IDLE_COPIES)
+        and ((outputs if turned else inputs) >= _INPUTS or positions * window <= _IDLE_COPIES)
     )  # fmt: skip
 
 

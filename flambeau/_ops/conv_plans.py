@@ -7,6 +7,7 @@ where there are many of these: each then has weights of its own, which stay in i
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -92,7 +93,7 @@ class Step(NamedTuple):
     shifts: Ints | None = None
 
 
-class Plan:
+class Plan(ABC):
     """Calls of kernels, rows of which the threads take, with addresses that are relative to those of their operands."""
 
     shape: Ints  # of the workspace
@@ -207,13 +208,13 @@ class Plan:
         calls, other = self.kinds[key]
         return Step(calls, tuple(a - b for a, b in zip(origin, other)))
 
+    @abstractmethod
     def rows_of(self, block: Block) -> slice:
         """Rows of results."""
-        raise NotImplementedError
 
+    @abstractmethod
     def area(self, rows: int) -> Ints:
         """What windows of so many rows cover."""
-        raise NotImplementedError
 
     def keep(self, phases: list[list[list[Step]]], operands: list[Any]) -> None:
         """Keeps what rows of steps amount to, for operands that are only looked at; the last one is the workspace."""

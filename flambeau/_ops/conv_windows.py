@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from .._backend import threads
-from .._backend.cpu import cpu, native_call
+from .._backend.cpu import native_call
 from .._core.allocation import empty
 from .._kernel import conv as kernels
 from .._kernel import pool
 from . import conv_columns as by_columns
+from . import conv_groups as by_groups
 from . import conv_lanes as by_lanes
 from . import conv_winograd as by_tiles
 from .conv_arrays import Ints, output_size
@@ -32,7 +33,6 @@ _BLOCK = 1 << 17  # elements of results that are made at a time
 _PARALLEL = 1 << 20  # products from which a second thread pays
 _FEW_CORES = 4  # threads up to which each runs the interpreter for its images
 _BYTES_A_CORE = 1 << 22
-_MOST_UNROLLED = 64  # elements of a window that a depthwise kernel has in its code
 
 
 @functools.lru_cache(256)
@@ -211,86 +211,6 @@ def _run_products(x: Any, stride: Ints, before: Ints, products: _Products) -> No
     _over_images(len(x), work, job)
 
 
-# -- depthwise, a step of one ------------------------------------------------------------------------------------------
-
-
-def _is_depthwise(weight_shape: Sequence[int], groups: int, stride: Ints, padding: Ints) -> bool:
-    """Whether planes are convolved one by one, small enough to be padded in the first cache."""
-    kernel = weight_shape[2:]
-    return (
-        weight_shape[1] == 1 and weight_shape[0] == groups and len(kernel) <= 2 and set(stride) == {1}
-        and min(padding) >= 0 and math.prod(kernel) <= _MOST_UNROLLED
-    )  # fmt: skip
-
-
-def _as_planes(x: Any) -> Any:
-    """(planes, height, width) with dense rows."""
-    if x.strides[-1] != x.itemsize:
-        x = np.ascontiguousarray(x)
-    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim == 4 else x.reshape(-1, 1, x.shape[-1])
-
-
-def _plane_setup(size: Ints, kernel: Ints, padding: Ints, dilation: Ints) -> tuple[Planes, Any, Any, Ints]:
-    """The padded plane of an image, offsets of windows in it, the kernels' numbers, and how many windows there are."""
-    ones = (1,) * len(kernel)
-    counts = output_size(size, kernel, ones, padding, dilation)
-    planes, one = windows_of(kernel, ones, dilation, 1, counts)
-    first = sum(p * q for p, q in zip(padding, planes.pitches))
-    return planes, one.shifts, np.array([first, planes.extents[-1], planes.span(counts)]), counts
-
-
-def _depthwise(x: Any, weight: Any, bias: Any, padding: Ints, dilation: Ints) -> Any:
-    """Each plane by its own window, in one call of a kernel for each thread."""
-    code, images = CODES[x.dtype], len(x)
-    planes, offsets, numbers, counts = _plane_setup(x.shape[2:], weight.shape[2:], padding, dilation)
-    out = empty((*x.shape[:2], *counts), x.dtype)
-    given, made = _as_planes(x), _as_planes(out)
-    weights = np.tile(weight.reshape(len(weight), -1), (images, 1))
-    extra = np.tile(bias, images) if bias is not None else np.zeros(len(given), x.dtype)
-    call = cpu.kernel(
-        kernels.padded_plane_products, (code, "i64", code, code, "i64", code, code), count=weights.shape[1],
-        chunk=kernels.lanes(code),
-    )  # fmt: skip
-
-    parts = threads.ranges(len(given)) if out.size * weights.shape[1] >= _PARALLEL else [(0, len(given))]
-    scratch = planes.empty(x.dtype, len(parts))
-    side_by_side(
-        call,
-        [
-            [given[a:b], offsets, weights[a:b], extra[a:b], numbers, scratch[i], made[a:b]]
-            for i, (a, b) in enumerate(parts)
-        ],
-    )
-    return out
-
-
-def _depthwise_sums(x: Any, g: Any, kernel: Ints, padding: Ints, dilation: Ints) -> Any:
-    """The gradient of `_depthwise` by its weight."""
-    code, channels = CODES[x.dtype], x.shape[1]
-    planes, offsets, numbers, _ = _plane_setup(x.shape[2:], kernel, padding, dilation)
-    made = np.zeros((channels, len(offsets)), x.dtype)
-    call = cpu.kernel(
-        kernels.padded_plane_sums, (code, code, "i64", "i64", code, code, code), chunk=kernels.lanes(code)
-    )
-
-    parts = threads.ranges(channels) if g.size * len(offsets) >= _PARALLEL else [(0, channels)]
-    scratch = planes.empty(x.dtype, 2 * len(parts))
-    a, b = _as_planes(x), _as_planes(g)
-    rows = []
-    for i, (low, high) in enumerate(parts):  # each thread has some channels, and goes through the images
-        room = scratch[2 * i], scratch[2 * i + 1]
-        first = native_call(call, [a[low:high], b[low:high], offsets, numbers, *room, made[low:high]])
-        assert first is not None  # dtypes and dimensions are the kernel's
-        address, (one, two, *others), extents, steps = first
-        by_image = channels * a.strides[0], channels * b.strides[0]
-        rows.append(
-            [(address, [one + n * by_image[0], two + n * by_image[1], *others], extents, steps) for n in range(len(x))]
-        )
-    work = pool.sequences(rows)
-    pool.run_sequences(work.buffer_info()[0], len(parts))
-    return made.reshape(channels, 1, *kernel)
-
-
 def takes(x: Any, weight: Sequence[int], positions: Ints, groups: int) -> bool:
     """Whether there is enough to do for the functions below."""
     work = len(x) * math.prod(weight) * math.prod(positions)
@@ -301,6 +221,15 @@ def takes(x: Any, weight: Sequence[int], positions: Ints, groups: int) -> bool:
     return min(weight[:2]) >= FEWEST_IN_LANES
 
 
+def _with_rows(a: Any, b: Any) -> tuple[Any, Any]:
+    """Arrays of one dimension as those of images with one row."""
+    return a[:, :, None], b[:, :, None]
+
+
+def _of_rows(stride: Ints, padding: Ints, dilation: Ints) -> tuple[Ints, Ints, Ints]:
+    return (1, *stride), (0, *padding), (1, *dilation)
+
+
 # -- all convolutions ----------------------------------------------------------------------------------------------------
 
 
@@ -308,8 +237,12 @@ def convolve(
     x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, counts: Ints
 ) -> Any:
     """See `conv_arrays.convolve`; with a bias."""
-    if _is_depthwise(weight.shape, groups, stride, padding):
-        return _depthwise(x, weight, bias, padding, dilation)
+    if len(counts) == 1:
+        x, weight = _with_rows(x, weight)
+        steps = _of_rows(stride, padding, dilation)
+        return convolve(x, weight, bias, *steps, groups, (1, *counts))[:, :, 0]
+    if by_groups.suits(weight.shape, groups, padding, x.shape[2:]):
+        return by_groups.convolve(x, weight, bias, stride, padding, dilation, groups, counts)
     if by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, counts):
         return by_tiles.convolve(x, weight, bias, padding, counts)
     if by_lanes.suits(
@@ -317,7 +250,7 @@ def convolve(
     ):
         return by_lanes.convolve(x, weight, bias, stride, padding, dilation, counts)
     if by_columns.suits(weight.shape, groups, counts):
-        return by_columns.convolve(x, weight, bias, stride, padding, dilation, counts)
+        return by_columns.convolve(x, weight, bias, stride, padding, dilation, groups, counts)
     planes, one = windows_of(weight.shape[2:], stride, dilation, x.shape[1], counts)
     out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
     _run_products(x, stride, padding, _Products(planes, [one], weight, groups, out, bias))
@@ -328,18 +261,20 @@ def convolve_transposed(
     x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, size: Ints
 ) -> Any:
     """See `conv_arrays.convolve_transposed`; with a bias."""
+    if len(size) == 1:
+        x, weight = _with_rows(x, weight)
+        steps = _of_rows(stride, padding, dilation)
+        return convolve_transposed(x, weight, bias, *steps, groups, (1, *size))[:, :, 0]
     kernel, inner = weight.shape[2:], weight.shape[1]
-    if _is_depthwise(weight.shape, groups, stride, padding):
-        around = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
-        if min(around) >= 0 and output_size(x.shape[2:], kernel, stride, around, dilation) == tuple(size):
-            return _depthwise(x, np.flip(weight, tuple(range(2, weight.ndim))), bias, around, dilation)
+    if by_groups.suits_transposed(weight.shape, groups, stride, padding, dilation, size):
+        return by_groups.convolve_transposed(x, weight, bias, stride, padding, dilation, groups, tuple(size))
     around = tuple(2 - p for p in padding)
     if min(around) >= 0 and by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, tuple(size)):
         return by_tiles.convolve(x, weight, bias, around, tuple(size), True)
     if by_lanes.suits(inner, len(weight), kernel, x.dtype, groups, size, len(x) * math.prod(x.shape[2:]), True):
         return by_lanes.convolve_transposed(x, weight, bias, stride, padding, dilation, tuple(size))
     if by_columns.suits(weight.shape, groups, x.shape[2:]):
-        return by_columns.convolve_transposed(x, weight, bias, stride, padding, dilation, size)
+        return by_columns.convolve_transposed(x, weight, bias, stride, padding, dilation, groups, size)
     planes, before, passes = _adjoint(kernel, stride, padding, dilation, x.shape[1], tuple(size))
     turned = weight.reshape(groups, -1, inner, *kernel).swapaxes(1, 2).reshape(groups * inner, -1, *kernel)
     out = empty((x.shape[0], groups * inner, *size), x.dtype)
@@ -349,18 +284,20 @@ def convolve_transposed(
 
 def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Any:
     """See `conv_arrays.weight_sums`."""
+    if len(kernel) == 1:
+        x, g = _with_rows(x, g)
+        return weight_sums(x, g, (1, *kernel), *_of_rows(stride, padding, dilation), groups)[:, :, 0]
     counts = g.shape[2:]
     outputs, inputs = g.shape[1] // groups, x.shape[1] // groups
-    if outputs == 1 and _is_depthwise((groups, inputs, *kernel), groups, stride, padding):
-        if output_size(x.shape[2:], kernel, stride, padding, dilation) == tuple(counts):
-            return _depthwise_sums(x, g, kernel, padding, dilation)
+    if by_groups.suits((outputs * groups, inputs, *kernel), groups, padding, x.shape[2:]):
+        return by_groups.weight_sums(x, g, kernel, stride, padding, dilation, groups)
     if by_tiles.suits(x.shape, (outputs, inputs, *kernel), x.dtype, stride, dilation, groups, counts):
         if output_size(x.shape[2:], kernel, stride, padding, dilation) == tuple(counts):
             return by_tiles.weight_sums(x, g, padding)
     if by_lanes.suits(inputs, outputs, kernel, x.dtype, groups, x.shape[2:], len(x) * math.prod(counts)):
         return by_lanes.weight_sums(x, g, kernel, stride, padding, dilation)
     if by_columns.suits((outputs, inputs, *kernel), groups, counts):
-        return by_columns.weight_sums(x, g, kernel, stride, padding, dilation)
+        return by_columns.weight_sums(x, g, kernel, stride, padding, dilation, groups)
     planes, one = windows_of(kernel, stride, dilation, x.shape[1], counts)
     beside = Planes(planes.extents, [()], g.shape[1])  # gradients with the same pitches, zeros between their rows
     span, rows = planes.span(counts), kernels.weight_rows()
