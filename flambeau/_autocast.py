@@ -10,7 +10,7 @@ from typing import Any
 
 from ._core.devices import device
 from ._core.dtypes import FLOATING, bfloat16, dtype, float16, float32, float64, promote_types
-from ._core.state import AUTOCAST, CUDA, GRAD, META, local, modes
+from ._core.state import AUTOCAST, BATCHED, CUDA, GRAD, META, local, modes
 from ._dispatch import handlers
 from ._ops.registry import ops
 from ._tensor import Tensor
@@ -58,6 +58,10 @@ _WHOLE = frozenset(_AS_THEY_ARE.split())
 _CONCERNED = _WHOLE.union(*POLICY.values())
 
 
+# Of these PyTorch computes the gates on CPUs in a 16-bit type, but changes the state in the state's own.
+_WITH_STATE = frozenset(("gru", "gru_cell", "lstm", "lstm_cell"))
+
+
 class Settings:
     """What autocast does in one thread."""
 
@@ -89,7 +93,9 @@ class Settings:
             return NotImplemented
         kind = "cuda" if first._k & CUDA else "cpu"
         policy = POLICY[kind].get(name) if self.on[kind] else None
-        alone = modes.overrides == AUTOCAST  # otherwise a mode or a class will be asked, and may run anything
+        alone = (
+            modes.overrides & ~BATCHED == AUTOCAST
+        )  # otherwise a mode or a class will be asked, and may run anything
         if policy is None and not (alone and name in _WHOLE):
             return NotImplemented
         while alone and hasattr(function, "public"):  # it has a short path
@@ -98,6 +104,10 @@ class Settings:
             return self.without(lambda: function(*args, **named))
         if policy is LOWER:
             target = self.dtypes[kind]
+            if kind == "cpu" and name in _WITH_STATE:
+                state = _wide_state(name, args, named)
+                if state is not None:
+                    return self.without(lambda: self.beside_state(function, args, named, state, target))
         elif policy is SINGLE:
             target = float32
         else:
@@ -123,6 +133,25 @@ class Settings:
 
         return self.without(call) if alone else call()
 
+    def beside_state(self, function: Any, args: Any, named: Any, state: Any, target: dtype) -> Any:
+        """The result of a recurrent function in float32, from inputs and weights that are rounded to 16 bits."""
+
+        def fit(value: Any) -> Any:
+            if value is state:
+                return value
+            if isinstance(value, Tensor):
+                if value.dtype.category != FLOATING or value.dtype is float64:
+                    return value
+                return ops.to_dtype(value if value.dtype is target else self.cast(value, target), float32)
+            if value.__class__ is list or value.__class__ is tuple:
+                return value.__class__([fit(v) for v in value])
+            return value
+
+        made = function(*[fit(a) for a in args], **{key: fit(a) for key, a in named.items()})
+        if _is_projected(state):
+            return (*[ops.to_dtype(t, target) for t in made[:2]], made[2])
+        return made
+
     def without(self, call: Any) -> Any:
         """The result of a call for which this thread's autocast is off: what runs inside it has its types."""
         local.autocast = None
@@ -144,6 +173,20 @@ class Settings:
         if keep:
             self.copies[id(x)] = (x, made)
         return made  # type: ignore[no-any-return]
+
+
+def _wide_state(name: str, args: Any, named: Any) -> Any:
+    """The state among the arguments of a recurrent function, if it is in float32 and the result shall be."""
+    packed = "batch_sizes" in named or (len(args) > 3 and args[3].__class__ in (list, tuple))
+    state = named["hx"] if "hx" in named else args[2 if packed else 1] if len(args) > 1 + packed else None
+    parts = state if state.__class__ in (list, tuple) else (state,)
+    if not all(isinstance(t, Tensor) and t.dtype is float32 for t in parts):
+        return None
+    return state if name != "lstm" or packed or _is_projected(state) else None
+
+
+def _is_projected(state: Any) -> bool:
+    return len(state) == 2 and not isinstance(state, Tensor) and state[0]._array.shape[-1] != state[1]._array.shape[-1]
 
 
 def _tensors(args: Any) -> Any:

@@ -249,13 +249,18 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
     is_half = [t == "bf16" for t in inputs]
     out_half = [t == "bf16" for t in outputs]
 
+    def as_bits(a: Any) -> Any:
+        if a.dtype != half:  # its bits would be taken for something else
+            raise TypeError(f"a kernel for bfloat16 was given {a.dtype}")
+        return a.view(bits)
+
     def call(*arrays: Any, out: Any = None) -> Any:
-        given = [a.view(bits) if h else a for a, h in zip(arrays, is_half)]
+        given = [as_bits(a) if h else a for a, h in zip(arrays, is_half)]
         targets = list(arrays[len(inputs) :]) or (
             [out] if out is not None and not isinstance(out, tuple) else list(out or ())
         )
         if targets:
-            ufunc(*given, *[t.view(bits) if h else t for t, h in zip(targets, out_half)])
+            ufunc(*given, *[as_bits(t) if h else t for t, h in zip(targets, out_half)])
             return targets[0] if len(targets) == 1 else tuple(targets)
         result = ufunc(*given)
         if len(outputs) == 1:

@@ -33,7 +33,7 @@ def _lstm_grad(given: Any, others: Any, c: Any) -> Any:
     return by_gates, by_gates, by_c
 
 
-@primitive(tensors=3, name="lstm_gates", grad=_lstm_grad)
+@primitive(tensors=3, name="lstm_gates", grad=_lstm_grad, backward_name="MulBackward0")
 def lstm_gates(backend: Any, x: Any, u: Any, c: Any) -> Any:
     """(next h, next c, gates) from the inputs' and the state's part of the gates."""
     return backend.kernel(kernels.lstm_gates, (BY_NUMPY[x.dtype].code,) * 6)(x, u, c)
@@ -75,7 +75,7 @@ def _gru_grad(given: Any, others: Any, u: Any, h: Any) -> Any:
     return by_x, by_u, by_h
 
 
-@primitive(tensors=3, name="gru_gates", grad=_gru_grad)
+@primitive(tensors=3, name="gru_gates", grad=_gru_grad, backward_name="AddBackward0")
 def gru_gates(backend: Any, x: Any, u: Any, h: Any) -> Any:
     """(next h, gates)."""
     return backend.kernel(kernels.gru_gates, (BY_NUMPY[x.dtype].code,) * 5)(x, u, h)
@@ -142,7 +142,7 @@ def _parts(
         half = x.dtype
         x, wi, wh, bi, bh = (cast(t, float32) for t in (x, wi, wh, bi, bh))
         states = [cast(s, float32) for s in states]
-    made, u = ops.linear(x, wi, bi), ops.linear(states[0], wh, bh)
+    made, u = (cast(t, x.dtype) for t in (ops.linear(x, wi, bi), ops.linear(states[0], wh, bh)))  # autocast may be on
     fused = not (made._k | u._k | states[-1]._k) & BY_FORMULA and x.dtype.category != COMPLEX
     return made, u, states, fused, half
 
@@ -177,7 +177,8 @@ def rnn_tanh_cell(
 ) -> Tensor:
     """One step of a tanh network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
     x, u, _, _, half = _parts("rnn_tanh_cell", 1, input, (hx,), w_ih, w_hh, b_ih, b_hh)
-    return cast(ops.tanh(x + u), half or x.dtype)  # type: ignore[no-any-return]
+    out = ops.tanh(x + u)
+    return out if half is None else cast(out, half)  # type: ignore[no-any-return]
 
 
 @public(method=False)
@@ -186,4 +187,5 @@ def rnn_relu_cell(
 ) -> Tensor:
     """One step of a relu network: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
     x, u, _, _, half = _parts("rnn_relu_cell", 1, input, (hx,), w_ih, w_hh, b_ih, b_hh)
-    return cast(ops.relu(x + u), half or x.dtype)  # type: ignore[no-any-return]
+    out = ops.relu(x + u)
+    return out if half is None else cast(out, half)  # type: ignore[no-any-return]
