@@ -10,7 +10,7 @@ from sys import getrefcount
 from typing import Any
 
 from ._constructors import recast
-from ._core.state import AUTOCAST, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
+from ._core.state import AUTOCAST, BATCHED, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
 from ._dispatch import handlers
 from ._ops import registry
 from ._ops.quantization import take_over
@@ -94,6 +94,10 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
         result = local.profiler.call(function, args, named)
         if result is not NotImplemented:
             return result
+    if local.batches:
+        result = ops.made_batched(function, args, named)
+        if result is not NotImplemented:
+            return result
     if modes.overrides & QUANTIZED:
         result = take_over(function, args, named)
         if result is not NotImplemented:
@@ -102,7 +106,7 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
         result = local.autocast.run(function, args, named)
         if result is not NotImplemented:
             return result
-        if modes.overrides == AUTOCAST and not named and all([isinstance(a, _PLAIN) for a in args]):
+        if modes.overrides & ~BATCHED == AUTOCAST and not named and all([isinstance(a, _PLAIN) for a in args]):
             return result  # nobody else is there to take it over
     return watched(function, args, named)
 

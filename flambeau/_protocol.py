@@ -130,7 +130,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     meta = bool(self._k & META)
     edge = self._edge
     if self._k & SPARSE:
-        return ops.sparse_text(self, gradient_function(*edge).name() if edge is not None else None)
+        return ops.sparse_text(self, type(gradient_function(*edge)).__name__ if edge is not None else None)
     if self._k & QUANTIZED:
         return ops.quantized_text(self)
     return tensor_repr(
@@ -140,7 +140,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         prefix=prefix,
         device=str(self.device) if self._k & CUDA else None,  # type: ignore[attr-defined]
         requires_grad=bool(self._k & GRAD),
-        grad_fn=gradient_function(*edge).name() if edge is not None and self._k & GRAD else None,
+        grad_fn=type(gradient_function(*edge)).__name__ if edge is not None and self._k & GRAD else None,
         is_meta=meta,
         shape=self._array.shape,
     )

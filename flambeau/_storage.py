@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from typing import Any
@@ -420,6 +421,7 @@ def _typed(storage: UntypedStorage, d: dtype) -> TypedStorage:
     return TypedStorage(wrap_storage=storage, dtype=d)
 
 
+@functools.cache
 def legacy_classes() -> dict[str, type]:
     """FloatStorage and the like, by name."""
     return {

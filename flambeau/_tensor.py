@@ -35,8 +35,8 @@ class Meta:
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
-        self.hooks: dict[int, Any] | None = None
-        self.post_hooks: dict[int, Any] | None = None
+        self.hooks: dict[Any, Any] | None = None
+        self.post_hooks: dict[Any, Any] | None = None
         self.accumulator: Any = None  # a weak reference to the node that stands for a leaf
         self.retains = False
 
@@ -132,6 +132,8 @@ def bump(t: Tensor) -> None:
 
 def alias(t: Tensor) -> Tensor:
     """Another tensor over the same memory and history: what a node keeps of a tensor that is about to change."""
+    if t._k & BATCHED:
+        return t.around(alias(t.value))  # type: ignore[attr-defined]
     other = wrap(t._array, t.dtype, t._k & ~OVERRIDE)
     other._edge, other._storage, other._view = t._edge, storage_of(t), t._view
     return other

@@ -16,7 +16,16 @@ from ._ops.inplace import check_writable
 from ._ops.registry import public
 from ._ops.rules import type_name
 from ._ops.striding import address, byte_bounds, storage_bounds
-from ._storage import TypedStorage, UntypedStorage, laid_over, raw_bytes, share, tensor_of_storage, view_memory
+from ._storage import (
+    TypedStorage,
+    UntypedStorage,
+    laid_over,
+    legacy_classes,
+    raw_bytes,
+    share,
+    tensor_of_storage,
+    view_memory,
+)
 from ._tensor import Storage, Tensor, storage_of, version_of, wrap
 
 
@@ -33,11 +42,9 @@ def storage(self: Tensor) -> TypedStorage:
 
 
 @public("Tensor.storage_type")
-def storage_type(self: Tensor) -> type:
-    """The typed class of the tensor's storage."""
-    import flambeau
-
-    return getattr(flambeau, type_name(self.dtype) + "Storage")  # type: ignore[no-any-return]
+def storage_type(self: Tensor) -> type | None:
+    """The typed class of the tensor's storage; None for a dtype that has none."""
+    return legacy_classes().get(type_name(self.dtype) + "Storage")
 
 
 @public("Tensor.data_ptr", "Tensor.const_data_ptr", aliases=("const_data_ptr",))
@@ -144,7 +151,7 @@ def is_pinned(input: Tensor, device: Any = None) -> bool:
     """Whether GPUs read the memory directly."""
     if not cuda_problem.cache_info().currsize or cuda_problem() is not None or input._k & (CUDA | META | SPARSE):
         return False
-    import cupy
+    import cupy  # it is loaded: there is a GPU
 
     host = 1  # CUDA's number for memory of the host that it knows
     return bool(cupy.cuda.runtime.pointerGetAttributes(address(input._array)).type == host)

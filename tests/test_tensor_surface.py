@@ -208,6 +208,7 @@ def test_storages():
     assert part.storage_offset() == 2
     assert x.storage().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert isinstance(x.storage(), torch.FloatStorage)
+    assert x.storage_type() is torch.FloatStorage and torch.zeros(2, dtype=torch.uint16).storage_type() is None
     part.storage()[0] = 8.0
     assert x[0] == 8
     y = torch.zeros(0).set_(x.untyped_storage(), 1, (2, 2), (2, 1))

@@ -32,6 +32,8 @@ def _references() -> int:
 
 
 _ALONE = _references()
+# Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
+leaves_are_watched = False
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
 
@@ -56,6 +58,7 @@ def run(
     if wanted is not None:
         wanted_edges = {_key(edge_of(t)) for t in wanted}
         needed = _nodes_towards(roots, wanted_edges)
+    awaited = _awaited(roots, needed) if leaves_are_watched else None
     outer, local.grad = local.grad, create_graph
     look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:
@@ -66,6 +69,10 @@ def run(
                     leaves[t] = add(leaves[t], g) if t in leaves else g
                 else:
                     _send(target, g, pending, heap)
+        if awaited is not None and leaves:
+            _finish(
+                _complete([(t, 0) for t in leaves], leaves, awaited), wanted_edges, captured, into_leaves, create_graph
+            )
         following: Any = None  # the next node and its gradient if no other waits: it need not queue
         while heap or following is not None:
             if following is None:
@@ -113,24 +120,63 @@ def run(
                     following = None
                 _send(edge, g, pending, heap)
             results = g = asked = None  # type: ignore[assignment]
-        for leaf in leaves:
-            g, leaves[leaf] = leaves[leaf], None
-            meta = leaf._autograd_meta
-            if meta is not None and meta.hooks:
-                g = _call_leaf_hooks(leaf, g)
-            if wanted_edges is not None:
-                if (id(leaf), 0) not in wanted_edges:
-                    continue
-                captured[id(leaf), 0] = g
-            if into_leaves:
-                alone = getrefcount(g) <= _ALONE
-                if profiler is None:
-                    accumulate(leaf, g, create_graph, alone)
-                else:
-                    profiler.accumulate(accumulate, leaf, g, create_graph, alone)
+            if awaited is not None:
+                done = _complete(node.edges, leaves, awaited)
+                if done:
+                    _finish(done, wanted_edges, captured, into_leaves, create_graph)
+        _finish(leaves, wanted_edges, captured, into_leaves, create_graph)
     finally:
         local.grad = outer
     return captured
+
+
+def _finish(
+    leaves: dict[Tensor, Any], wanted_edges: Any, captured: dict[Any, Tensor], into_leaves: bool, create_graph: bool
+) -> None:
+    """What happens to leaves that have received all their gradients: hooks, results of `grad`, `.grad`."""
+    profiler = local.profiler if modes.on else None
+    for leaf in leaves:
+        g, leaves[leaf] = leaves[leaf], None
+        meta = leaf._autograd_meta
+        if meta is not None and meta.hooks:
+            g = _call_leaf_hooks(leaf, g)
+        if wanted_edges is not None:
+            if (id(leaf), 0) not in wanted_edges:
+                continue
+            captured[id(leaf), 0] = g
+        if into_leaves:
+            alone = getrefcount(g) <= _ALONE
+            if profiler is None:
+                accumulate(leaf, g, create_graph, alone)
+            else:
+                profiler.accumulate(accumulate, leaf, g, create_graph, alone)
+
+
+def _awaited(roots: Sequence[Tensor], needed: Any) -> dict[Tensor, int]:
+    """How many gradients each leaf will receive: its turn comes with the last, before that of any other node."""
+    counts: dict[Tensor, int] = {}
+    seen: set[Any] = set()
+    stack = [(t._edge or (t, 0)) for t in roots if t._k & GRAD]
+    while stack:
+        target = stack.pop()[0]
+        if isinstance(target, Tensor):
+            counts[target] = counts.get(target, 0) + 1
+        elif target not in seen and (needed is None or target in needed):
+            seen.add(target)
+            stack.extend([edge for edge in target.edges if edge is not None])
+    return counts
+
+
+def _complete(edges: Any, leaves: dict[Tensor, Any], awaited: dict[Tensor, int]) -> dict[Tensor, Any]:
+    """Takes out of `leaves` those for which the gradient of one of these edges was the last."""
+    done = {}
+    for edge in edges:
+        if edge is not None and isinstance(edge[0], Tensor) and edge[0] in awaited:
+            leaf = edge[0]
+            awaited[leaf] -= 1
+            if not awaited[leaf] and leaf in leaves:
+                done[leaf] = leaves.pop(leaf)
+    return done
 
 
 def _send(edge: Any, g: Tensor, pending: dict[Node, Any], heap: list[Any]) -> None:
@@ -223,8 +269,11 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
     else:
         add_in_place(held, g)
     if meta.post_hooks:
-        for hook in list(meta.post_hooks.values()):
-            hook(leaf)
+        for key, hook in list(meta.post_hooks.items()):
+            if key.__class__ is tuple:  # of the node that stands for the leaf
+                hook((), (g,))
+            else:
+                hook(leaf)
 
 
 def _call_leaf_hooks(leaf: Tensor, g: Tensor) -> Tensor:

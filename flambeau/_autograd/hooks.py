@@ -9,7 +9,7 @@ from weakref import ref
 from .._core.state import GRAD
 from .._tensor import Tensor, meta_of
 from . import engine
-from .node import RemovableHandle
+from .node import RemovableHandle, keep_last
 
 
 def _check_hookable(t: Tensor) -> None:
@@ -32,12 +32,15 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
         meta = meta_of(self)
         if meta.hooks is None:
             meta.hooks = {}
-        return RemovableHandle(meta.hooks, hook)
+        engine.leaves_are_watched = True
+        handle = RemovableHandle(meta.hooks, hook)
+        keep_last(meta.hooks)
+        return handle
     node, number = edge
     if node.pre_hooks is None:
         node.pre_hooks = {}
     handle = RemovableHandle(node.pre_hooks, _on_output(hook, number))
-    keep_last(node)
+    keep_last(node.pre_hooks)
     return handle
 
 
@@ -58,12 +61,6 @@ def _on_output(hook: Callable[[Tensor], Any], number: int) -> Callable[[Any], An
         return (*gradients[:number], changed, *gradients[number + 1 :])
 
     return call
-
-
-def keep_last(node: Any) -> None:
-    """Retained gradients are those after all hooks: the hooks that retain come last."""
-    for key in [key for key in node.pre_hooks if isinstance(key, tuple)]:
-        node.pre_hooks[key] = node.pre_hooks.pop(key)
 
 
 def retain_grad(self: Tensor) -> None:
@@ -92,6 +89,7 @@ def retain(t: Tensor) -> None:
     if node.pre_hooks is None:
         node.pre_hooks = {}
     node.pre_hooks["retain", number] = keep
+    keep_last(node.pre_hooks)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
@@ -102,7 +100,10 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     meta = meta_of(self)
     if meta.post_hooks is None:
         meta.post_hooks = {}
-    return RemovableHandle(meta.post_hooks, hook)
+    engine.leaves_are_watched = True
+    handle = RemovableHandle(meta.post_hooks, hook)
+    keep_last(meta.post_hooks)
+    return handle
 
 
 def follow(t: Tensor, old: Any) -> None:

@@ -17,13 +17,15 @@ class Node:
     """One recorded operation. `edges` lead to what made its inputs: (node, number), (leaf, 0) or None."""
 
     __slots__ = (
-        "__dict__", "__weakref__", "edges", "hooks", "info", "op", "outputs", "pre_hooks", "saved", "seq", "versions",
+        "__dict__", "__weakref__", "edges", "hooks", "info", "label", "op", "outputs", "pre_hooks", "saved", "seq",
+        "versions",
     )  # fmt: skip
     # op        knows the derivative: op.backward(node, gradients, create_graph) -> one gradient for each edge
     # saved     values the derivative needs, or None once released
     # versions  of the saved tensors' storages, where they have one
     # info      shapes and dtypes of inputs where they differ from the output's
     # outputs   None for one output, otherwise the (shape, dtype) of each
+    # label     set only where the node goes by another name than its op's: the last of several that PyTorch has as one
 
     op: Any
     edges: Any
@@ -34,6 +36,7 @@ class Node:
     hooks: Any
     pre_hooks: Any
     seq: int
+    label: str
 
     def __init__(self, op: Any, edges: Any, saved: Any = (), outputs: Any = None):
         self.op, self.edges, self.saved, self.outputs = op, edges, saved, outputs
@@ -41,9 +44,10 @@ class Node:
         self.versions = self.info = self.hooks = self.pre_hooks = None
 
     def name(self) -> str:
-        label = self.__dict__.get("label")  # the last operation of several that PyTorch has as one
-        if label is not None:
-            return label  # type: ignore[no-any-return]
+        try:
+            return self.label
+        except AttributeError:
+            pass
         named = self.op.backward_name  # where PyTorch numbers the forms of an operation, a function of the node
         return named if named.__class__ is str else named(self)
 
@@ -68,10 +72,10 @@ class Node:
         return RemovableHandle(self.hooks, hook)
 
     def register_prehook(self, hook: Any) -> Any:
-        """Calls hook(grad_outputs) before the node's derivative is computed."""
+        """Calls hook(grad_outputs) before the node's derivative is computed, after the hooks of its results."""
         if self.pre_hooks is None:
             self.pre_hooks = {}
-        return RemovableHandle(self.pre_hooks, hook)
+        return _last(self.pre_hooks, hook)
 
     def __call__(self, *gradients: Any) -> Any:
         result = self.op.backward(self, gradients[0] if self.outputs is None else list(gradients), False)
@@ -96,7 +100,8 @@ class AccumulateGrad(Node):
         meta = meta_of(self.variable)
         if meta.post_hooks is None:
             meta.post_hooks = {}
-        return RemovableHandle(meta.post_hooks, lambda leaf: hook((), (leaf.grad,)))
+        _watch_leaves()
+        return _last(meta.post_hooks, hook)
 
     def register_prehook(self, hook: Any) -> Any:
         meta = meta_of(self.variable)
@@ -107,7 +112,8 @@ class AccumulateGrad(Node):
             replaced = hook((g,))
             return replaced[0] if isinstance(replaced, tuple) else replaced
 
-        return RemovableHandle(meta.hooks, as_tensor_hook)
+        _watch_leaves()
+        return _last(meta.hooks, as_tensor_hook)
 
     def backward(self, node: Node, gradient: Any, create_graph: bool) -> tuple[Any, ...]:
         from .engine import accumulate  # the engine needs this module first
@@ -125,7 +131,9 @@ class RemovableHandle:
 
     _ids = itertools.count()
 
-    def __init__(self, hooks_dict: dict[int, Any], hook: Any = None, *, extra_dict: Any = None):
+    id: Any
+
+    def __init__(self, hooks_dict: dict[Any, Any], hook: Any = None, *, extra_dict: Any = None):
         self.hooks, self.id = hooks_dict, next(self._ids)
         while self.id in hooks_dict:  # hooks that came out of a file have numbers of another process
             self.id = next(self._ids)
@@ -145,6 +153,27 @@ class RemovableHandle:
         self.remove()
 
 
+def _last(hooks: dict[Any, Any], hook: Any) -> RemovableHandle:
+    """Enters a hook of a node, which comes after those of tensors (see `keep_last`)."""
+    handle = RemovableHandle(hooks)
+    handle.id = ("node", handle.id)
+    hooks[handle.id] = hook
+    return handle
+
+
+def keep_last(hooks: dict[Any, Any]) -> None:
+    """Retained gradients are those after all hooks of the tensor; the hooks of its node come last."""
+    for kind in ("retain", "node"):
+        for key in [key for key in hooks if key.__class__ is tuple and key[0] == kind]:
+            hooks[key] = hooks.pop(key)
+
+
+def _watch_leaves() -> None:
+    from . import engine  # which needs this module first
+
+    engine.leaves_are_watched = True
+
+
 def edge_of(t: Tensor) -> Any:
     """Where the gradient of a tensor goes; None if it needs none."""
     if not t._k & GRAD:
@@ -154,7 +183,7 @@ def edge_of(t: Tensor) -> Any:
 
 @functools.cache
 def _class_named(name: str) -> Any:
-    return type(name, (Node,), {"__slots__": ()})
+    return type(name.rpartition(":")[2], (Node,), {"__slots__": ()})
 
 
 def gradient_function(target: Any, number: int = 0) -> Any:

@@ -86,13 +86,13 @@ def product(x: Any, y: Any) -> Any:
             out = _empty((m, n), d)
             function(x, y, _workspace.take(size), out)
             return out
-    elif x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0] and code in _PLAIN:
-        items, m, k = x.shape
-        n = y.shape[2]
-        if items * m * n * k < _PARALLEL and m > 1 and n > 1:
+    elif x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
+        m, n = x.shape[-2], y.shape[-1]
+        if x.size * n < _PARALLEL and m > 1 and n > 1:
             function, size = _kernel(code, m, n, False)
-            out = _empty((items, m, n), d)
-            function(x, y, _workspace.take(size), out)
+            out = _empty((*x.shape[:-1], n), d)
+            a, b, to = (x, y, out) if x.ndim == 3 else _one_batch(x, y, out)
+            function(a, b, _workspace.take(size), to)
             return out
     if x.ndim == 1 == y.ndim and x.size <= _SHORT and d in _VECTORS_BY_BLAS and x.flags.forc and y.flags.forc:
         made = _empty((), d)
@@ -102,6 +102,14 @@ def product(x: Any, y: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))
     return _with_vectors(code, x, y, None, 1, 1)
+
+
+def _one_batch(*arrays: Any) -> Any:
+    """Batches of matrices with one dimension before theirs instead of two, if that takes no copy."""
+    for a in arrays:
+        if a.ndim != 4 or not a.size or a.strides[0] != a.shape[1] * a.strides[1]:
+            return arrays
+    return [a.reshape(-1, *a.shape[2:]) for a in arrays]
 
 
 def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
@@ -172,7 +180,10 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     a, b, to, *rest = operands
     scratch = _workspace.take(size)
     function(*((a, b, scratch, to) if factors is None else (a, b, rest[0], *factors, scratch, to)))
-    return out.astype(d) if half and not pairs else out
+    if half and not pairs:
+        with np.errstate(over="ignore"):
+            return out.astype(d)
+    return out
 
 
 def _product_of_matrices(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:

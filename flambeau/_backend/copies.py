@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import empty
 from . import threads
 
 LARGE = 1 << 16  # elements from which blocks and threads pay
@@ -18,7 +19,7 @@ def row_major(x: Any) -> Any:
     """A copy whose last dimension is the innermost in memory."""
     if x.size < LARGE or x.flags.c_contiguous or not isinstance(x, np.ndarray):
         return x.copy("C")
-    out = np.empty(x.shape, x.dtype)
+    out = empty(x.shape, x.dtype)
     fill(out, x)
     return out
 
@@ -29,7 +30,8 @@ def fill(out: Any, x: Any) -> None:
     if bits is not None:  # NumPy copies its own integers faster than foreign types
         out, x = out.view(bits), x.view(bits)
     width = x.shape[-1]
-    turned = min((s, d) for d, (s, n) in enumerate(zip(map(abs, x.strides), x.shape)) if n > 1)[1] != x.ndim - 1
+    steps = [(abs(s), d) for d, (s, n) in enumerate(zip(x.strides, x.shape)) if n > 1 and s]
+    turned = bool(steps) and min(steps)[1] != x.ndim - 1
     step = _BLOCK if turned and x.strides[-1] and width > _BLOCK else max(width, 1)
     axis = max(range(x.ndim), key=lambda d: (x.shape[d] >= 8, -d))
 

@@ -20,6 +20,7 @@ from .._core.state import held_over_forks
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
 _NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
+_TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
 
@@ -55,7 +56,7 @@ class few_threads:
     usual = 0
 
     def __init__(self, size: int):
-        self.set = _routine_with("openblas_set_num_threads") if size <= _FEW else None
+        self.set = _routine_with("openblas_set_num_threads") if _TINY < size <= _FEW else None
 
     def __enter__(self) -> None:
         if self.set is not None:
@@ -94,6 +95,56 @@ def _routine_with(name: str) -> Any:
         return getattr(_library(), f"scipy_{name}64_", None)
     except (ImportError, OSError, AttributeError):
         return None
+
+
+# What NumPy's functions are made of, with the dtypes they work in: double precision, here called {0}.
+_FORMS = {
+    "cholesky_lo": "{0}->{0}", "inv": "{0}->{0}", "solve": "{0}{0}->{0}", "det": "{0}->{0}", "svd_f": "{0}->{0}d{0}",
+    "svd_s": "{0}->{0}d{0}",
+}  # fmt: skip
+
+
+@functools.cache
+def _bare(name: str, kind: str) -> Any:
+    """(function of arrays, its signature, dtypes of its results) for elements of a kind; None if there is none."""
+    try:
+        from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]  # private: used only if it is there
+    except ImportError:
+        return None
+    function = getattr(_umath_linalg, name, None)
+    if function is None or kind not in _PREFIXES:
+        return None
+    signature = _FORMS[name].format("D" if kind in "FD" else "d")
+    real = "f" if kind in "fF" else "d"
+    return function, signature, [np.dtype(kind if c == signature[0] else real) for c in signature.partition("->")[2]]
+
+
+def tiny(name: str, *operands: Any) -> Any:
+    """One of NumPy's functions on few elements, without its preparations; None if it failed or is not there."""
+    first = operands[0]
+    if first.__class__ is not np.ndarray or not 0 < first.size <= _TINY or not 0 < operands[-1].size <= _TINY:
+        return None
+    bare = _bare(name, first.dtype.char)
+    if bare is None:
+        return None
+    function, signature, dtypes = bare
+    with np.errstate(all="ignore"):
+        made = function(*operands, signature=signature)
+        if len(dtypes) > 1:
+            return (
+                None
+                if _has_nan(made[1], first.ndim > 2)
+                else tuple([m.astype(d, copy=False) for m, d in zip(made, dtypes)])
+            )
+        return None if _has_nan(made, first.ndim > 2) else made.astype(dtypes[0], copy=False)
+
+
+def _has_nan(array: Any, several: bool) -> bool:
+    """Whether a matrix failed: it is filled with NaN then. That may also come from the operands."""
+    if several:
+        return bool(np.isnan(array).any())
+    first = array.item(0)
+    return first != first  # type: ignore[no-any-return]
 
 
 def _integer(value: int) -> Any:

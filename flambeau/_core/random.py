@@ -164,7 +164,7 @@ class MersenneState:
         raw and tempered in large passes, which is faster than asking for each word.
         """
         if kernels is not None:
-            kernels.fill(self._address, address(out), out.size)
+            kernels.fill(self._address, kernels.address(out), out.size)
             self._exhausted_next = BLOCK if out.size else self._exhausted_next
             return
         scratch = np.empty(min(out.size, CHUNK), np.uint32)

@@ -111,8 +111,9 @@ def _rows32(engine: MersenneState, out: Array, mean: float, std: float) -> None:
     """Fill with float32 normals, 16 at a time: of 16 uniforms, 8 give radii and 8 give angles."""
     kernels = random.kernels
     if kernels is not None:
-        words = engine.words(out.size)
-        kernels.normal(random.address(words), random.address(out), out.size // 16, mean, std)
+        words = empty(out.size, np.uint32)
+        engine.fill(words)
+        kernels.normal(kernels.address(words), kernels.address(out), out.size // 16, mean, std)
         return
     uniforms = engine.floats(out.size).reshape(-1, 16)
     radius = np.sqrt(_F32(-2) * _log32(_F32(1) - uniforms[:, :8]))
@@ -149,6 +150,14 @@ def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: 
             engine.words((count % 16) * dtype.itemsize // 4)
         _fill_piece(fill, engine, out[-16:], mean, std)
     return out
+
+
+def write_normals(engine: MersenneState, out: Array) -> bool:
+    """Fills dense float32 memory with what `normal` draws; False if that is not one step."""
+    if random.kernels is None or out.size < 16 or out.size % 16:
+        return False
+    _rows32(engine, out, 0.0, 1.0)
+    return True
 
 
 def _fill_piece(

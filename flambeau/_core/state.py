@@ -11,7 +11,7 @@ GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, INFERENCE, QUANTIZED = (1 << i for 
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(8, 14))
 
-_ASKED = FUNCTION_MODE | AUTOCAST | PROFILE  # what public functions ask before they run
+_ASKED = FUNCTION_MODE | AUTOCAST | PROFILE | BATCHED  # what public functions ask before they run
 
 
 class Modes:
@@ -30,7 +30,7 @@ class Modes:
     def enter(self, bit: int) -> None:
         with self.lock:
             self.counts[bit] = self.counts.get(bit, 0) + 1
-            self.on |= bit
+            self.on |= bit & ~BATCHED  # records see by their tensors whether these are batched
             self.overrides |= bit & _ASKED
 
     def leave(self, bit: int) -> None:

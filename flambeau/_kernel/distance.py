@@ -11,6 +11,8 @@ def _value(m, how, x, y, p):
     """The loss of one element; p is the width of the rounded part, if there is one."""
     if how == "logits":
         return m.maximum(x, 0.0) - x * y + m.log1p(m.exp(-m.real_abs(x)))
+    if how == "entropy":
+        return (y - 1.0) * m.maximum(m.log1p(-x), -100.0) - y * m.maximum(m.log(x), -100.0)
     d = x - y
     if how == "square":
         return d * d
@@ -27,6 +29,8 @@ def _slope(m, how, x, y, p):
     if how == "logits":
         return m.sigmoid(x) - y
     d = x - y
+    if how == "entropy":
+        return d / m.maximum((1.0 - x) * x, 1e-12)
     if how == "square":
         return d + d
     if how == "absolute":

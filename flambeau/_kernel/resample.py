@@ -1,9 +1,36 @@
-"""Kernels of resampling along one dimension: each new place is a weighted sum of a few old ones, and the reverse."""
+"""Kernels of resampling: each new place along a dimension is a weighted sum of a few old ones, and the reverse; or one
+old element for each new one, along three dimensions."""
 
 from __future__ import annotations
 
 from .lang import independent, kernel
 from .value import COMPUTE
+
+
+@kernel("(d,h,w),(a),(b),(c)->(a,b,c)")
+def pick_planes(m, x, over_d, over_h, over_w, out):
+    """out[a, b, c] = x[over_d[a], over_h[b], over_w[c]]; all these places are inside."""
+    for a in range(out.shape[0]):
+        i = over_d[a]
+        for b in range(out.shape[1]):
+            j = over_h[b]
+            for c in independent(out.n):
+                out[a, b, c] = x[i, j, over_w[c]]
+
+
+@kernel("(a,b,c),(a),(b),(c)->(d,h,w)")
+def add_planes(m, g, over_d, over_h, over_w, out):
+    """Adds each element to where `pick_planes` took it from."""
+    for d in range(out.shape[0]):
+        for h in range(out.shape[1]):
+            for w in independent(out.n):
+                out[d, h, w] = 0
+    for a in range(g.shape[0]):
+        i = over_d[a]
+        for b in range(g.shape[1]):
+            j = over_h[b]
+            for c in range(g.n):
+                out[i, j, over_w[c]] = out[i, j, over_w[c]] + g[a, b, c]
 
 
 @kernel("(n,w),(k,t),(k,t)->(k,w)")

@@ -1,8 +1,8 @@
 """Kernels of sampling between the elements of images and volumes, linear or cubic in each dimension, with their gradients.
 
-An input is (channels, elements), its elements counted row by row; places are coordinates in it, one row for each
-dimension from the outermost on. Elements outside count as zero. Values of 16-bit floats are rounded after each
-operation, as PyTorch's are.
+An input is (channels, elements), its elements counted row by row; the points of a grid are coordinates in it from -1
+to 1, that of the innermost dimension first. Elements outside count as zero. Values of 16-bit floats are rounded after
+each operation, as PyTorch's are.
 """
 
 from __future__ import annotations
@@ -17,17 +17,59 @@ def _cut(m, type):
     return (lambda value: m.rounded(value, type)) if type in COMPUTE else (lambda value: value)
 
 
-def _corners(m, sizes, places, p, rank):
-    """The elements around a place, the outermost dimension changing last: (number, whether it is inside, weight, the
-    shares of each dimension that made the weight)."""
-    cut, kind = _cut(m, places.type), COMPUTE.get(places.type, places.type)
-    axes = []
+def _reflected(m, cut, place, slope, extent, align):
+    """A coordinate folded back at the centres of the outermost elements, or at their outer edges, and its slope."""
+    low, span = m.where(align, m.value(0, extent.type), m.value(-0.5, extent.type)), m.where(align, extent - 1, extent)
+    away = cut(place - low)
+    slope = m.where(away < 0, -slope, slope)
+    away = m.where(away < 0, -away, away)
+    flips = m.floor(cut(away / span))
+    rest = cut(away - cut(flips * span))
+    half = flips / 2
+    even = m.floor(half) == half
+    place = m.where(even, cut(rest + low), cut(cut(span - rest) + low))
+    return m.where(span == 0, m.value(0, extent.type), place), m.where(even, slope, -slope)
+
+
+def _unnormalized(m, cut, x, extent, align):
+    """A coordinate counted in elements, and how fast it moves; the ends of the range are the centres of the outermost
+    elements with `align`, otherwise their outer edges."""
+    aligned, other = cut(cut(cut(x + 1) / 2) * (extent - 1)), cut(cut(cut(cut(x + 1) * extent) - 1) / 2)
+    return m.where(align, aligned, other), cut(m.where(align, extent - 1, extent) / 2)
+
+
+def _padded(m, cut, place, slope, extent, padding, align):
+    """A place moved into the input, unless elements outside count as zero."""
+    if padding == "zeros":
+        return place, slope
+    if padding == "reflection":
+        place, slope = _reflected(m, cut, place, slope, extent, align)
+    zero, last = m.value(0, extent.type), extent - 1
+    slope = m.where((place > 0) & (place < last), slope, zero)  # none from the edge on
+    return m.where(place < 0, zero, m.where(place > last, last, place)), slope
+
+
+def _places(m, sizes, grid, p, rank, padding, align):
+    """Place and slope in each dimension, from the outermost on."""
+    cut, kind, made = _cut(m, grid.type), COMPUTE.get(grid.type, grid.type), []
     for d in range(rank):
-        place = places[d, p]
+        extent = m.cast(sizes[d], kind)
+        place, slope = _unnormalized(m, cut, grid[p, rank - 1 - d], extent, align)
+        made.append(_padded(m, cut, place, slope, extent, padding, align))
+    return made
+
+
+def _corners(m, sizes, places, type, nearest):
+    """The elements around a place, the outermost dimension changing last: (number, whether it is inside, weight, the
+    shares of each dimension that made the weight). Only one element for the nearest."""
+    cut, kind = _cut(m, type), COMPUTE.get(type, type)
+    axes = []
+    for place, _ in places:
         low = m.floor(place)
-        axes.append(((low, cut(cut(low + 1) - place)), (cut(low + 1), cut(place - low))))
+        around = ((low, cut(cut(low + 1) - place)), (cut(low + 1), cut(place - low)))
+        axes.append(((m.rint(place), m.value(1, kind)),) if nearest else around)
     made = []
-    for chosen in itertools.product((0, 1), repeat=rank):
+    for chosen in itertools.product(*[range(len(axis)) for axis in axes]):
         inside = index = weight = None
         for d, step in enumerate(chosen):
             here, extent = axes[d][step][0], sizes[d]
@@ -50,11 +92,12 @@ def _sample(m, x, c, corners):
     return total
 
 
-@kernel("(c,s),(r),(r,p)->(c,p)")
-def sample_linear(m, x, sizes, places, out, rank):
-    """The values at places between elements."""
-    for p in range(places.n):
-        corners = _corners(m, sizes, places, p, rank)
+@kernel("(c,s),(r),(),(p,r)->(c,p)")
+def sample_points(m, x, sizes, align, grid, out, rank, padding, nearest):
+    """The values at the points of a grid."""
+    for p in range(out.n):
+        places = _places(m, sizes, grid, p, rank, padding, align[()] != 0)
+        corners = _corners(m, sizes, places, grid.type, nearest)
         for c in range(out.shape[0]):
             out[c, p] = _sample(m, x, c, corners)
 
@@ -85,30 +128,38 @@ def _spread(m, by_x, c, g, corners):
         by_x[c, index] = by_x[c, index] + m.where(inside, cut(weight * g), m.value(0, kind))
 
 
-def _clear(by_places, p, rank):
-    for d in range(rank):
-        by_places[d, p] = 0
-
-
-def _move(m, by_places, p, x, c, g, corners, rank):
+def _move(m, by_grid, p, x, c, g, corners, rank):
     """Adds the gradients of one channel to those of a place."""
-    sums = _slopes(m, x, c, g, corners, [by_places[d, p] for d in range(rank)])
+    sums = _slopes(m, x, c, g, corners, [by_grid[p, rank - 1 - d] for d in range(rank)])
     for d in range(rank):
-        by_places[d, p] = sums[d]
+        by_grid[p, rank - 1 - d] = sums[d]
 
 
-@kernel("(c,s),(r),(r,p),(c,p)->(c,s),(r,p)")
-def sample_linear_backward(m, x, sizes, places, g, by_x, by_places, rank):
-    """The gradients by the input, point after point, and by the places."""
+def _clear(by_grid, p, rank):
+    for d in range(rank):
+        by_grid[p, d] = 0
+
+
+def _scale(by_grid, p, places, rank):
+    for d in range(rank):
+        by_grid[p, rank - 1 - d] = by_grid[p, rank - 1 - d] * places[d][1]
+
+
+@kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
+def sample_points_backward(m, x, sizes, align, grid, g, by_x, by_grid, rank, padding, nearest):
+    """The gradients by the input, point after point, and by the grid."""
     for c in range(by_x.shape[0]):
         for s in range(by_x.n):
             by_x[c, s] = 0
-    for p in range(places.n):
-        corners = _corners(m, sizes, places, p, rank)
-        _clear(by_places, p, rank)
+    for p in range(g.n):
+        places = _places(m, sizes, grid, p, rank, padding, align[()] != 0)
+        corners = _corners(m, sizes, places, grid.type, nearest)
+        _clear(by_grid, p, rank)
         for c in range(by_x.shape[0]):
             _spread(m, by_x, c, g[c, p], corners)
-            _move(m, by_places, p, x, c, g[c, p], corners, rank)
+            if not nearest:
+                _move(m, by_grid, p, x, c, g[c, p], corners, rank)
+        _scale(by_grid, p, places, rank)
 
 
 # -- cubic, in two dimensions ------------------------------------------------------------------------------------
@@ -142,23 +193,29 @@ def _slope(cut, t):
     return [far(cut(t + 1)), near(t), -near(back), -far(cut(back + 1))]
 
 
-def _taps(m, sizes, taps, p):
-    """The sixteen elements around a place, four for each row: (number, whether it is inside)."""
-    kind, made = COMPUTE.get(taps.type, taps.type), []
-    for i in range(4):
-        for j in range(4):
-            down, across = taps[i, p], taps[4 + j, p]
-            inside = (down >= 0) & (down <= m.cast(sizes[0] - 1, kind)) & (across >= 0)
-            inside = inside & (across <= m.cast(sizes[1] - 1, kind))
-            row, column = (m.cast(m.where(inside, tap, m.value(0, kind)), "i64") for tap in (down, across))
-            made.append((row * sizes[1] + column, inside))
-    return made
+def _around(m, sizes, grid, p, padding, align):
+    """The sixteen elements around a place, four for each row: (number, whether it is inside); the curves of weights down
+    and across, their slopes, and how fast the place moves in both directions."""
+    cut, kind = _cut(m, grid.type), COMPUTE.get(grid.type, grid.type)
+    lines, curves, slopes, speeds = [], [], [], []
+    for d in range(2):
+        extent = m.cast(sizes[d], kind)
+        place, speed = _unnormalized(m, cut, grid[p, 1 - d], extent, align)
+        low = m.floor(place)
+        part = cut(place - low)
+        lines.append([_padded(m, cut, cut(low + (k - 1)), speed, extent, padding, align)[0] for k in range(4)])
+        curves.append(_curve(cut, part))
+        slopes.append(_slope(cut, part))
+        speeds.append(speed)
+    taps = [_tap(m, sizes, down, across, kind) for down in lines[0] for across in lines[1]]
+    return taps, [*curves, *slopes], speeds
 
 
-def _weights(m, parts, p):
-    """(curve down, curve across, slopes down, slopes across) at a place."""
-    cut = _cut(m, parts.type)
-    return [_curve(cut, parts[0, p]), _curve(cut, parts[1, p]), _slope(cut, parts[0, p]), _slope(cut, parts[1, p])]
+def _tap(m, sizes, down, across, kind):
+    inside = (down >= 0) & (down <= m.cast(sizes[0] - 1, kind)) & (across >= 0)
+    inside = inside & (across <= m.cast(sizes[1] - 1, kind))
+    row, column = (m.cast(m.where(inside, tap, m.value(0, kind)), "i64") for tap in (down, across))
+    return row * sizes[1] + column, inside
 
 
 def _value(m, x, c, tap):
@@ -178,20 +235,19 @@ def _cubic(m, x, c, taps, weights):
     return total
 
 
-@kernel("(c,s),(r),(r,p),(k,p)->(c,p)")
-def sample_cubic(m, x, sizes, parts, taps, out):
-    """The values at places between elements, of which `parts` are the fractions and `taps` the rows, then columns, of
-    the four elements around them in each dimension."""
-    for p in range(parts.n):
-        places, weights = _taps(m, sizes, taps, p), _weights(m, parts, p)
+@kernel("(c,s),(r),(),(p,r)->(c,p)")
+def sample_cubic(m, x, sizes, align, grid, out, padding):
+    """The values at the points of a grid."""
+    for p in range(out.n):
+        taps, weights, _ = _around(m, sizes, grid, p, padding, align[()] != 0)
         for c in range(out.shape[0]):
-            out[c, p] = _cubic(m, x, c, places, weights)
+            out[c, p] = _cubic(m, x, c, taps, weights)
 
 
-def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_parts):
+def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_grid):
     cut, kind = _cut(m, x.type), COMPUTE.get(x.type, x.type)
     down, across, down_slope, across_slope = weights
-    sums = [by_parts[0, p], by_parts[1, p]]
+    sums = [by_grid[p, 1], by_grid[p, 0]]
     for j in range(4):
         for i in range(4):
             tap = taps[4 * i + j]
@@ -200,17 +256,19 @@ def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_parts):
             sums[1] = cut(sums[1] + cut(cut(value * across_slope[j]) * down[i]))
             share = cut(cut(g * down[i]) * across[j])
             by_x[c, tap[0]] = by_x[c, tap[0]] + m.where(tap[1], share, m.value(0, kind))
-    by_parts[0, p], by_parts[1, p] = sums
+    by_grid[p, 1], by_grid[p, 0] = sums
 
 
-@kernel("(c,s),(r),(r,p),(k,p),(c,p)->(c,s),(r,p)")
-def sample_cubic_backward(m, x, sizes, parts, taps, g, by_x, by_parts):
-    """The gradients by the input, point after point, and by the fractions."""
+@kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
+def sample_cubic_backward(m, x, sizes, align, grid, g, by_x, by_grid, padding):
+    """The gradients by the input, point after point, and by the grid."""
     for c in range(by_x.shape[0]):
         for s in range(by_x.n):
             by_x[c, s] = 0
-    for p in range(parts.n):
-        places, weights = _taps(m, sizes, taps, p), _weights(m, parts, p)
-        _clear(by_parts, p, 2)
+    for p in range(g.n):
+        taps, weights, speeds = _around(m, sizes, grid, p, padding, align[()] != 0)
+        by_grid[p, 0], by_grid[p, 1] = 0, 0
         for c in range(by_x.shape[0]):
-            _cubic_gradients(m, x, c, p, g[c, p], places, weights, by_x, by_parts)
+            _cubic_gradients(m, x, c, p, g[c, p], taps, weights, by_x, by_grid)
+        by_grid[p, 1] = by_grid[p, 1] * speeds[0]
+        by_grid[p, 0] = by_grid[p, 0] * speeds[1]

@@ -11,6 +11,7 @@ from .value import COMPUTE, SIZE, is_float
 
 RUN = 16  # elements sorted by insertion before merging begins
 BLOCK = 16  # elements compared with the threshold together
+FEW = 256  # elements of a tensor that are merged by one call sooner than packed, sorted and unpacked
 MOST = 64  # the largest k that is kept sorted in registers and the first cache
 
 
@@ -159,20 +160,33 @@ def _insert(m: Any, keys: Any, at: Any, last: Any, key: Any, index: Any) -> None
     at[j] = index
 
 
-@kernel("(n)->(),()")
-def longest_run(m: Any, x: Any, start: Any, length: Any) -> None:
-    """Where the longest run of equal elements of every sorted row starts; the first among equally long ones."""
+@kernel("(n),(n)->(),()")
+def most_frequent(m: Any, x: Any, place: Any, value: Any, at: Any) -> None:
+    """The end of the longest run of equal elements of every sorted row, the first among equally long ones."""
     best = m.value(0, "i64")
-    first = m.value(0, "i64")
+    last = m.value(0, "i64")
     begin = m.value(0, "i64")
     for i in range(1, x.n + 1):
         if (i == x.n) | (x[m.minimum(i, x.n - 1)] != x[begin]):
             if i - begin > best:
                 best = i - begin
-                first = begin
+                last = i - 1
             begin = i
-    start[()] = first
-    length[()] = best
+    value[()] = x[last]
+    at[()] = place[last]
+
+
+@kernel("(n),(n)->(),()")
+def middle(m: Any, x: Any, place: Any, value: Any, at: Any, skip: Any) -> None:
+    """The lower median of every sorted row; NaN, which are last, count as missing (`skip`) or else are the result."""
+    count = m.value(0, "i64")
+    for i in range(x.n):
+        count = count + m.cast(x[i] == x[i], "i64")
+    found = m.maximum(count - 1, 0) >> 1
+    if not skip:
+        found = m.where(count < x.n, count, found)
+    value[()] = x[found]
+    at[()] = place[found]
 
 
 @kernel("(n),(k)->(n)")
@@ -187,3 +201,26 @@ def upper_bound(m: Any, x: Any, edges: Any, out: Any) -> None:
             length = m.where(above, half, length - half - 1)
             first = m.where(above, first, first + half + 1)
         out[i] = first
+
+
+@kernel("(n),(n)->(n),(n),(n),()")
+def distinct(m: Any, x: Any, place: Any, first: Any, inverse: Any, count: Any, found: Any) -> None:
+    """Of a sorted row: its distinct elements, the run of every original element, the lengths of the runs, their number.
+
+    NaN differs from NaN. `place` says where elements were; those outside the row are left out.
+    """
+    runs = m.value(0, "i64")
+    start = m.value(0, "i64")
+    for i in range(x.n):
+        if (i == 0) | (x[i] != x[m.maximum(i - 1, 0)]):
+            if i > 0:
+                count[runs - 1] = i - start
+            first[runs] = x[i]
+            runs = runs + 1
+            start = i
+        at = place[i]
+        if (at >= 0) & (at < x.n):
+            inverse[at] = runs - 1
+    if x.n > 0:
+        count[runs - 1] = x.n - start
+    found[()] = runs

@@ -297,11 +297,6 @@ class Symbols:
         """The larger; NaN if either is NaN. Of zeros with different signs it may be either."""
         return a.r.intrinsic("maximum", a, b, flags="nsz ")
 
-    def loose_fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c in an accumulator: order and rounding in between are the compiler's choice."""
-        product = a.r.binary("mul", a, b, "reassoc contract ")
-        return a.r.binary("add", product, c, "reassoc contract ")
-
     # -- complex parts -------------------------------------------------------------------------
 
     def complex(self, re: Value, im: Value) -> Complex:

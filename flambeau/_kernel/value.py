@@ -6,8 +6,7 @@ is a handle to one result of it. Kernel bodies are ordinary Python functions ove
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 Number = bool | int | float
 
@@ -42,20 +41,6 @@ def promote(a: str, b: str) -> str:
     if BITS[a] != BITS[b]:
         return a if BITS[a] > BITS[b] else b
     return a if a[0] == "u" else b
-
-
-class Renderer(Protocol):
-    """What a target language must be able to write down."""
-
-    def constant(self, type: str, value: Number) -> Value: ...
-    def binary(self, op: str, a: Value, b: Value, flags: str = "") -> Value: ...
-    def compare(self, op: str, a: Value, b: Value) -> Value: ...
-    def intrinsic(self, name: str, *args: Value) -> Value: ...
-    def negate(self, a: Value) -> Value: ...
-    def select(self, c: Value, a: Value, b: Value) -> Value: ...
-    def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any: ...
-    def cast(self, a: Value, type: str) -> Value: ...
-    def bitcast(self, a: Value, type: str) -> Value: ...
 
 
 class Value:

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .._core.dtypes import BOOL, FLOATING
+from .._core.dtypes import BOOL, FLOATING, int64
 from .._core.state import modes
 from .._tensor import Tensor
 from . import registry
+from .casting import checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
-from .registry import functions, methods, ops
+from .registry import functions, methods, ops, relabel
 from .rules import Refusing, Rule, real_floating_only
 
 _no_bool = Refusing("b", "Boolean inputs are not supported", "if")
@@ -51,14 +52,17 @@ relu_op = pointwise(
 hardtanh_op = _declare(
     "hardtanh", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), _no_bool,
     lambda m, g, x, low, high: m.where((x > low) & (x < high), g, m.zeros_like(g)), params=("low", "high"),
+    checked="narrow",
 )  # fmt: skip
 leaky_relu_op = _declare(
     "leaky_relu", lambda m, x, slope: m.where(x > 0.0, x, x * slope), real_floating_only,
-    lambda m, g, x, slope: m.where(x > 0.0, g, g * slope), params=("slope",),
+    lambda m, g, x, slope: m.where(x > 0.0, g, g * slope), params=("slope",), checked=True,
+    in_place_name="LeakyReluBackward1",
 )  # fmt: skip
 threshold_op = _declare(
     "threshold", lambda m, x, limit, value: m.where(x <= limit, value, x), Rule("if"),
     lambda m, g, x, limit: m.where(x <= limit, m.zeros_like(g), g), params=("limit", "value"),
+    checked=True, in_place_name="ThresholdBackward1",
 )  # fmt: skip
 
 
@@ -86,7 +90,7 @@ def _limits(input: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
             raise RuntimeError("Bool inputs not supported for hardtanh")
         if not input.dtype.is_signed and (low < 0 or high < 0):
             raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-        return int(low), int(high)
+        return checked_number(low, int64), checked_number(high, int64)
     return low, high
 
 
@@ -139,8 +143,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         is not NotImplemented
     ):
         return taken
-    if isinstance(input, Tensor) and input.dtype.category < FLOATING:
-        threshold, value = int(threshold), int(value)
+    if isinstance(input, Tensor) and input.dtype.itemsize == 2:  # unlike the threshold, it must fit into 16 bits
+        checked_number(value, input.dtype)
     if inplace:
         return pointwise_in_place(threshold_op, input, threshold, value)
     return threshold_op.call(input, threshold, value)
@@ -163,15 +167,15 @@ def _elu_gradient_of_result(m: Any, g: Any, out: Any, alpha: Any, scale: Any, st
     return m.where(out > 0.0, g * scale, g * ((out + alpha * scale) * steepness))
 
 
-elu_op = _declare("elu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"))
+elu_op = _declare("elu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"), checked=True)
 celu_op = _declare(
-    "celu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"),
+    "celu", _elu, real_floating_only, _elu_gradient, params=("alpha", "scale", "steepness"), checked=True,
     backward_name="CeluBackward0",
 )  # fmt: skip
 # in place only the result is there to differentiate from
 elu_in_place_op = _declare(
     "elu_in_place", _elu, real_floating_only, _elu_gradient_of_result, params=("alpha", "scale", "steepness"),
-    backward_name="EluBackward0",
+    checked=True, backward_name="EluBackward1",
 )  # fmt: skip
 
 
@@ -205,13 +209,17 @@ def _steepness(alpha: float) -> float:
     return 1.0 / alpha
 
 
-@_functional("celu", inplace=lambda input, alpha=1.0: _elu_(input, alpha, 1.0, _steepness(alpha)))
+def _celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    return relabel(_elu_(input, alpha, 1.0, _steepness(alpha)), "CeluBackward1", elu_in_place_op)
+
+
+@_functional("celu", inplace=_celu_)
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, alpha * (exp(x / alpha) - 1) below."""
     if modes.overrides and (taken := _watched(celu, (input,), alpha=alpha, inplace=inplace)) is not NotImplemented:
         return taken
     if inplace:
-        return _elu_(input, alpha, 1.0, _steepness(alpha))
+        return _celu_(input, alpha)
     return celu_op.call(input, alpha, 1.0, _steepness(alpha))
 
 
@@ -317,7 +325,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 softplus_op = _declare(
     "softplus", lambda m, x, beta, limit: m.where(x * beta > limit, x, _softplus(m, x * beta) / beta),
-    real_floating_only, params=("beta", "limit"),
+    real_floating_only, params=("beta", "limit"), checked=True,
     gradient=lambda m, g, x, beta, limit: m.where(x * beta > limit, g, g * m.sigmoid(x * beta)),
 )  # fmt: skip
 logsigmoid_op = _declare(
@@ -366,11 +374,13 @@ hardswish_op = _declare(
 hardshrink_op = _declare(
     "hardshrink", lambda m, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(x), x), real_floating_only,
     lambda m, g, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(g), g), params=("limit",),
+    checked="narrow",
 )  # fmt: skip
 softshrink_op = _declare(
     "softshrink",
     lambda m, x, limit: m.where(x > limit, x - limit, m.where(x < -limit, x + limit, x * 0.0)), real_floating_only,
     lambda m, g, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(g), g), params=("limit",),
+    checked="narrow",
 )  # fmt: skip
 
 

@@ -13,9 +13,10 @@ from .._kernel import division as division  # registers functions of `m`
 from .._kernel.value import is_float
 from .._tensor import Tensor
 from . import registry
+from .casting import check_width, checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .registry import functions, methods, ops, public
+from .registry import functions, methods, ops, public, relabel
 from .rules import Rule, arithmetic, floating, no_bool_difference, no_bool_negation, numeric, real, real_numeric
 
 # -- sums --------------------------------------------------------------------------------------------------------
@@ -47,6 +48,7 @@ rsub_op = pointwise(
     {"x": lambda m, g: -g, "y": lambda m, g: g},
     public=False,
     numbers="right",
+    backward_name="RsubBackward1",
 )
 add_scaled_op = pointwise(
     "add_scaled", _sum_scaled, params=("alpha",), public=False,
@@ -69,9 +71,15 @@ def number(value: Any) -> Any:
 
 def _checked_alpha(name: str, input: Any, other: Any, alpha: Any) -> Any:
     """The factor, which may not be of a higher category than the result."""
-    if alpha.__class__ is float and isinstance(input, Tensor) and input.dtype.category >= FLOATING:
+    if (
+        alpha.__class__ is float
+        and isinstance(input, Tensor)
+        and input.dtype.category >= FLOATING
+        and -128 < alpha < 128
+    ):
         return alpha
     alpha = number(alpha)
+    check_width(alpha)
     given = scalar_dtype(alpha)
     highest = max(a.dtype.category if isinstance(a, Tensor) else scalar_dtype(a).category for a in (input, other))
     if given.category == BOOL and highest != BOOL:
@@ -79,6 +87,7 @@ def _checked_alpha(name: str, input: Any, other: Any, alpha: Any) -> Any:
     if given.category > max(highest, INTEGER) or (highest == BOOL and given.category > INTEGER):
         kind = "integral input tensors" if highest < FLOATING else "non-complex input tensors"
         raise RuntimeError(f"{name}: For {kind}, argument alpha must not be a number of a higher kind.")
+    checked_number(alpha if name[:3] == "add" or given.category == BOOL else -alpha, add_op.common((input, other)))
     return alpha
 
 
@@ -132,11 +141,14 @@ def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """other - alpha * input."""
     if alpha.__class__ is int and alpha == 1:
-        return rsub_op.call(input, other) if out is None else rsub_op.call(input, other, out=out)
+        if out is not None:
+            return rsub_op.call(input, other, out=out)
+        made = rsub_op.call(input, other)
+        return relabel(made, "RsubBackward0") if isinstance(other, Tensor) else made
     if out is not None:
         return registry.into_out(out, rsub, (input, other), {"alpha": alpha})
     alpha = _checked_alpha("rsub", input, other, alpha)
-    return sub_scaled_op.call(other, input, alpha)
+    return relabel(sub_scaled_op.call(other, input, alpha), f"RsubBackward{0 if isinstance(other, Tensor) else 1}")
 
 
 def add_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
@@ -195,19 +207,21 @@ rdiv_op.wide_number = pointwise(
 _no_gradient = {"x": lambda m, g: m.zeros_like(g), "y": lambda m, g: m.zeros_like(g)}
 floor_divide_op = pointwise(
     "floor_divide", lambda m, x, y: m.floor_divide(x, y), real_numeric, _no_gradient, public=False,
-    backward_name="DivBackward1",
+    backward_name="DivBackward2",
 )  # fmt: skip
 trunc_divide_op = pointwise(
     "trunc_divide", lambda m, x, y: m.trunc_divide(x, y), real_numeric, _no_gradient, public=False,
     short=lambda m, cut, x, y: m.trunc(cut(x / y)),
-    backward_name="DivBackward1",
+    backward_name="DivBackward2",
 )  # fmt: skip
 remainder_op = pointwise(
     "remainder", lambda m, x, y: m.remainder(x, y), real_numeric, public=False,
+    backward_name="RemainderBackward1", number_names={"y": "RemainderBackward0"},
     grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.floor_divide(x, y)},
 )  # fmt: skip
 fmod_op = pointwise(
     "fmod", lambda m, x, y: m.fmod(x, y), real_numeric, public=False, numbers="right",
+    backward_name="FmodBackward1", number_names={"y": "FmodBackward0"},
     grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.trunc_divide(x, y)},
 )  # fmt: skip
 _WHOLE = (int, np.integer, np.bool_)

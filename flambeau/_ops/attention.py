@@ -41,10 +41,15 @@ def _attention_grad(
     return *[f if need else None for f, need in zip(found, needs)], None, None
 
 
-@primitive(
-    tensors=5, name="attention", grad=_attention_grad,
-    backward_name="ScaledDotProductFlashAttentionForCpuBackward0",
-)  # fmt: skip
+def _attention_name(node: Any) -> str:
+    """PyTorch has one operation for batches of heads without dropout, and a product of matrices otherwise."""
+    rank, dropout = len(node.info[0][0]), node.saved[8] if node.saved else 0
+    if rank == 2:
+        return "MmBackward0"
+    return "ScaledDotProductFlashAttentionForCpuBackward0" if rank == 4 and not dropout else "UnsafeViewBackward0"
+
+
+@primitive(tensors=5, name="attention", grad=_attention_grad, backward_name=_attention_name)
 def attention_op(
     backend: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, group: int,
     dropout: float, rounded: dtype | None,
@@ -168,7 +173,13 @@ def scaled_dot_product_attention(
         raise RuntimeError(
             "No viable backend for scaled_dot_product_attention was found: both the math and the flash kind are off"
         )
-    if dropout_p >= 1.0 or dropout_p < 0.0 or not kinds.flash or not _fusable(query, key, value, attn_mask):
+    if (
+        dropout_p >= 1.0
+        or dropout_p < 0.0
+        or (dropout_p and local.batches)
+        or not kinds.flash
+        or not _fusable(query, key, value, attn_mask)
+    ):
         if group != 1:
             key, value = _repeated(query, key, value)
         return _composed(query, key, value, attn_mask, factor, is_causal, dropout_p)

@@ -28,6 +28,11 @@ def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     return cast_array(x, d)
 
 
+def in_dtype(t: Tensor, d: dtype) -> Tensor:
+    """The tensor itself, or a copy if it has another dtype."""
+    return t if t.dtype is d else to_dtype(t, d)
+
+
 @primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone")
 def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""
@@ -94,7 +99,7 @@ def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
     tensors=2,
     grad={"x": lambda g: ops.zeros_like(g), "source": lambda g, source_shape: sum_to(g, source_shape)},
     name="copy",
-    backward_name="CopyBackwards",
+    backward_name="torch::autograd::CopyBackwards",
 )
 def copied(backend: Any, x: Any, source: Any) -> Any:
     """The functional form of `copy_`: `source` in the shape and dtype of `x`."""
@@ -131,4 +136,4 @@ engine.clone_like = clone_like
 engine.add_in_place = add_in_place
 engine.zeros = zeros
 
-__all__ = ["bump", "check_writable", "clone", "rewrite_history", "to_dtype", "zeros"]
+__all__ = ["bump", "check_writable", "clone", "in_dtype", "rewrite_history", "to_dtype", "zeros"]

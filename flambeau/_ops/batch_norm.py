@@ -22,12 +22,12 @@ from .._kernel.batch_norm import (
     given_planes,
 )
 from .._tensor import Tensor, bump, wrap
+from .basic import in_dtype
 from .declare import pointwise
 from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .inplace import check_writable
 from .normalization import (
     WORK,
-    as_dtype,
     check_channels,
     check_dtypes,
     composed,
@@ -307,7 +307,7 @@ def _by_operations(
         summand = summand + bias
     shape = (-1, *[1] * (input._array.ndim - 2))
     out = _scale_shift(input, ops.reshape(factor, shape), ops.reshape(summand, shape))
-    return as_dtype(out, input.dtype)
+    return in_dtype(out, input.dtype)
 
 
 def _fixed_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
@@ -468,4 +468,4 @@ def native_batch_norm(
     if mean is None:
         nothing = ops.zeros((0,), dtype=d if weight is not None or input.dtype.itemsize > 2 else float32)
         return out, nothing, ops.clone(nothing)
-    return out, as_dtype(ops.detach(mean), d), as_dtype(ops.detach(scale), d)
+    return out, in_dtype(ops.detach(mean), d), in_dtype(ops.detach(scale), d)

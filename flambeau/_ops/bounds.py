@@ -10,9 +10,10 @@ import ml_dtypes
 from .._core.dtypes import FLOATING
 from .._tensor import Tensor
 from .declare import pointwise
+from .factory import float_of
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .rules import Refusing, Rule, real, real_floating, real_numeric
 
 _no_complex = Refusing("c", "not implemented for complex tensors.", "bif")
@@ -52,14 +53,16 @@ fmin_op = pointwise(
 # -- clamp -------------------------------------------------------------------------------------------------------
 
 clamp_min_op = pointwise(
-    "clamp_min", lambda m, x, y: m.maximum(x, y), real, public=False, numbers="right", backward_name="ClampBackward1",
+    "clamp_min", lambda m, x, y: m.maximum(x, y), real, public=False, numbers="right", checked=True,
+    backward_name="ClampBackward0", number_names={"y": "ClampBackward1"},
     grad={
         "x": lambda m, g, x, y: m.where(x >= y, g, m.zeros_like(g)),
         "y": lambda m, g, x, y: m.where(x < y, g, m.zeros_like(g)),
     },
 )  # fmt: skip
 clamp_max_op = pointwise(
-    "clamp_max", lambda m, x, y: m.minimum(x, y), real, public=False, numbers="right", backward_name="ClampBackward1",
+    "clamp_max", lambda m, x, y: m.minimum(x, y), real, public=False, numbers="right", checked=True,
+    backward_name="ClampBackward0", number_names={"y": "ClampBackward1"},
     grad={
         "x": lambda m, g, x, y: m.where(x <= y, g, m.zeros_like(g)),
         "y": lambda m, g, x, y: m.where(x > y, g, m.zeros_like(g)),
@@ -75,7 +78,7 @@ def _clamp_name(node: Any) -> str:
 
 clamp_op = pointwise(
     "clamp", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), real_numeric, public=False, numbers="right",
-    backward_name=_clamp_name,
+    checked=True, backward_name=_clamp_name,
     grad={
         "x": lambda m, g, x, low, high: m.where((x >= low) & (x <= high), g, m.zeros_like(g)),
         "low": lambda m, g, x, low, high: m.where((low < high) & (x < low), g, m.zeros_like(g)),
@@ -111,22 +114,38 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return op.call(input, *bounds)
 
 
-@public(out=True, inplace=lambda input, min: pointwise_in_place(clamp_min_op, input, min))
+def _one_sided(t: Tensor, op: Pointwise, name: str, bound: Any) -> Tensor:
+    """A result of `clamp_min` or `clamp_max`, whose derivative has a name of its own."""
+    return relabel(t, name + ("Backward1" if isinstance(bound, Tensor) else "Backward0"), op)
+
+
+def _clamp_min_(input: Tensor, min: Any) -> Tensor:
+    return _one_sided(pointwise_in_place(clamp_min_op, input, min), clamp_min_op, "ClampMin", min)
+
+
+def _clamp_max_(input: Tensor, max: Any) -> Tensor:
+    return _one_sided(pointwise_in_place(clamp_max_op, input, max), clamp_max_op, "ClampMax", max)
+
+
+@public(out=True, inplace=_clamp_min_)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """Elements brought up to `min`."""
-    return clamp_min_op.call(input, min)
+    made = clamp_min_op.call(input, min)
+    return made if made._edge is None else _one_sided(made, clamp_min_op, "ClampMin", min)
 
 
-@public(out=True, inplace=lambda input, max: pointwise_in_place(clamp_max_op, input, max))
+@public(out=True, inplace=_clamp_max_)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """Elements brought down to `max`."""
-    return clamp_max_op.call(input, max)
+    made = clamp_max_op.call(input, max)
+    return made if made._edge is None else _one_sided(made, clamp_max_op, "ClampMax", max)
 
 
 # -- signs and replacements --------------------------------------------------------------------------------------
 
 copysign_op = pointwise(
     "copysign", lambda m, x, y: m.copysign(x, y), real_floating, numbers="right",
+    number_names={"y": "CopysignBackward1"},
     grad={
         "x": lambda m, g, x, out: m.where(x == 0.0, m.zeros_like(g), g * (out / x)),
         "y": lambda m, g: m.zeros_like(g),
@@ -182,6 +201,7 @@ def nan_to_num(
     """
     if isinstance(input, Tensor) and input.dtype.category < FLOATING:
         return ops.clone(input)
+    nan, posinf, neginf = (None if v is None else float_of(v, "nan_to_num", "nan") for v in (nan, posinf, neginf))
     largest = float(ml_dtypes.finfo(input.dtype.to_real().numpy).max)
     return nan_to_num_op.call(
         input, nan or 0.0, largest if posinf is None else posinf, -largest if neginf is None else neginf

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .._backend.copies import fill
@@ -15,11 +17,16 @@ from .._core.dtypes import (
     COMPLEX,
     FLOATING,
     INTEGER,
+    bfloat16,
     bool_,
     complex32,
     complex64,
     dtype,
+    float8_e5m2,
     float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
     promote_types,
     scalar_dtype,
 )
@@ -54,41 +61,150 @@ def _raised(low: dtype, high: dtype) -> dtype:
 def operand_arrays(backend: Any, op: Any, args: tuple[Any, ...], compute: dtype) -> list[Any]:
     """The operands as arrays of the dtype that the op takes them in; numbers become 0-d arrays (of NumPy, on any device)."""
     arrays = []
-    arity, masks = op.arity, op.masks
+    arity, masks, checked = op.arity, op.masks, op.checked
     for i, a in enumerate(args):
         wanted = bool_ if i in masks else compute if i < arity else compute.wide
         if isinstance(a, Tensor):
             array = a._array
             if array.dtype != wanted.numpy:
                 array = cast_array(array, wanted)
-        else:
+        elif not checked:
             array = number_array(a, wanted)
+        elif checked == "narrow":
+            array = number_array(checked_number(a, compute), wanted)
+        else:
+            array = checked_array(a, wanted)
         arrays.append(array)
     return arrays
 
 
+# -- numbers -----------------------------------------------------------------------------------------------------
+
 _FLOAT16_MAX = 65504.0
+_TYPE_NAMES = {
+    "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "uint16": "uint16_t", "int32": "int", "uint32": "uint32_t",
+    "int64": "int64_t", "uint64": "uint64_t", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float",
+    "float64": "double", "complex32": "c10::complex<float>", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+class _Limits:
+    """What a dtype holds of Python's numbers."""
+
+    __slots__ = ("high", "infinite", "low", "name")
+
+    def __init__(self, d: dtype):
+        self.name = _TYPE_NAMES.get(d.name) or (f"c10::F{d.name[1:]}" if d.name.startswith("float8") else d.name)
+        self.low: Any
+        self.high: Any
+        if d.category <= INTEGER:
+            bits = 8 * d.itemsize - d.is_signed if d is not bool_ else 1
+            self.low, self.high, self.infinite = -(1 << bits) if d.is_signed else 0, (1 << bits) - 1, False
+        else:
+            real = d.to_real() if d is not complex32 else float32
+            self.high = float(ml_dtypes.finfo(real.numpy).max)
+            self.low = -self.high if d is not float8_e8m0fnu else 0.0
+            self.infinite = d.itemsize > 1 or d is float8_e5m2
+
+
+_limits: dict[dtype, _Limits] = {}
+
+
+def limits(d: dtype) -> _Limits:
+    found = _limits.get(d)
+    if found is None:
+        found = _limits[d] = _Limits(d)
+    return found
+
+
+# of the dtypes that hold infinities and NaN
+_LARGEST = {d: limits(d).high for d in (float16, bfloat16, float32, float64)}
+
+
+def _fits(value: float, largest: float) -> bool:
+    return -largest <= value <= largest or value - value != 0.0  # the difference is NaN, for infinities
+
+
+def overflow(d: dtype) -> RuntimeError:
+    """The error for a number that a dtype cannot hold."""
+    return RuntimeError(f"value cannot be converted to type {limits(d).name} without overflow")
+
+
+def check_width(value: Any) -> None:
+    """OverflowError for a Python integer of more than 64 bits."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError("int too big to convert")
+
+
+def wrapped(value: int, d: dtype) -> int:
+    """An integer cut to the bits of an integer dtype."""
+    bits = 8 * d.itemsize
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if d.is_signed and value >> (bits - 1) else value
+
+
+def checked_number(value: Any, d: dtype, single: bool = False) -> Any:
+    """A Python number as dtype `d` takes it; RuntimeError where it does not fit. Infinities and NaN fit floats, and
+    negative integers wrap in unsigned dtypes. A `single` element is laxer: large numbers become infinite in floats of
+    less than 32 bits."""
+    kind, category = value.__class__, d.category
+    if kind is float and d in _LARGEST and _fits(value, _LARGEST[d]):
+        return value
+    if kind is int and category != BOOL and 0 <= value < 128:
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    check_width(value)
+    if category == BOOL:
+        return bool(value)
+    if single and category == FLOATING and d.itemsize < 4:
+        d = float64
+    held = limits(d)
+    if category != COMPLEX and isinstance(value, complex):
+        if value.imag:
+            raise overflow(d)
+        value = value.real
+    if category == INTEGER:
+        if isinstance(value, float):
+            if not held.low <= value <= float(held.high):  # as C compares them
+                raise overflow(d)
+        elif not (held.low or -held.high) <= value <= held.high:
+            raise overflow(d)
+        return wrapped(int(value), d)
+    for part in (value.real, value.imag) if isinstance(value, complex) else (value,):
+        if (part < held.low or part > held.high) and not (held.infinite and math.isinf(part)):
+            raise overflow(d)
+    return value
+
+
+def checked_array(value: Any, d: dtype, single: bool = False) -> Any:
+    """`checked_number` as a 0-d array."""
+    if value.__class__ is float and d in _LARGEST and _fits(value, _LARGEST[d]):
+        return np.array(value, d.numpy)
+    return number_array(checked_number(value, d, single), d)
 
 
 def number_array(value: Any, d: dtype) -> Any:
     """A Python number as a 0-d array; a large integer wraps around, a large float becomes infinite."""
+    kind = value.__class__
     try:
-        if d is float8_e8m0fnu:
-            return cast_array(np.asarray(value), d)
-        if value.__class__ is float and abs(value) > _FLOAT16_MAX:  # NumPy would warn
-            with np.errstate(over="ignore"):
-                return np.array(value, d.numpy)
-        return np.array(value, d.numpy)
+        if (kind is float or kind is int) and -_FLOAT16_MAX <= value <= _FLOAT16_MAX and d is not float8_e8m0fnu:
+            return np.array(value, d.numpy)
+        check_width(value)
+        if kind is int and d.category >= FLOATING:
+            value = float(value)  # bfloat16 takes no integer of 64 bits
+        with np.errstate(all="ignore"):  # NumPy warns of what becomes infinite
+            if d.category == FLOATING and d.itemsize == 1:
+                return cast_array(np.asarray(value, np.float32), d)
+            return np.array(value, d.numpy)
     except OverflowError:
-        if d.category == INTEGER:
-            if not -(1 << 63) <= value < 1 << 64:
-                raise OverflowError("int too big to convert") from None
-            bits = 8 * d.itemsize
-            value = int(value) & ((1 << bits) - 1)
-            return np.array(value - (1 << bits) if d.is_signed and value >> (bits - 1) else value, d.numpy)
-        return np.array(np.inf if value > 0 else -np.inf, d.numpy)
+        if d.category != INTEGER:
+            raise
+        check_width(value)
+        return np.array(wrapped(int(value), d), d.numpy)
     except TypeError:
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+        raise overflow(d) from None
 
 
 def as_tensor(value: Any, like: Tensor) -> Tensor:

@@ -29,7 +29,10 @@ def keeps_channels_last(count: int = 1) -> Callable[[Any], Any]:
         @functools.wraps(forward)
         def compute(backend: Any, *args: Any) -> Any:
             made = forward(backend, *args)
-            if not any(a is not None and is_channels_last(a) for a in args[:count]):
+            for a in args[:count]:
+                if a is not None and is_channels_last(a):
+                    break
+            else:
                 return made
             if isinstance(made, (tuple, list)):
                 return [with_channels_last(backend, a) if a.ndim == args[0].ndim else a for a in made]

@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._core.dtypes import COMPLEX, FLOATING, int32, scalar_dtype
+from .._core.dtypes import COMPLEX, FLOATING, int32
 from .._kernel.value import Value
 from .._tensor import Tensor
 from .arithmetic import number
+from .casting import checked_number, overflow
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
 from .primitive import primitive
-from .registry import older_forms, ops, public
+from .registry import older_forms, ops, public, relabel
 from .rules import Refusing, Rule, floating, floating_only, numeric, real_floating_only
 
 # -- three operands ----------------------------------------------------------------------------------------------
 
 addcmul_op = pointwise(
-    "addcmul", lambda m, x, a, b, value: x + value * a * b, numeric, params=("value",), public=False,
+    "addcmul", lambda m, x, a, b, value: x + value * a * b, numeric, params=("value",), public=False, checked=True,
     grad={
         "x": lambda m, g: g,
         "a": lambda m, g, b, value: g * m.conj(b * value),
@@ -28,6 +29,7 @@ addcmul_op = pointwise(
 )  # fmt: skip
 addcdiv_op = pointwise(
     "addcdiv", lambda m, x, a, b, value: x + value * (a / b), floating_only, params=("value",), public=False,
+    checked=True,
     grad={
         "x": lambda m, g: g,
         "a": lambda m, g, b, value: g * m.conj(value / b),
@@ -43,13 +45,10 @@ def _check_terms(name: str, *terms: Any) -> None:
 
 
 def _factor(value: Any, *terms: Tensor) -> Any:
-    """The factor as the operands can hold it: integers cut off its fraction."""
+    """The factor; a complex number beside real operands must be real."""
     value = number(value)
-    category = max(t.dtype.category for t in terms)
-    if category < FLOATING and scalar_dtype(value).category == FLOATING:
-        return int(value)
-    if category < COMPLEX and scalar_dtype(value).category == COMPLEX:
-        raise RuntimeError("value cannot be converted to a real type without overflow")
+    if isinstance(value, complex) and all(t.dtype.category < COMPLEX for t in terms):
+        return checked_number(value, terms[0].dtype.wide)
     return value
 
 
@@ -90,7 +89,7 @@ def _addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value
         value, tensor1, tensor2 = tensor1, tensor2, *more
     _check_terms("addcdiv_", input, tensor1, tensor2)
     _check_quotient(tensor1, tensor2)
-    return pointwise_in_place(addcdiv_op, input, tensor1, tensor2, value)
+    return pointwise_in_place(addcdiv_op, input, tensor1, tensor2, _factor(value, input, tensor1, tensor2))
 
 
 @public(out=True, inplace=_addcdiv_)
@@ -98,7 +97,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     """input + value * tensor1 / tensor2."""
     _check_terms("addcdiv", input, tensor1, tensor2)
     _check_quotient(tensor1, tensor2)
-    return addcdiv_op.call(input, tensor1, tensor2, value)
+    return addcdiv_op.call(input, tensor1, tensor2, _factor(value, input, tensor1, tensor2))
 
 
 def _lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
@@ -117,7 +116,7 @@ lerp_op = pointwise(
     },
 )  # fmt: skip
 lerp_number_op = pointwise(
-    "lerp_number", _lerp, floating_only, public=False, params=("weight",), backward_name="LerpBackward0",
+    "lerp_number", _lerp, floating_only, public=False, params=("weight",), checked=True, backward_name="LerpBackward0",
     grad={
         "x": lambda m, g, weight: g * m.conj(1.0 - weight),
         "end": lambda m, g, weight: g * m.conj(weight),
@@ -131,7 +130,7 @@ def _lerp_record(input: Tensor, end: Tensor, weight: Any) -> Pointwise:
         raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
     if not isinstance(weight, Tensor):
         if isinstance(weight, complex) and input.dtype.category != COMPLEX:
-            raise RuntimeError("value cannot be converted to a real type without overflow")
+            raise overflow(input.dtype.wide)
         return lerp_number_op
     if weight.dtype is not input.dtype and weight._array.ndim:
         raise RuntimeError(f"expected dtype {input.dtype} for `weight` but got dtype {weight.dtype}")
@@ -252,7 +251,7 @@ def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is its own."""
     if input.dtype.category != COMPLEX:
         return input
-    return conj_physical_op.call(input)
+    return relabel(conj_physical_op.call(input), "ConjBackward0")
 
 
 # formulas of derivatives also conjugate their parameters
@@ -262,7 +261,7 @@ setattr(ops, "conj", lambda x: conj(x) if isinstance(x, Tensor) else x.conjugate
 @public(out=True, inplace=True)
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""
-    return conj(input)
+    return conj_physical_op.call(input) if input.dtype.category == COMPLEX else input
 
 
 @public()

@@ -9,6 +9,7 @@ from .._core.dtypes import BOOL, FLOATING, INTEGER, bool_, default
 from .._kernel.value import BITS, is_float
 from .._tensor import Tensor
 from .declare import pointwise
+from .factory import float_of
 from .pointwise_call import slow
 from .registry import functions, methods, ops, public
 from .rules import Refusing, Rule, comparison, equality, integral, ordering
@@ -121,6 +122,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
             raise TypeError(f"isclose(): arguments must be Tensors, not {type(t).__name__}")
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
+    rtol, atol = float_of(rtol, "isclose", "rtol"), float_of(atol, "isclose", "atol")
     if rtol < 0:
         raise RuntimeError(f"rtol must be greater than or equal to zero, but got {rtol}")
     if atol < 0:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core.dtypes import COMPLEX, FLOATING, bool_, complex32, complex64, float32, from_numpy_dtype
+from .._core.dtypes import FLOATING, bool_, complex32, complex64, float32, from_numpy_dtype
 from .._tensor import Tensor
 from . import conv_arrays as arrays
+from . import conv_columns as columns
 from . import conv_windows as windows
 from .casting import cast_array
 from .channels import keeps_channels_last
 from .conv_arrays import Ints, output_size, transposed_size
 from .conv_planes import CODES
+from .matmul import conjugate
 from .primitive import primitive
-from .registry import ops, public
-from .rules import SCALAR_NAMES, not_implemented
+from .registry import ops, public, relabel
+from .rules import not_implemented, type_name
 
 # -- records -------------------------------------------------------------------------------------------------------
-
-
-def _conjugate(t: Tensor) -> Tensor:
-    return ops.conj(t) if t.dtype.category == COMPLEX else t
 
 
 def _cut(t: Tensor, size: Sequence[int]) -> Tensor:
@@ -46,7 +45,7 @@ def _adjoint(
 def _by_input(
     g: Tensor, weight: Tensor, x_shape: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, groups: int
 ) -> Tensor:
-    weight = _conjugate(weight)
+    weight = conjugate(weight)
     if not transposed:
         return _adjoint(g, weight, x_shape[2:], stride, padding, dilation, groups)
     none = (0,) * len(stride)
@@ -56,7 +55,7 @@ def _by_input(
 def _by_weight(
     g: Tensor, x: Tensor, weight_shape: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool, groups: int
 ) -> Tensor:
-    image, small = (g, _conjugate(x)) if transposed else (_conjugate(x), g)
+    image, small = (g, conjugate(x)) if transposed else (conjugate(x), g)
     return convolution_weight(image, small, tuple(weight_shape[2:]), stride, padding, dilation, groups)
 
 
@@ -81,11 +80,17 @@ def _computed(array: Any) -> Any:
 
 def _by_windows(
     backend: Any, x: Any, weight: Sequence[int], positions: Ints, stride: Ints, padding: Ints, groups: int
-) -> bool:
-    """Whether kernels of our own take it: many floats on the CPU; windows of single elements are plain products."""
-    if backend.name != "cpu" or x.dtype not in CODES or not windows.takes(x, weight, positions, groups):
-        return False
-    return not arrays.is_plain(weight[2:], stride, padding)
+) -> Any:
+    """The module with kernels of our own that takes it: for many floats on the CPU, or for few in one or two dimensions.
+
+    None for others; windows of single elements are plain products.
+    """
+    if backend.name != "cpu" or x.dtype not in CODES or arrays.is_plain(weight[2:], stride, padding):
+        return None
+    if windows.takes(x, weight, positions, groups):
+        return windows
+    few = groups == 1 and len(weight) <= 4 and x.size and math.prod(weight) and math.prod(positions)
+    return columns if few else None
 
 
 def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
@@ -120,8 +125,9 @@ def convolution_op(
     options: tuple[Any, ...] = (stride, padding, dilation, groups, size)
     rounded = d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride))
     positions = x.shape[2:] if transposed else size
-    if not rounded and _by_windows(backend, x, weight.shape, positions, stride, padding, groups):
-        made = (windows.convolve_transposed if transposed else windows.convolve)(x, weight, bias, *options)
+    way = None if rounded else _by_windows(backend, x, weight.shape, positions, stride, padding, groups)
+    if way is not None:
+        made = (way.convolve_transposed if transposed else way.convolve)(x, weight, bias, *options)
         return cast_array(made, d) if made.dtype != d.numpy else made
     compute = arrays.convolve_transposed if transposed else arrays.convolve
     if rounded:
@@ -136,10 +142,10 @@ def convolution_op(
     tensors=2, name="convolution_weight", backward_name="ConvolutionBackwardBackward0",
     grad={
         "x": lambda g, small, x_shape, stride, padding, dilation, groups: _adjoint(
-            _conjugate(small), g, x_shape[2:], stride, padding, dilation, groups
+            conjugate(small), g, x_shape[2:], stride, padding, dilation, groups
         ),
         "small": lambda g, x, small_shape, stride, padding, dilation, groups: _cut(
-            convolution_op(_conjugate(x), g, None, stride, padding, dilation, False, (0,) * len(stride), groups),
+            convolution_op(conjugate(x), g, None, stride, padding, dilation, False, (0,) * len(stride), groups),
             small_shape[2:],
         ),
     },
@@ -152,8 +158,9 @@ def convolution_weight(
     x, small = _computed(x), _computed(small)
     options = (kernel, stride, padding, dilation, groups)
     shape = (small.shape[1], x.shape[1] // groups, *kernel)
-    if _by_windows(backend, x, shape, small.shape[2:], stride, padding, groups):
-        made = windows.weight_sums(x, small, *options)
+    way = _by_windows(backend, x, shape, small.shape[2:], stride, padding, groups)
+    if way is not None:
+        made = way.weight_sums(x, small, *options)
     else:
         made = _bilinear(backend, lambda a, b: arrays.weight_sums(backend, a, b, *options), x, small)
     return cast_array(made, d) if made.dtype != d.numpy else made
@@ -200,8 +207,7 @@ def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         other = names[argument]
         if other is not None and other.dtype is not x.dtype:
             raise RuntimeError(
-                f"Input type ({SCALAR_NAMES.get(x.dtype.name, x.dtype.name)}) and {argument} type "
-                f"({SCALAR_NAMES.get(other.dtype.name, other.dtype.name)}) should be the same"
+                f"Input type ({type_name(x.dtype)}) and {argument} type ({type_name(other.dtype)}) should be the same"
             )
     if x.dtype is bool_ or (not x.dtype.code and x.dtype is not complex32):
         raise not_implemented("convolution", x.dtype)
@@ -312,7 +318,7 @@ def _same(name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dil
         )  # fmt: skip
     for i, n in enumerate(total, 2):  # padded by the larger half on both sides: the first position is too many
         if n % 2:
-            made = ops.narrow(made, i, 1, made._array.shape[i] - 1)
+            made = relabel(ops.narrow(made, i, 1, made._array.shape[i] - 1), "ConvolutionBackward0")
     return made
 
 

@@ -5,14 +5,15 @@ The windows of a few images at a time are laid out, so that memory stays bounded
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .._backend import blas
+from .matmul import product
 
 Ints = tuple[int, ...]
 _WINDOW_BYTES = {"cpu": 1 << 24, "cuda": 1 << 28}  # of windows laid out at a time
@@ -33,10 +34,6 @@ def transposed_size(
         (n - 1) * s - 2 * p + d * (k - 1) + 1 + e
         for n, k, s, p, d, e in zip(size, kernel, stride, padding, dilation, extra)
     )
-
-
-def matmul(backend: Any, x: Any, y: Any) -> Any:
-    return blas.product(x, y) if backend.xp is np else backend.product(x, y)
 
 
 def padded(backend: Any, x: Any, padding: Ints) -> Any:
@@ -67,7 +64,7 @@ def add_windows(backend: Any, columns: Any, size: Ints, stride: Ints, padding: I
     reach = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(count, stride, dilation, kernel)]
     whole = [max(n + 2 * p, r) for n, p, r in zip(size, padding, reach)]
     made = backend.zeros((*columns.shape[:2], *whole), columns.dtype)
-    for place in product(*map(range, kernel)):  # a step for each element of a window
+    for place in itertools.product(*map(range, kernel)):  # a step for each element of a window
         target = tuple(
             slice(at * d, at * d + (n - 1) * s + 1, s) for at, d, n, s in zip(place, dilation, count, stride)
         )
@@ -95,13 +92,13 @@ def convolve(
     inner, positions = math.prod(weight.shape[1:]), math.prod(count)
     matrix = weight.reshape(groups, outputs // groups, inner)
     if is_plain(kernel, stride, padding):
-        made = matmul(backend, matrix, x.reshape(len(x), groups, inner, positions))
+        made = product(backend, matrix, x.reshape(len(x), groups, inner, positions))
         return made.reshape(len(x), outputs, *count)
     out = backend.empty((x.shape[0], outputs, *count), x.dtype)
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         columns = windows(backend, padded(backend, x[part], padding), kernel, stride, dilation)
         columns = columns.reshape(len(columns), groups, inner, positions)
-        out[part] = matmul(backend, matrix, columns).reshape(len(columns), outputs, *count)
+        out[part] = product(backend, matrix, columns).reshape(len(columns), outputs, *count)
     return out
 
 
@@ -118,12 +115,12 @@ def convolve_transposed(
     inner, positions = math.prod(weight.shape[1:]), math.prod(count)
     matrix = weight.reshape(groups, inputs // groups, inner).swapaxes(1, 2)
     if is_plain(kernel, stride, padding) and size == tuple(count):
-        made = matmul(backend, matrix, x.reshape(len(x), groups, inputs // groups, positions))
+        made = product(backend, matrix, x.reshape(len(x), groups, inputs // groups, positions))
         return made.reshape(len(x), channels, *size)
     out = backend.empty((x.shape[0], channels, *size), x.dtype)
     for part in _chunks(backend, x.shape[0], groups * inner * positions, x.dtype.itemsize):
         given = x[part].reshape(-1, groups, inputs // groups, positions)
-        columns = matmul(backend, matrix, given).reshape(len(given), channels, *kernel, *count)
+        columns = product(backend, matrix, given).reshape(len(given), channels, *kernel, *count)
         if narrow is not None:
             columns = columns.astype(narrow)
         out[part] = add_windows(backend, columns, size, stride, padding, dilation)
@@ -146,7 +143,7 @@ def weight_sums(
         columns = windows(backend, padded(backend, x[part], padding), kernel, stride, dilation)[cut]
         columns = columns.reshape(len(columns), groups, inner, positions)
         given = g[part].reshape(len(columns), groups, outputs // groups, positions)
-        made += matmul(backend, given, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
+        made += product(backend, given, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
     return made.reshape(outputs, channels, *kernel)
 
 

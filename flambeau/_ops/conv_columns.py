@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import blas
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel.columns import add_up_windows, lay_out_windows
@@ -58,6 +58,7 @@ class _Layout:
         self.size, self.kernel, self.stride, self.counts = tuple(size), tuple(kernel), tuple(stride), tuple(counts)
         self.tables = _tables(self.size, self.kernel, self.stride, tuple(padding), tuple(dilation), self.counts)
         self.window, self.positions = math.prod(kernel), math.prod(counts)
+        self.extents = [np.empty(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
 
     def _kernel(self, which: Any, types: tuple[str, ...]) -> Any:
         return cpu.kernel(which, types, step_down=self.stride[0], step_right=self.stride[1])
@@ -74,9 +75,8 @@ class _Layout:
         code = BY_NUMPY[x.dtype].code
         out = empty((channels, *self.kernel, n, *self.counts), x.dtype)
         given = x.reshape(n, channels, *self.size).swapaxes(0, 1)
-        rows, columns = (np.empty(c, np.int8) for c in self.counts)
         call = self._kernel(lay_out_windows, (code, "i64", "i64", "i8", "i8", code))
-        cpu.rows(call, [given, *self.tables, rows, columns], [out], out.size)
+        cpu.rows(call, [given, *self.tables, *self.extents], [out], out.size)
         return out.reshape(channels * self.window, n * self.positions)
 
     def images(self, columns: Any, out: Any) -> None:
@@ -90,28 +90,75 @@ class _Layout:
         )
 
 
+_layout = functools.lru_cache(256)(_Layout)
+
+
+# -- blocks of images ----------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(1024)
+def _blocks(
+    shape: Ints, d: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints, back: bool
+) -> tuple[Any, ...]:
+    """How single channels of images (N, C, H, W) are laid out, or added up `back`: (kernel, operands, shape of channels,
+    of their blocks)."""
+    tables = _tables(shape[2:], kernel, stride, padding, dilation, counts)
+    code, channels = BY_NUMPY[d].code, shape[0] * shape[1]
+    types = (code, "i64", "i64", code) if back else (code, "i64", "i64", "i8", "i8", code)
+    get = cpu.kernel if channels * math.prod(kernel) * math.prod(counts) < PARALLEL else cpu.large
+    call = get(add_up_windows if back else lay_out_windows, types, step_down=stride[0], step_right=stride[1])
+    more = [] if back else [np.empty(c, np.int8) for c in counts]
+    return call, [*tables, *more], (channels, 1, *shape[2:]), (channels, *kernel, 1, *counts)
+
+
+def unfolded(x: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
+    """The blocks of images (N, C, H, W) as columns: (N, C * elements of a block, blocks)."""
+    call, numbers, channels, blocks = _blocks(x.shape, x.dtype, kernel, stride, padding, dilation, counts, False)
+    out = empty((x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)), x.dtype)
+    call(x.reshape(channels), *numbers, out.reshape(blocks))
+    return out
+
+
+def folded(columns: Any, size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
+    """Undoes `unfolded` by adding up."""
+    shape = (columns.shape[0], columns.shape[1] // math.prod(kernel), *size)
+    call, numbers, channels, blocks = _blocks(shape, columns.dtype, kernel, stride, padding, dilation, counts, True)
+    out = empty(shape, columns.dtype)
+    call(columns.reshape(blocks), *numbers, out.reshape(channels))
+    return out
+
+
+# -- convolutions --------------------------------------------------------------------------------------------------
+
+
 def _flat(g: Any) -> Any:
     """(N, O, *positions) as a matrix (O, N * positions)."""
     return np.ascontiguousarray(g.reshape(*g.shape[:2], -1).swapaxes(0, 1)).reshape(g.shape[1], -1)
 
 
-def convolve(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
-    """See `conv_arrays.convolve`; with a bias."""
-    layout = _Layout(x.shape[2:], weight.shape[2:], stride, padding, dilation, counts)
+def convolve(
+    x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, counts: Ints
+) -> Any:
+    """See `conv_arrays.convolve`; with a bias, and in one group."""
+    layout = _layout(x.shape[2:], weight.shape[2:], stride, padding, dilation, counts)
     out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
     matrix = weight.reshape(weight.shape[0], -1)
     for part in layout.parts(len(x), x.shape[1], x.itemsize):
         columns = layout.columns(x[part])
-        made = blas.product(matrix, columns) if bias is None else blas.add_product(bias[:, None], matrix, columns, 1, 1)
-        out[part].reshape(-1, len(matrix), layout.positions)[...] = made.reshape(
-            len(matrix), -1, layout.positions
-        ).swapaxes(0, 1)
+        made = blas.product(matrix, columns).reshape(len(matrix), -1, layout.positions).swapaxes(0, 1)
+        target = out[part].reshape(-1, len(matrix), layout.positions)
+        if bias is None:
+            target[...] = made
+        else:
+            np.add(made, bias[:, None], target)
     return out
 
 
-def convolve_transposed(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, size: Ints) -> Any:
-    """See `conv_arrays.convolve_transposed`; with a bias."""
-    layout = _Layout(size, weight.shape[2:], stride, padding, dilation, x.shape[2:])
+def convolve_transposed(
+    x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, size: Ints
+) -> Any:
+    """See `conv_arrays.convolve_transposed`; with a bias, and in one group."""
+    layout = _layout(tuple(size), weight.shape[2:], stride, padding, dilation, x.shape[2:])
     out = empty((x.shape[0], weight.shape[1], *size), x.dtype)
     matrix = weight.reshape(weight.shape[0], -1).T
     for part in layout.parts(len(x), weight.shape[1], x.itemsize):
@@ -121,9 +168,9 @@ def convolve_transposed(x: Any, weight: Any, bias: Any, stride: Ints, padding: I
     return out
 
 
-def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
-    """See `conv_arrays.weight_sums`."""
-    layout = _Layout(x.shape[2:], kernel, stride, padding, dilation, g.shape[2:])
+def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Any:
+    """See `conv_arrays.weight_sums`; in one group."""
+    layout = _layout(x.shape[2:], kernel, stride, padding, dilation, g.shape[2:])
     total: Any = None
     for part in layout.parts(len(x), x.shape[1], x.itemsize):
         given, columns = _flat(g[part]), layout.columns(x[part]).T

@@ -34,7 +34,7 @@ from .._tensor import Tensor, detached, wrap
 from . import basic, registry
 from .casting import cast_array, combine
 from .primitive import Primitive, primitive
-from .registry import expose, frequent, ops, public
+from .registry import expose, frequent, ops, public, relabel
 from .rules import SCALAR_NAMES, type_name
 
 _PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
@@ -109,6 +109,10 @@ def to_device(input: Tensor, d: dtype, target: device) -> Tensor:
 expose("to_device", to_device, None, None)
 
 
+def _cast_name(t: Tensor) -> Tensor:
+    return relabel(t, "ToCopyBackward0")
+
+
 def convert(
     input: Tensor, d: dtype | None, where: Any, copy: bool = False, format: memory_format | None = None
 ) -> Tensor:
@@ -119,13 +123,13 @@ def convert(
         here = input.device  # type: ignore[attr-defined]
         if where.type != here.type or (where.index is not None and where.index != here.index and here.type == "cuda"):
             moved = to_device(input, d, where)
-            return moved if format in (None, preserve_format) else clone_format(moved, format)
+            return moved if format in (None, preserve_format) else _cast_name(clone_format(moved, format))
     changed = input if d is input.dtype else basic.to_dtype(input, d)
     if format is not None and format is not preserve_format:
         if (copy and changed is input) or not changed.is_contiguous(memory_format=format):  # type: ignore[attr-defined]
-            return clone_format(changed, format)
+            return _cast_name(clone_format(changed, format))
     elif copy and changed is input:
-        return basic.clone(input)
+        return _cast_name(basic.clone(input))
     return changed
 
 
@@ -277,7 +281,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
         return taken
     if memory_format is None or memory_format is preserve_format:
         if input._k | modes.on:
-            return basic.clone(input)
+            return basic.clone(input, "K")
         array = input._array
         try:
             return wrap(array.copy("C" if 0 in array.strides else "K"), input.dtype)

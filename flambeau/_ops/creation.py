@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,8 @@ def _quick_full(*args: Any) -> Any:
         size, value = args
         d = _QUICK_DTYPES.get(value.__class__)
         if d is None:
-            d = default.float if value.__class__ is float else None
+            fits = value.__class__ is float and (-6e4 < value < 6e4 or math.isinf(value))
+            d = default.float if fits else None
         if d is not None:
             try:
                 array = _empty(size, d.numpy)

@@ -15,11 +15,12 @@ from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16
 from .._core.sizes import wrap_dim
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
-from .folding import run_plain, to_first, to_last
+from .folding import run_plain, run_plain_pair, to_first, to_last
 from .primitive import primitive
 from .quick_folds import quick_scan
 from .reduction import require_tensor
 from .registry import ops, public
+from .row_gradients import placed
 from .rules import not_implemented
 
 
@@ -153,7 +154,7 @@ def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Te
     return run_plain(op, d, input, wrap_dim(dim, input._array.ndim), d)
 
 
-@quick_scan("sum")
+@quick_scan(cumsum_op, "sum")
 @public(out=True, inplace=True)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Sums of all elements so far along a dimension.
@@ -165,7 +166,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     return _running("cumsum", cumsum_op, input, dim, dtype)
 
 
-@quick_scan("prod")
+@quick_scan(cumprod_op, "prod")
 @public(out=True, inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Products of all elements so far along a dimension.
@@ -181,7 +182,10 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
 
 
 def _extremum_grad(g: Tensor, others: Any, x_shape: Any, dim: int) -> Tensor:
-    return ops.scatter_add(ops.new_zeros(g, x_shape), dim, others[0], g) if x_shape else g
+    if not x_shape:
+        return g
+    made = placed(g, x_shape, dim, others[0], True, add=True) if g.dtype.itemsize > 2 else None
+    return ops.scatter_add(ops.new_zeros(g, x_shape), dim, others[0], g) if made is None else made
 
 
 def _extremum_rule(x: Any, dim: int) -> Any:
@@ -217,7 +221,8 @@ def _running_extremum(name: str, op: Any, input: Tensor, dim: int) -> Any:
     require_tensor(name, input)
     if input.dtype.category == COMPLEX or not input.dtype.code:
         raise not_implemented(f"{name}_cpu", input.dtype)
-    return getattr(return_types, name)(*op(input, wrap_dim(dim, input._array.ndim)))
+    dim = wrap_dim(dim, input._array.ndim)
+    return getattr(return_types, name)(*run_plain_pair(op, input.dtype, int64, input, dim))
 
 
 @public(out=True)

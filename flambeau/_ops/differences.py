@@ -8,7 +8,7 @@ from .._core.dtypes import BOOL, FLOATING, default
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .reduction import require_tensor
-from .registry import ops, public
+from .registry import ops, public, relabel
 
 
 def _steps(x: Tensor, dim: int) -> Tensor:
@@ -99,7 +99,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
         d = y.dtype if y.dtype.category >= FLOATING else default.float
         shape = y._array.shape
         return ops.new_zeros(y, shape[:dim] + shape[dim + 1 :], dtype=d)
-    return ops.sum(_areas(y, x, dx, dim), dim)
+    return relabel(ops.sum(_areas(y, x, dx, dim), dim), "MulBackward1" if x is None else "DivBackward1")
 
 
 @public(method=False)
@@ -111,7 +111,8 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
     tensor([ 3.0000, 10.5000])
     """
     y, x, dx, dim = _prepared("cumulative_trapezoid", y, x, dx, dim)
-    return ops.cumsum(_areas(y, x, dx, dim), dim)
+    made = ops.cumsum(_areas(y, x, dx, dim), dim)
+    return made if x is None else relabel(made, "DivBackward1")  # type: ignore[no-any-return]
 
 
 # -- numerical gradients -----------------------------------------------------------------------------------------

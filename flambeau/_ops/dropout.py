@@ -9,21 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core import random_draws as draws
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from .._core.state import GRAD, META, local
-from .._kernel.dropout import masked_scale
+from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
 from . import random
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .generator import default_of, draw, draw_at
-from .registry import ops, public, quick
+from .registry import ops, public, quick, relabel
 from .rules import real_floating_only, type_name
 
 _ALPHA = 1.7580993408473766  # minus the value that SELU approaches, times its scale
+
+
+@kernel("(n),(n),()->(n)")
+def masked_scale(m: Any, x: Any, keep: Any, factor: Any, out: Any) -> None:
+    """Elements scaled where they are kept, times zero elsewhere."""
+    f = m.cast(factor[()], x.type)
+    for i in independent(x.n):
+        out[i] = x[i] * m.where(keep[i], f, m.value(0, x.type))
 
 
 def _check(name: str, input: Any, p: float) -> None:
@@ -72,7 +80,7 @@ def _factor(d: dtype, p: float) -> float:
 _masked = pointwise(
     "dropout_masked", lambda m, x, keep, factor: m.where(keep, x * factor, x * 0.0), real_floating_only,
     {"x": lambda m, g, keep, factor: m.where(keep, g * factor, g * 0.0)}, params=("factor",), masks=("keep",),
-    public=False, numbers="none", backward_name="NativeDropoutBackward0",
+    public=False, numbers="none", backward_name="MulBackward0",
 )  # fmt: skip
 
 
@@ -140,7 +148,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     if input.dtype.category < FLOATING:
         raise RuntimeError(f"result type Float can't be cast to {type_name(input.dtype)}")
     mask = _keep(input, p)
-    return ops.mul(ops.mul(input, mask), 1.0 / (1.0 - p)), mask
+    return relabel(ops.mul(ops.mul(input, mask), 1.0 / (1.0 - p)), "NativeDropoutBackward0"), mask
 
 
 # -- nn.functional -----------------------------------------------------------------------------------------------
@@ -152,17 +160,20 @@ def _checked(p: float) -> None:
 
 
 @functools.cache
-def _kernel(d: Any) -> Any:
+def _kernel(d: Any, small: bool) -> Any:
     code = BY_NUMPY[d].code
-    return cpu.kernel(masked_scale, (code, "b1", "f64", code))
+    return (cpu.small if small else cpu.kernel)(masked_scale, (code, "b1", "f64", code))
 
 
 def _scaled(x: Any, keep: Any, factor: float) -> Any:
     out = empty(x.shape, x.dtype)
-    flat, mask, made = x.reshape(-1), keep.reshape(-1), out.reshape(-1)
     scale = np.asarray(factor)
+    if x.size < PARALLEL and x.ndim:
+        _kernel(x.dtype, True)(x, keep, scale, out)
+        return out
+    flat, mask, made = x.reshape(-1), keep.reshape(-1), out.reshape(-1)
     cuts = parts_of(flat.size, flat.size)
-    side_by_side(_kernel(x.dtype), [[flat[a:b], mask[a:b], scale, made[a:b]] for a, b in cuts])
+    side_by_side(_kernel(x.dtype, False), [[flat[a:b], mask[a:b], scale, made[a:b]] for a, b in cuts])
     return out
 
 
@@ -173,7 +184,7 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     return (wrap(_scaled(g._array, keep, factor), g.dtype),)
 
 
-_FUSED = Fused("dropout", "NativeDropoutBackward0", _gradient)
+_FUSED = Fused("dropout", "MulBackward0", _gradient)
 
 
 def _quick_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -184,7 +195,7 @@ def _quick_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace
         return NotImplemented
     if inplace or not training or k > 1 or not (d is float32 or d is float64) or not 0.0 < p < 1.0:
         return NotImplemented
-    if not x.size or not x.flags.c_contiguous:
+    if local.batches or not x.size or not x.flags.c_contiguous:
         return NotImplemented
     keep = draw(draws.keep_mask, default_of(0)._engine, bool_, x.shape, 1.0 - p)._array
     factor = _factor(d, p)
@@ -194,7 +205,7 @@ def _quick_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace
     return out
 
 
-@quick(_quick_dropout)
+@quick(_quick_dropout, named=True)
 @public("nn.functional.dropout", method=False)
 def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability p during training and scales the others by 1 / (1 - p).

@@ -11,7 +11,7 @@ from typing import Any
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .matmul import check_tensors, plain_name
-from .registry import functions, ops, public
+from .registry import functions, ops, public, relabel
 
 # -- the equation ------------------------------------------------------------------------------------------------
 
@@ -129,9 +129,11 @@ class _Term:
         made = self.tensor
         long = tuple(d for d in dims if shape[d] != 1)
         if long:
-            made = ops.sum(made, long, True)
+            made = ops.sum(made, long, True) if len(long) < len(dims) else ops.sum(made, long)
         keep = [i for i in range(len(shape)) if i not in dims]
-        return _Term(ops.reshape(made, tuple(shape[i] for i in keep)), [self.labels[i] for i in keep])
+        if len(long) < len(dims):
+            made = ops.reshape(made, tuple(shape[i] for i in keep))
+        return _Term(made, [self.labels[i] for i in keep])
 
     def arranged(self, order: Sequence[Any]) -> Tensor:
         dims = tuple(self.labels.index(label) for label in order)
@@ -264,7 +266,7 @@ def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
     a = a if shape_a is None else ops.reshape(a, shape_a)
     b = b if shape_b is None else ops.reshape(b, shape_b)
     made = ops.bmm(a, b) if batched else ops.mm(a, b)
-    made = made if shape is None else ops.reshape(made, shape)
+    made = relabel(made, "ViewBackward0") if shape is None else ops.reshape(made, shape)
     return made if turn is None else ops.permute(made, turn)  # type: ignore[no-any-return]
 
 
@@ -400,7 +402,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     y = (1,) * (ndim - other._array.ndim) + other._array.shape
     left = ops.reshape(input, [n for i in range(ndim) for n in (x[i], 1)])
     right = ops.reshape(other, [n for i in range(ndim) for n in (1, y[i])])
-    return ops.reshape(ops.mul(left, right), tuple(n * m for n, m in zip(x, y)))
+    return relabel(ops.reshape(ops.mul(left, right), tuple(n * m for n, m in zip(x, y))), "UnsafeViewBackward0")
 
 
 def _best_split(sizes: Sequence[int]) -> list[list[int]]:

@@ -209,7 +209,7 @@ def _quick_embedding(
     return out
 
 
-@quick(_quick_embedding)
+@quick(_quick_embedding, named=True)
 @public("nn.functional.embedding", method=False)
 def functional_embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,

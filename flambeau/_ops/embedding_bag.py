@@ -11,7 +11,7 @@ from .._core.state import CUDA
 from .._tensor import Tensor, wrap
 from .conversion import host_array
 from .embedding import _renormalise
-from .registry import labelled, ops, public
+from .registry import functions, labelled, ops, public, relabel
 
 _MODES = ("sum", "mean", "max")
 
@@ -130,6 +130,10 @@ def functional_embedding_bag(
     _check(input, weight, offsets, per_sample_weights, mode, include_last_offset)
     if input._array.ndim == 2:
         bags, length = input._array.shape
+        plain = max_norm is None and per_sample_weights is None and padding_idx is None and not sparse
+        if plain and mode != "max" and length and not scale_grad_by_freq and weight.dtype.itemsize > 2:
+            rows = functions["nn.functional.embedding"](input, weight)
+            return relabel((ops.sum if mode == "sum" else ops.mean)(rows, 1), "EmbeddingBagBackward0")
         offsets = wrap(
             np.arange(0, bags * length, length, dtype=np.int64) if length else np.zeros(bags, np.int64), int64
         )

@@ -70,7 +70,7 @@ logaddexp2_op = pointwise(
 
 xlogy_op = pointwise(
     "xlogy", lambda m, x, y: m.where(m.isnan(y), y, m.where(x == 0.0, m.zeros_like(x), x * m.log(y))), real_floating,
-    aliases=("special.xlogy",), stepwise=True,
+    aliases=("special.xlogy",), stepwise=True, number_names={"x": "XlogyBackward1", "y": "XlogyBackward2"},
     grad={
         "x": lambda m, g, x, y: m.where((x == 0.0) & (y <= 0.0), m.zeros_like(g), g * m.log(y)),
         "y": lambda m, g, x, y: g * x / y,
@@ -89,7 +89,7 @@ xlog1py_op = pointwise(
 logit_op = pointwise(
     "logit_clamped",
     lambda m, x, eps: _logit(m, m.where(eps < 0.0, x, m.minimum(m.maximum(x, eps), 1.0 - eps))),
-    real_floating, params=("eps",), public=False, backward_name="LogitBackward0",
+    real_floating, params=("eps",), public=False, checked="narrow", backward_name="LogitBackward0",
     short=lambda m, cut, x, eps: _logit(m, m.where(eps < 0.0, x, m.minimum(m.maximum(x, eps), 1.0 - eps)), cut),
     grad={"x": lambda m, g, x, eps: _logit_gradient(m, g, x, eps)},
 )  # fmt: skip

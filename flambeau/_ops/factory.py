@@ -12,14 +12,13 @@ import numpy as np
 from .._backend.placement import as_device, bits, cuda_problem
 from .._core.config import OutOfMemoryError
 from .._core.devices import _local
-from .._core.dtypes import FLOATING, INTEGER, QUANTIZED, bool_, complex128, dtype, float64, int64
+from .._core.dtypes import FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, INFERENCE, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
-from .casting import number_array
-from .rules import type_name
+from .casting import checked_array
 from .striding import strided as strided_array
 
 _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
@@ -155,21 +154,14 @@ def number_of(value: Any, name: str, argument: str) -> Any:
     raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
 
 
+def float_of(value: Any, name: str, argument: str) -> float:
+    """A real number, as arguments take it that are floats whatever the dtype of the tensor is."""
+    value = number_of(value, name, argument)
+    if isinstance(value, (complex, np.complexfloating)):
+        raise TypeError(f"{name}(): argument '{argument}' must be float, not complex")
+    return float(value)
+
+
 def fill(array: Any, value: Any, d: dtype) -> None:
     """Writes one number everywhere, rounded or checked as PyTorch does it."""
-    if isinstance(value, complex) and d.category < 3:
-        if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {type_name(d)} without overflow")
-        value = value.real
-    if isinstance(value, float) and d.category == 1:
-        if not math.isfinite(value):
-            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
-        value = int(value)
-    if isinstance(value, int) and d.category == 1 and value < 0 and not d.is_signed and -value < 1 << 8 * d.itemsize:
-        value += 1 << 8 * d.itemsize  # PyTorch lets negative numbers wrap
-    if d.category == INTEGER and isinstance(value, (int, np.integer)):
-        low = -(1 << 8 * d.itemsize - 1) if d.is_signed else 0
-        if not low <= value < low + (1 << 8 * d.itemsize):
-            raise RuntimeError(f"value cannot be converted to type {d.name}_t without overflow")
-    with np.errstate(over="ignore"):
-        array[...] = number_array(value, d)
+    array[...] = checked_array(value, d, array.size == 1)

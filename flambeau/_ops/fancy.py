@@ -56,6 +56,8 @@ def without_masks(x_shape: Any, arrays: Any, dims: Any) -> tuple[list[Any], list
 
 
 def _broadcast(arrays: Any) -> Any:
+    if len(arrays) == 1:
+        return arrays[0].shape
     try:
         return broadcast_shapes(*[a.shape for a in arrays])
     except RuntimeError:
@@ -77,9 +79,9 @@ def _adjacent(dims: Any) -> bool:
 
 def _result_shape(x_shape: Any, dims: Any, common: Any) -> tuple[int, ...]:
     """Indexed dimensions are replaced where they stand if they are neighbours, otherwise they go to the front."""
-    rest = [n for i, n in enumerate(x_shape) if i not in dims]
-    at = dims[0] if _adjacent(dims) else 0
-    return (*rest[:at], *common, *rest[at:])
+    if _adjacent(dims):
+        return (*x_shape[: dims[0]], *common, *x_shape[dims[-1] + 1 :])
+    return (*common, *[n for i, n in enumerate(x_shape) if i not in dims])
 
 
 def _linear(backend: Any, x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
@@ -97,10 +99,16 @@ def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     """x indexed by arrays (masks or integers) at the dimensions `dims`, as a new array."""
     xp = backend.xp
     first = arrays[0]
-    if len(arrays) == 1 and first.dtype == bool and first.shape == x.shape:
-        return kernels.select(backend, x, first)
+    if len(arrays) == 1:
+        if first.dtype == bool and first.shape == x.shape:
+            return kernels.select(backend, x, first)
+        if backend is cpu and first.dtype == np.int64 and first.size * x.size < PARALLEL and x.size:
+            try:
+                return x.take(first, dims[0])
+            except IndexError:
+                raise _index_error(arrays, dims, x.shape) from None
     arrays, dims = without_masks(x.shape, arrays, dims)
-    common = arrays[0].shape if len(arrays) == 1 else _broadcast(arrays)
+    common = _broadcast(arrays)
     shape = _result_shape(x.shape, dims, common)
     count = math.prod(shape)
     if count == 0 or x.size == 0:
@@ -139,21 +147,24 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
             return
         except (IndexError, TypeError, ValueError):  # in PyTorch's words
             pass
-    arrays, dims = without_masks(x.shape, arrays, dims)
+    if len(arrays) > 1 or first.dtype != np.int64:
+        arrays, dims = without_masks(x.shape, arrays, dims)
     common = _broadcast(arrays)
     shape = _result_shape(x.shape, dims, common)
-    if not _fits(values.shape, shape):
+    if values.shape != shape and not _fits(values.shape, shape):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
             f"{list(shape)}"
         )
-    if math.prod(common) and any(x.shape[d] == 0 for d in dims):
+    if not x.size and math.prod(common) and any(x.shape[d] == 0 for d in dims):
         raise IndexError("index is out of bounds for dimension with size 0")
-    if math.prod(shape) == 0:
+    if 0 in shape:
         return
     _check(backend, x.shape, arrays, dims)
     if accumulate:
-        _accumulate(backend, x, backend.xp.broadcast_to(values, shape), arrays, dims, common)
+        if values.shape != shape:
+            values = backend.xp.broadcast_to(values, shape)
+        _accumulate(backend, x, values, arrays, dims, common)
         return
     x[_fancy_key(arrays, dims)] = values
 
@@ -177,13 +188,18 @@ def _fits(shape: Any, target: Any) -> bool:
 
 
 def _accumulate(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> None:
-    """Adds rows in order, after the indexed dimensions of both sides were moved to the front."""
+    """Adds rows in order; the indices must have been checked."""
+    if len(dims) == 1:
+        flat = arrays[0].reshape(-1)
+        given = values.reshape(*x.shape[: dims[0]], flat.size, *x.shape[dims[0] + 1 :])
+        kernels.update_rows(backend, x, dims[0], flat, given, "add", True)
+        return
     rest = [i for i in range(x.ndim) if i not in dims]
     at = dims[0] if _adjacent(dims) else 0
     count = len(common)
     block = list(range(at, at + count))
     given = values.transpose(block + [i for i in range(values.ndim) if i not in block])
-    target = x.transpose([*dims, *rest])
+    target = x.transpose([*dims, *rest])  # the indexed dimensions of both sides come first
     rows, width = math.prod(x.shape[d] for d in dims), math.prod(x.shape[i] for i in rest)
     flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
     given = given.reshape(flat.size, width) if width != 1 else given.reshape(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,7 +20,7 @@ from .creation import check_out_dtype
 from .factory import as_dtype
 from .inplace import into_out, write_out
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .rules import type_name
 
 # How a transform is scaled: by nothing, by one over the root of the number of points, by one over that number.
@@ -32,10 +33,17 @@ _INVERSE_NAMES = ("forward", "ortho", "backward")
 
 def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None = None) -> Any:
     """One of NumPy's transforms along one dimension; much work is split over the threads along another."""
+    if backend is cpu and 0 < x.size < PARALLEL and dim == x.ndim - 1:
+        bare = _bare(name, x.dtype, n or x.shape[dim], scale)
+        if bare is not None:
+            function, factor, d, length = bare
+            return function(x, factor, empty((*x.shape[:dim], length), d))
     function = getattr(backend.xp.fft, name)
-    cut = next((i for i in range(x.ndim) if i != dim and x.shape[i] > 1), None)
-    if backend is not cpu or cut is None or x.size < PARALLEL:
+    if backend is not cpu or x.size < PARALLEL:
         return _transformed(backend.xp, function, x, n, dim, scale, name)
+    cut = next((i for i in range(x.ndim) if i != dim and x.shape[i] > 1), None)
+    if cut is None:
+        return function(x, n, dim, scale)
     n = n or x.shape[dim]
     real = name == "irfft"
     shape = (*x.shape[:dim], n // 2 + 1 if name == "rfft" else n, *x.shape[dim + 1 :])
@@ -49,6 +57,25 @@ def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None 
 
     threads.over(threads.ranges(x.shape[cut]), part)
     return made
+
+
+@functools.lru_cache(1024)
+def _bare(name: str, given: Any, n: int, scale: str) -> Any:
+    """What NumPy's transform along the last dimension is made of, for n points: (function of the array, a factor and the
+    result, that factor, dtype and length of the result); None if it is not there."""
+    try:
+        from numpy.fft import _pocketfft_umath as made  # type: ignore[attr-defined]  # private
+    except ImportError:
+        return None
+    function = getattr(made, ("rfft_n_odd" if n % 2 else "rfft_n_even") if name == "rfft" else name, None)
+    if function is None or given.char not in "fdFD":
+        return None
+    wide = given.char in "dD"
+    real = np.dtype(np.float64 if wide else np.float32)
+    whole = np.dtype(np.complex128 if wide else np.complex64)
+    plain = scale == ("forward" if name[0] == "i" else "backward")
+    factor = 1 if plain else np.reciprocal(np.sqrt(n, dtype=real) if scale == "ortho" else real.type(n))
+    return function, factor, real if name == "irfft" else whole, n // 2 + 1 if name == "rfft" else n
 
 
 def _transformed(xp: Any, function: Any, x: Any, n: int | None, dim: int, scale: str, name: str) -> Any:
@@ -177,7 +204,9 @@ def _numbers(name: str, argument: str, value: Any) -> tuple[int, ...]:
 def _one(name: str, x: Tensor, n: Any, dim: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
     """The size and the dimension of a transform along one."""
     for value, argument in ((n, "n"), (dim, "dim")):
-        if value is not None and (isinstance(value, (bool, float)) or not hasattr(value, "__index__")):
+        if value.__class__ is int or value is None:
+            continue
+        if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
             raise TypeError(f"fft_{name}(): argument '{argument}' must be int, not {type(value).__name__}")
     dims = (_dim(dim, x._array.ndim),)
     if n is None:
@@ -209,6 +238,8 @@ def _several(name: str, x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...] | 
 def _fitted(x: Tensor, sizes: Any, dims: tuple[int, ...]) -> Tensor:
     """The input cut, or filled up with zeros, to the sizes along the dimensions."""
     shape = x._array.shape
+    if sizes is None and 0 not in shape:
+        return x
     pads = [0] * (2 * len(shape))
     for n, dim in zip((-1,) * len(dims) if sizes is None else sizes, dims):
         n = shape[dim] if n == -1 else n
@@ -230,7 +261,8 @@ def _complex(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any)
     if x.dtype.category == COMPLEX:
         return fft_c2c(x, dims, scale, forward)  # type: ignore[no-any-return]
     made = fft_r2c(x, dims, scale, False)
-    return made if forward else ops.conj(made)  # type: ignore[no-any-return]
+    made = made if forward else ops.conj(made)
+    return made if name in ("fft", "ifft") else relabel(made, "FftC2CBackward0")  # type: ignore[no-any-return]
 
 
 def _from_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any) -> Tensor:
@@ -240,7 +272,9 @@ def _from_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: An
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     made = fft_r2c(_fitted(promoted(x), sizes, dims), dims, _scale(norm, forward), True)
-    return made if forward else ops.conj(made)  # type: ignore[no-any-return]
+    if forward:
+        return made  # type: ignore[no-any-return]
+    return ops.conj(made) if len(dims) == 1 else relabel(ops.conj(made), "FftC2CBackward0")  # type: ignore[no-any-return]
 
 
 def _to_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any) -> Tensor:
@@ -280,7 +314,7 @@ def _family(name: str, transform: Callable[..., Tensor], doc: str, example: str)
         def run(input: Tensor) -> Tensor:
             return transform(name, input, *_one(name, input, n, dim), norm)
 
-        return _with_out(name, run, out, input)
+        return run(input) if out is None and isinstance(input, Tensor) else _with_out(name, run, out, input)
 
     def two(
         input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None

@@ -125,9 +125,9 @@ def _converted(data: Any, d: dtype | None, leaf: Any) -> tuple[Any, dtype]:
     if code == "f" and array.dtype.itemsize == 8:
         if array.size and isinstance(leaf, (np.generic, np.ndarray)):
             return array, from_numpy_dtype(array.dtype)
-        return array.astype(default.float.numpy, copy=False), default.float
+        return cast_array(array, default.float), default.float
     if code == "c" and not isinstance(leaf, np.generic):
-        return array.astype(default.complex.numpy, copy=False), default.complex
+        return cast_array(array, default.complex), default.complex
     if code == "O" and _has_tensor(data):
         return _converted(_without_tensors(data), d, None)
     if code in "OUSMmu" and not (code == "u" and isinstance(leaf, (np.generic, np.ndarray))):
@@ -144,12 +144,12 @@ def _as_given(data: Any, d: dtype) -> Any:
             if (
                 wide.dtype.kind == "i"
                 and not d.is_signed
-                and wide.min() >= -(1 << 8 * d.itemsize)
+                and wide.min() > -(1 << 8 * d.itemsize)
                 and wide.max() < 1 << 8 * d.itemsize
             ):
                 return wide.astype(d.numpy)
             raise
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         if d.category == FLOATING and d.itemsize <= 2:
             return cast_array(np.array(data, np.float64), d)
         return np.array(data, d.numpy)
@@ -166,7 +166,7 @@ def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
         or isinstance(error, OverflowError)
         or _has_big_int(data)
     ):
-        if d is None:
+        if d is None or (d.name != "uint64" and _has_big_int(data)):
             return ValueError("Overflow when unpacking long long")
         return RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     if isinstance(error, TypeError):

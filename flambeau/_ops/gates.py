@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from .._core.dtypes import COMPLEX, float64
+from typing import Any
+
+from .._backend.cpu import cpu
+from .._core.dtypes import COMPLEX, float64, from_numpy_dtype
 from .._core.sizes import wrap_dim
-from .._core.state import META
-from .._tensor import Tensor
+from .._core.state import CUDA, META
+from .._tensor import Tensor, wrap
 from .activation import leaky_relu_op
 from .declare import pointwise
 from .inplace import assign, check_writable, pointwise_in_place
-from .registry import labelled, ops, public
+from .primitive import primitive
+from .registry import labelled, ops, public, relabel
 from .rules import not_implemented, real_floating_only
 
 prelu_op = pointwise(
@@ -76,8 +80,9 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     """rrelu in place."""
     if training:
         check_writable(input)
-        return assign(input, _rrelu(ops.clone(input), lower, upper, True), "rrelu_")
-    return pointwise_in_place(leaky_relu_op, input, (lower + upper) / 2)
+        return assign(input, relabel(_rrelu(ops.clone(input), lower, upper, True), "RreluWithNoiseBackward1"), "rrelu_")
+    made = pointwise_in_place(leaky_relu_op, input, (lower + upper) / 2)
+    return relabel(made, "RreluWithNoiseBackward1", leaky_relu_op)
 
 
 @public("rrelu", "nn.functional.rrelu", method=False)
@@ -91,13 +96,39 @@ def rrelu(
 
 public("rrelu_", "nn.functional.rrelu_", method=False)(rrelu_)
 
-glu_op = pointwise(
+halves_op = pointwise(
     "glu_halves", lambda m, a, b: a * m.sigmoid(b), real_floating_only, public=False, backward_name="GluBackward0",
     grad={
         "a": lambda m, g, b: g * m.sigmoid(b),
         "b": lambda m, g, a, b: g * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
     },
 )  # fmt: skip
+slope_op = pointwise(
+    "glu_slope", lambda m, x, a, b: x * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b), real_floating_only, public=False,
+    grad={
+        "x": lambda m, g, a, b: g * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
+        "a": lambda m, g, x, b: g * x * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
+        "b": lambda m, g, x, a, b: g * x * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b) * (1.0 - 2.0 * m.sigmoid(b)),
+    },
+)  # fmt: skip
+
+
+def _glu_gradient(g: Tensor, x: Tensor, dim: int) -> Tensor:
+    n = x._array.shape[dim] // 2
+    a, b = ops.narrow(x, dim, 0, n), ops.narrow(x, dim, n, n)
+    return ops.cat([halves_op.call(g, b), slope_op.call(g, a, b)], dim)
+
+
+def _glu_meta(x: Any, dim: int) -> Any:
+    return (*x.shape[:dim], x.shape[dim] // 2, *x.shape[dim + 1 :]), from_numpy_dtype(x.dtype)
+
+
+@primitive(name="glu", grad={"x": _glu_gradient}, meta=_glu_meta)
+def glu_op(backend: Any, x: Any, dim: int) -> Any:
+    n, before, d = x.shape[dim] // 2, (slice(None),) * dim, from_numpy_dtype(x.dtype)
+    k = 0 if backend is cpu else CUDA
+    a, b = wrap(x[(*before, slice(n))], d, k), wrap(x[(*before, slice(n, None))], d, k)
+    return halves_op.call(a, b)._array
 
 
 @public("nn.functional.glu", method=False, out=True)
@@ -116,4 +147,5 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
     if input.dtype.category == COMPLEX:
         raise not_implemented("glu_cpu", input.dtype)
-    return glu_op.call(ops.narrow(input, dim, 0, n // 2), ops.narrow(input, dim, n // 2, n // 2))
+    real_floating_only("glu", input.dtype)
+    return glu_op.call(input, dim)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float32
 from .._core.state import GRAD, local, modes
 from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat
 from .._tensor import Tensor, wrap
+from .basic import in_dtype
 from .batch_norm import follow, with_given
 from .channels import keeps_channels_last
 from .fused import Fused, is_flat, record
 from .normalization import (
     WORK,
-    as_dtype,
     check_channels,
     check_dtypes,
-    code_of,
     composed,
+    constant,
     elsewhere,
     filled,
     more_than_one,
@@ -31,21 +32,22 @@ from .normalization import (
     wide_of,
 )
 from .primitive import primitive
-from .registry import labelled, ops, public
+from .registry import labelled, ops, public, relabel
 from .replay import second
 from .saved import fetch
 
 
-def _blocks(x: Any, groups: int) -> Any:
-    """(N, C, L) as blocks (N * groups, C / groups, L)."""
-    n, channels, length = x.shape
-    return x.reshape(n * groups, channels // groups, length)
-
-
 def _block_parameter(given: Any, value: float, x: Any, groups: int) -> Any:
-    """A parameter of each channel, for each row of each block."""
-    channels = filled(given, x.shape[1], value, x).reshape(groups, -1)
-    return np.ascontiguousarray(np.broadcast_to(channels, (x.shape[0], *channels.shape))).reshape(-1, channels.shape[1])
+    """A parameter of each channel, for each row of each block; one block's if all are alike."""
+    n, channels, _ = x.shape
+    if given is None:
+        return constant(channels // groups, value, wide_of(x).numpy)
+    rows = filled(given, channels, value, x)
+    if groups == 1:
+        return rows
+    made = np.empty((n, channels), rows.dtype)
+    made[...] = rows
+    return made.reshape(n * groups, channels // groups)
 
 
 def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, groups: int) -> Tensor:
@@ -62,38 +64,59 @@ def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, groups: int, roun
     return norm_blocks_back(gs[0], x, weight, outs[1], outs[2], eps, groups, rounded, tuple(needs))
 
 
+@functools.lru_cache(1024)
+def _forward_plan(shape: Any, groups: int, x: Any, weight: Any, bias: Any, kept: Any, rounded: bool) -> Any:
+    """How such operands are normalized: (kernel, the shape of the blocks, the dtypes of the statistics)."""
+    n, channels, length = shape
+    kept, wide = BY_NUMPY[kept], BY_NUMPY[x].wide
+    code, *more = [BY_NUMPY[d].code for d in (x, weight, bias)]
+    types = (code, *more, "f64", code, kept.code, kept.code, wide.code)
+    get = cpu.small if math.prod(shape) * WORK < PARALLEL else cpu.large
+    blocks = (n * groups, channels // groups, length)
+    return get(norm_blocks, types, rounded=rounded), blocks, (kept.numpy, wide.numpy)
+
+
 def _normalized(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> tuple[Any, ...]:
     """Blocks of (N, C, L) normalized; their means, the factors they were multiplied by, and their variances."""
-    kept, wide = statistics_dtype(x, weight), wide_of(x)
-    out = empty(x.shape, x.dtype)
     w, b = _block_parameter(weight, 1, x, groups), _block_parameter(bias, 0, x, groups)
-    stats = [np.empty(x.shape[0] * groups, d.numpy) for d in (kept, kept, wide)]
-    types = (code_of(x), code_of(w), code_of(b), "f64", code_of(x), kept.code, kept.code, wide.code)
-    call = cpu.kernel(norm_blocks, types, rounded=rounded)
-    cpu.rows(call, [_blocks(x, groups), w, b, number(eps)], [_blocks(out, groups), *stats], x.size * WORK)
-    return out, *stats
+    kept = x.dtype if weight is None else weight.dtype
+    call, blocks, dtypes = _forward_plan(x.shape, groups, x.dtype, w.dtype, b.dtype, kept, rounded)
+    out, count = empty(x.shape, x.dtype), blocks[0]
+    mean, scale, variance = np.empty(count, dtypes[0]), np.empty(count, dtypes[0]), np.empty(count, dtypes[1])
+    call(x.reshape(blocks), w, b, number(eps), out.reshape(blocks), mean, scale, variance)
+    return out, mean, scale, variance
+
+
+@functools.lru_cache(1024)
+def _backward_plan(shape: Any, groups: int, g: Any, x: Any, weight: Any, kept: Any, flat: bool) -> tuple[Any, Any]:
+    """How gradients are computed: (kernel, the shape of the blocks)."""
+    n, channels, length = shape
+    first, code, second, third = (BY_NUMPY[d].code for d in (g, x, weight, kept))
+    types = (first, code, second, third, third, code, "f64", "f64")
+    get = cpu.small if math.prod(shape) * WORK < PARALLEL else cpu.large
+    kernel = norm_blocks_backward_flat if flat else norm_blocks_backward
+    return get(kernel, types), (n * groups, channels // groups, length)
 
 
 def _gradients(
-    g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, shape: Any
-) -> tuple[Any, Any, Any]:
-    """The gradients by x (in its own shape), weight and bias."""
+    g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, shape: Any, wanted: Any
+) -> list[Any]:
+    """The gradients by x (in its own shape), weight and bias, as far as they are `wanted`."""
     n, channels, _ = x.shape
     out = empty(shape, x.dtype)
     flat = is_flat(g) and g.size > 0
-    g = g.reshape(-1)[:1].reshape(()) if flat else _blocks(np.ascontiguousarray(g), groups)
     w = _block_parameter(weight, 1, x, groups)
-    by_weight, by_bias = (np.empty(w.shape, np.float64) for _ in range(2))
-    types = (code_of(g), code_of(x), code_of(w), code_of(mean), code_of(scale), code_of(x), "f64", "f64")
-    call = cpu.kernel(norm_blocks_backward_flat if flat else norm_blocks_backward, types)
-    arrays = [g, _blocks(x, groups), w, mean.reshape(-1), scale.reshape(-1)]
-    cpu.rows(call, arrays, [_blocks(_planes(out), groups), by_weight, by_bias], x.size * WORK)
-    if rounded:  # each instance gives its parameters a gradient of their dtype
-        kept = statistics_dtype(x, weight).numpy
-        by_weight, by_bias = (part.astype(kept).astype(np.float64) for part in (by_weight, by_bias))
+    call, blocks = _backward_plan(x.shape, groups, g.dtype, x.dtype, w.dtype, mean.dtype, flat)
+    g = g.reshape(-1)[:1].reshape(()) if flat else g.reshape(blocks)
+    parts = [np.empty(blocks[:2], np.float64), np.empty(blocks[:2], np.float64)]
+    call(g, x.reshape(blocks), w, mean.reshape(-1), scale.reshape(-1), out.reshape(blocks), *parts)
     d = wide_of(x).numpy if weight is None else weight.dtype
-    by_weight, by_bias = (part.reshape(n, channels).sum(0).astype(d) for part in (by_weight, by_bias))
-    return out, by_weight, by_bias
+    made = [out if wanted[0] else None]
+    for part, want in zip(parts, wanted[1:]):
+        if want and rounded:  # each instance gives its parameters a gradient of their dtype
+            part = part.astype(statistics_dtype(x, weight).numpy).astype(np.float64)
+        made.append(part.reshape(n, channels).sum(0).astype(d) if want else None)
+    return made
 
 
 @primitive(tensors=3, name="norm_blocks", grad=_grad, backward_name="NativeGroupNormBackward0")
@@ -122,12 +145,11 @@ def norm_blocks_back(
     wanted: Any,
 ) -> Any:  # fmt: skip
     """The gradients by x, weight and bias, as far as `wanted`."""
-    made = _gradients(cotangent, x, weight, mean, scale, groups, rounded, x.shape)
-    return tuple(a if want else None for a, want in zip(made, wanted))
+    return tuple(_gradients(cotangent, x, weight, mean, scale, groups, rounded, x.shape, wanted))
 
 
 def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    x, weight = fetch(node, 0), fetch(node, 1)
+    x, weight = fetch(node, 0), None if node.saved[1] is None else fetch(node, 1)
     mean, scale, eps, groups, rounded, bias_dtype = node.saved[2:]
     needs = [e is not None for e in node.edges]
     shape = x._array.shape
@@ -137,11 +159,10 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
         made = norm_blocks_back(_three(g), _three(x), weight, *stats, eps, groups, rounded, tuple(needs))
         return [None if t is None else ops.reshape(t, s) for t, s in zip(made, (shape, (-1,), (-1,)))]
     weights = None if weight is None else weight._array
-    g_planes, x_planes = _planes(g._array), _dense(x._array)
-    out, by_weight, by_bias = _gradients(g_planes, x_planes, weights, mean, scale, groups, rounded, shape)
-    if needs[2] and by_bias.dtype != bias_dtype:
-        by_bias = by_bias.astype(bias_dtype)
-    return [wrap(a, BY_NUMPY[a.dtype]) if need else None for a, need in zip((out, by_weight, by_bias), needs)]
+    made = _gradients(g._array, _dense(x._array), weights, mean, scale, groups, rounded, shape, needs)
+    if needs[2] and made[2].dtype != bias_dtype:
+        made[2] = made[2].astype(bias_dtype)
+    return [None if a is None else wrap(a, BY_NUMPY[a.dtype]) for a in made]
 
 
 _FUSED = Fused("group_norm", "NativeGroupNormBackward0", _gradient)
@@ -165,26 +186,28 @@ def _three(input: Tensor) -> Tensor:
 
 
 def _group_norm(
-    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False
-) -> tuple[Any, ...]:
-    """The result, and the means, factors and variances of the groups, each (N, groups)."""
+    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False,
+    statistics: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The result, and the means and variances of the groups, each (N, groups); None where not wanted or not known."""
     shape = input._array.shape
     k = modes.on | input._k | (0 if weight is None else weight._k) | (0 if bias is None else bias._k)
     if k <= GRAD and input._array.size:
-        flat = _dense(input._array)
-        weights, biases = (None if t is None else t._array for t in (weight, bias))
-        made, *stats = _normalized(flat, weights, biases, eps, groups, rounded)
+        weights, biases = None if weight is None else weight._array, None if bias is None else bias._array
+        made, mean, scale, variance = _normalized(_dense(input._array), weights, biases, eps, groups, rounded)
         out = wrap(made if made.shape == shape else made.reshape(shape), input.dtype)
         if k and local.grad:
-            bias_dtype = None if bias is None else bias._array.dtype
-            saved = [input, weight, *stats[:2], eps, groups, rounded, bias_dtype]
+            bias_dtype = None if biases is None else biases.dtype
+            saved = [input, weight, mean, scale, eps, groups, rounded, bias_dtype]
             record(_FUSED, out, (input, weight, bias), saved)
-        return out, *[wrap(a.reshape(shape[0], groups), BY_NUMPY[a.dtype]) for a in stats]
+        if not statistics:
+            return out, None, None
+        return out, *[wrap(a.reshape(shape[0], groups), BY_NUMPY[a.dtype]) for a in (mean, variance)]
     planes = _three(input)
     if elsewhere(input):
-        return ops.reshape(composed(_formula, planes, weight, bias, eps, groups), shape), None, None, None
-    result, mean, scale, variance = norm_blocks_op(planes, weight, bias, eps, groups, rounded)
-    return ops.reshape(result, shape), mean, scale, variance
+        return ops.reshape(composed(_formula, planes, weight, bias, eps, groups), shape), None, None
+    result, mean, _, variance = norm_blocks_op(planes, weight, bias, eps, groups, rounded)
+    return ops.reshape(result, shape), mean, variance
 
 
 @public("group_norm", method=False)
@@ -203,7 +226,8 @@ def group_norm(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} "
             f"and num_groups={num_groups}"
         )
-    check_channels("group_norm", shape[1], weight, bias)
+    if weight is not None or bias is not None:
+        check_channels("group_norm", shape[1], weight, bias)
     check_dtypes("GroupNormKernelImpl", input, weight, bias)
     return _group_norm(input, num_groups, weight, bias, eps)[0]  # type: ignore[no-any-return]
 
@@ -213,11 +237,10 @@ def functional_group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Normalizes each group of channels of each sample."""
-    if input._array.ndim < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input._array.ndim}")
-    more_than_one(
-        [input._array.shape[0] * input._array.shape[1] // max(num_groups, 1), num_groups, *input._array.shape[2:]]
-    )
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    more_than_one([shape[0] * shape[1] // max(num_groups, 1), num_groups, *shape[2:]])
     return group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -234,7 +257,7 @@ def native_group_norm(
     wide = groups if input.dtype.itemsize > 2 else ops.to_dtype(groups, float32)
     variance, mean = ops.var_mean(wide, 2, correction=0)
     d = input.dtype if weight is None or weight.dtype is input.dtype else float32
-    return ops.reshape(out, input._array.shape), as_dtype(mean, d), as_dtype(ops.rsqrt(variance + eps), d)
+    return ops.reshape(out, input._array.shape), in_dtype(mean, d), in_dtype(ops.rsqrt(variance + eps), d)
 
 
 @public("instance_norm", method=False)
@@ -246,19 +269,22 @@ def instance_norm(
     shape = input._array.shape
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("instance_norm: without use_input_stats it needs running_mean and running_var")
-    check_channels("instance_norm", shape[1], weight, bias, running_mean, running_var)
+    if not (weight is bias is running_mean is running_var is None):
+        check_channels("instance_norm", shape[1], weight, bias, running_mean, running_var)
     check_dtypes("batch_norm", input, weight, bias)
     if not use_input_stats:
-        return with_given(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
-    out, mean, _, variance = _group_norm(input, shape[1], weight, bias, eps, True)
-    if running_mean is not None or running_var is not None:
+        made = with_given(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
+        return relabel(made, "ViewBackward0")
+    running = running_mean is not None or running_var is not None
+    out, mean, variance = _group_norm(input, shape[1], weight, bias, eps, True, running)
+    if running:
         count = math.prod(shape[2:])
         if mean is None:
             flat = ops.reshape(ops.detach(input), (*shape[:2], -1))
             variance, mean = ops.var_mean(flat, 2, correction=0)
         follow(running_mean, ops.mean(ops.detach(mean), 0), momentum)
         follow(running_var, ops.mean(ops.detach(variance), 0) * (count / max(count - 1, 1)), momentum)
-    return out  # type: ignore[no-any-return]
+    return relabel(out, "ViewBackward0")
 
 
 @public("nn.functional.instance_norm", method=False)

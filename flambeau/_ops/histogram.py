@@ -10,19 +10,23 @@ import numpy as np
 from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
+from .._core.state import CUDA
 from .._kernel.sort import upper_bound
 from .._tensor import Tensor
+from .casting import checked_number
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
+
+_NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
 
 @primitive(tensors=2, differentiable=False, name="bincount")
 def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
     xp = backend.xp
     if weights is None:
-        return xp.bincount(x, minlength=length).astype("int64")
+        return xp.bincount(x, minlength=length).astype("int64", copy=False)
     kind = weights.dtype if weights.dtype == float32.numpy else float64.numpy
     return xp.bincount(x, weights.astype("float64"), length).astype(kind)
 
@@ -41,11 +45,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     array = input._array
-    if array.ndim != 1 or (array.size and array.min() < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if array.ndim != 1 or (input._k & CUDA and array.size and array.min() < 0):
+        raise RuntimeError(_NEGATIVE)
     if weights is not None and weights._array.shape != array.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    return bincount_op(input, weights, int(minlength))
+    try:
+        return bincount_op(input, weights, int(minlength))
+    except ValueError:  # NumPy's words for a negative number
+        raise RuntimeError(_NEGATIVE) from None
 
 
 # -- bins of equal width -----------------------------------------------------------------------------------------
@@ -87,6 +94,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise not_implemented("histogram_cpu", input.dtype)
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    for bound in (min, max):
+        checked_number(bound, input.dtype)
     low, high = _range("torch.histc", input._array, float(min), float(max))
     return histc_op(input, int(bins), low, high)
 

@@ -6,7 +6,7 @@ can leave an array whatever another thread does to its indices.
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +20,7 @@ from .._kernel.lang import independent, inline, kernel
 from .._kernel.value import SIZE
 
 # Elements are moved as integers of their width: no conversion touches a NaN.
-_BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),
+BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),
          8: ("u64", np.dtype("u8")), 16: ("c128", np.dtype("c16"))}  # fmt: skip
 _CODE = {np.dtype("i4"): "i32", np.dtype("i8"): "i64"}
 
@@ -42,13 +42,13 @@ def _any_outside(m: Any, index: Any, first: Any, end: Any) -> Any:
     return wrong != 0
 
 
-@kernel("(n),(),()->()")
-def out_of_range(m: Any, index: Any, low: Any, high: Any, found: Any) -> None:
-    """Whether an index is outside [low, high)."""
+@kernel("(n),(b)->()")
+def out_of_range(m: Any, index: Any, bounds: Any, found: Any) -> None:
+    """Whether an index is outside [bounds[0], bounds[1])."""
     if _dense(index):
-        found[()] = _any_outside(m, index, low[()], high[()])
+        found[()] = _any_outside(m, index, bounds[0], bounds[1])
     else:
-        found[()] = _any_outside(m, index, low[()], high[()])
+        found[()] = _any_outside(m, index, bounds[0], bounds[1])
 
 
 def _place(m: Any, index: Any, n: Any, from_end: Any = False) -> Any:
@@ -118,21 +118,21 @@ def _combined(m: Any, how: Any, old: Any, new: Any) -> Any:
 
 
 @inline
-def _scatter_row(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
+def _scatter_row(m: Any, index: Any, values: Any, x: Any, how: Any, from_end: Any) -> None:
     n = m.cast(x.n, "u64")
     for i in range(index.n):
-        j = _place(m, index[i], 0)
+        j = _place(m, index[i], x.n, from_end)
         if j < n:
             x[j] = _combined(m, how, x[j], values[i])
 
 
 @kernel("(k),(k)->(n)")
-def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
+def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any, from_end: Any) -> None:
     """x[index[i]] is combined with values[i], in order."""
     if _dense(index) & _dense(values) & _dense(x):
-        _scatter_row(m, index, values, x, how)
+        _scatter_row(m, index, values, x, how, from_end)
     else:
-        _scatter_row(m, index, values, x, how)
+        _scatter_row(m, index, values, x, how, from_end)
 
 
 @kernel("(k,w),(k,w)->(n,w)")
@@ -147,11 +147,11 @@ def scatter_columns(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
 
 
 @kernel("(k),(k,w)->(n,w)")
-def scatter_rows(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
+def scatter_rows(m: Any, index: Any, values: Any, x: Any, how: Any, from_end: Any) -> None:
     """The row x[index[i]] is combined with the row values[i], in order."""
     n = m.cast(x.shape[0], "u64")
     for i in range(index.n):
-        j = _place(m, index[i], 0)
+        j = _place(m, index[i], x.shape[0], from_end)
         if j < n:
             for c in independent(x.n):
                 x[j, c] = _combined(m, how, x[j, c], values[i, c])
@@ -185,7 +185,7 @@ def nonzero_pairs(m: Any, x: Any, out: Any) -> None:
 
 def bits(array: Any) -> Any:
     """The same memory as integers of the elements' width."""
-    return array.view(_BITS[array.dtype.itemsize][1])
+    return array.view(BITS[array.dtype.itemsize][1])
 
 
 def _code(array: Any) -> str:
@@ -197,12 +197,25 @@ def as_index(index: Any) -> Any:
     return index if index.dtype in _CODE else index.astype(np.int64)
 
 
+_new, _BOOL = np.empty, np.dtype(np.bool_)
 _ROW = 4096  # indices that are looked at together
 
 
-def apart(array: Any, target: Any) -> Any:
-    """`array`, copied if its memory may be that of `target`, which is about to be written."""
-    return array.copy() if np.may_share_memory(array, target) else array
+def _any(found: Any) -> bool:
+    """`found.any()`, quickly."""
+    return b"\1" in found.tobytes()
+
+
+@functools.lru_cache(1024)
+def _bounds(low: int, high: int) -> Any:
+    return np.array((low, high), np.int64)
+
+
+@functools.cache
+def _range_checks(d: Any) -> tuple[Any, Any]:
+    """`out_of_range` for indices of a dtype: for few and for many of them."""
+    types = (_CODE[d], "i64", "b1")
+    return cpu.small(out_of_range, types), cpu.kernel(out_of_range, types)
 
 
 def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
@@ -211,18 +224,20 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
         return None
     if backend is cpu:
         flat = as_index(index)
-        if flat.ndim > 1:
-            flat = flat.reshape(-1) if flat.flags.c_contiguous else flat
-        call = cpu.kernel(out_of_range, (_CODE[flat.dtype], "i64", "i64", "b1"))
+        if flat.ndim != 1 and (not flat.ndim or flat.flags.c_contiguous):
+            flat = flat.reshape(-1)
+        small, large = _range_checks(flat.dtype)
+        bounds = _bounds(low, high)
         if flat.ndim != 1 or flat.size < PARALLEL:
-            found: Any = np.any(call(flat if flat.ndim else flat.reshape(1), low, high))
+            answers = _new(flat.shape[:-1], _BOOL)
+            small(flat, bounds, answers)
         else:
             rest = flat.size % _ROW
             rows = flat[: flat.size - rest].reshape(-1, _ROW)
-            answers = np.empty(len(rows), np.bool_)
-            cpu.rows(call, [rows, np.asarray(low), np.asarray(high)], [answers], flat.size)
-            found = answers.any() or (rest and call(flat[flat.size - rest :], low, high))
-        if not found:
+            answers = _new(len(rows) + 1, _BOOL)
+            cpu.rows(large, [rows, bounds], [answers[:-1]], flat.size)
+            large(flat[flat.size - rest :], bounds, answers[-1:].reshape(()))
+        if not (_any(answers) if answers.ndim else answers.item()):
             return None
     wrong = (index < low) | (index >= high)
     if backend is not cpu and not bool(wrong.any()):
@@ -265,19 +280,23 @@ def update_at(backend: Any, x: Any, key: Any, values: Any, how: str) -> None:
 # -- along one dimension: an index for every element ---------------------------------------------------------------
 
 
-def _narrowed(x: Any, shape: Sequence[int], dim: int) -> Any:
+def _narrowed(x: Any, shape: tuple[int, ...], dim: int) -> Any:
     """x cut to the extents of the index, except along `dim`."""
-    if all(n == m or i == dim for i, (n, m) in enumerate(zip(x.shape, shape))):
+    own = x.shape
+    if own == shape or (own[:dim] == shape[:dim] and own[dim + 1 :] == shape[dim + 1 :]):
         return x
-    return x[tuple(slice(None) if i == dim else slice(n) for i, n in enumerate(shape))]
+    return x[tuple([slice(None) if i == dim else slice(n) for i, n in enumerate(shape)])]
 
 
-def _cores(dim: int, arrays: Sequence[Any]) -> tuple[list[Any], bool]:
-    """Arrays with `dim` moved to where the kernels want it, and whether that is beside a column dimension."""
+def as_columns(dim: int, arrays: Sequence[Any], merged: bool = True) -> Sequence[Any]:
+    """Arrays with `dim`, which is not the last, beside one dimension of columns at the end: all, if they are `merged`."""
     ndim = arrays[0].ndim
-    if dim == ndim - 1:
-        return list(arrays), False
-    return [np.moveaxis(a, dim, -2) for a in arrays], True
+    if dim == ndim - 2:
+        return arrays
+    if merged and all([a.flags.c_contiguous for a in arrays]):
+        return [a.reshape(*a.shape[: dim + 1], -1) for a in arrays]
+    order = [*range(dim), *range(dim + 1, ndim - 1), dim, ndim - 1]
+    return [a.transpose(order) for a in arrays]
 
 
 def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]:
@@ -286,10 +305,10 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
     if x.ndim == 0 or index.ndim == 0:
         out, bad = gather(backend, x.reshape(1), 0, index.reshape(-1))
         return out.reshape(index.shape), bad
-    x = _narrowed(x, index.shape, dim)
-    size = x.shape[dim]
     if index.size == 0:
         return xp.empty(index.shape, x.dtype), None
+    x = _narrowed(x, index.shape, dim)
+    size = x.shape[dim]
     if size == 0:
         return None, int(index.reshape(-1)[0])
     if backend is not cpu:
@@ -297,18 +316,46 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
         return (None, bad) if bad is not None else (xp.take_along_axis(x, index, dim), None)
     index = as_index(index)
     out = empty(index.shape, x.dtype)
-    code = _BITS[x.dtype.itemsize][0]
-    (source, positions, made), columns = _cores(dim, (bits(x), index, bits(out)))
-    found = np.empty(positions.shape[: -2 if columns else -1], np.bool_)
-    types = (code, _CODE[index.dtype], code, "b1")
-    call = cpu.kernel(gather_columns, types) if columns else cpu.kernel(gather_elements, types, from_end=False)
-    if columns and not found.ndim and index.size >= PARALLEL:  # split the columns
-        split(lambda s: call(source[:, s], positions[:, s], made[:, s]), made.shape[1], found=found)
-    elif found.ndim:
-        cpu.rows(call, [source, positions], [made, found], index.size)
+    columns = dim < index.ndim - 1
+    call, wide = _gatherer(x.dtype, index.dtype, columns, index.size < PARALLEL)
+    operands: Sequence[Any] = (x.view(wide), index, out.view(wide))
+    if columns:
+        operands = as_columns(dim, operands, index.size < PARALLEL)  # many are best taken from little memory
+    found = _new(operands[1].shape[: -2 if columns else -1], _BOOL)
+    if index.size < PARALLEL:
+        call(*operands, found)
     else:
-        found = np.asarray(call(source, positions, made)[1])
-    return out, first_outside(backend, index, 0, size) if found.any() else None
+        _side_by_side(call, operands, columns, found)
+    return out, first_outside(backend, index, 0, size) if _any(found) else None
+
+
+@functools.cache
+def _gatherer(d: Any, index: Any, columns: bool, few: bool) -> tuple[Any, Any]:
+    """The kernel that gathers elements, for few or many of them, and the dtype it takes them in."""
+    code, wide = BITS[d.itemsize]
+    types, made = (code, _CODE[index], code, "b1"), cpu.small if few else cpu.kernel
+    return made(gather_columns, types) if columns else made(gather_elements, types, from_end=False), wide
+
+
+@functools.cache
+def _scatterer(d: Any, index: Any, columns: bool, few: bool, how: str) -> tuple[Any, Any]:
+    """The same for elements that are written: what is only set may be seen as integers."""
+    code, wide = BITS[d.itemsize] if how == "set" else (BY_NUMPY[d].code, d)
+    types, made = (_CODE[index], code, code), cpu.small if few else cpu.kernel
+    call = made(scatter_columns, types, how=how) if columns else made(scatter_elements, types, how=how, from_end=False)
+    return call, wide
+
+
+def _side_by_side(call: Any, operands: Sequence[Any], columns: bool, found: Any) -> None:
+    """A kernel over many elements, cut along the first dimension before the core or, without one, between columns."""
+    *given, made = operands
+    results = [made] if found is None else [made, found]
+    if made.ndim > 1 + columns:
+        cpu.rows(call, given, results, made.size)
+    elif columns:
+        split(lambda s: call(*[a[:, s] for a in operands]), made.shape[1], found=found)
+    else:
+        call(*given, *results)
 
 
 def split(call: Callable[[slice], Any], count: int, least: int = 16, found: Any = None) -> None:
@@ -344,19 +391,18 @@ def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -
     if backend is not cpu:
         update_at(backend, target, grid_key(backend, index, dim), values, how)
         return
-    index, values = apart(as_index(index), x), apart(values, x)
+    index = as_index(index)
+    columns, few = dim < index.ndim - 1, index.size < PARALLEL
+    call, wide = _scatterer(x.dtype, index.dtype, columns, few, how)
     if how == "set":
-        code, target, values = _BITS[x.dtype.itemsize][0], bits(target), bits(values)
+        target, values = target.view(wide), values.view(wide)
+    operands: Sequence[Any] = (index, values, target)
+    if columns:
+        operands = as_columns(dim, operands, few)  # many are best taken from little memory
+    if few:
+        call(*operands)
     else:
-        code = _code(x)
-    (positions, given, written), columns = _cores(dim, (index, values, target))
-    call = cpu.kernel(scatter_columns if columns else scatter_elements, (_CODE[index.dtype], code, code), how=how)
-    if columns and index.size >= PARALLEL and positions.ndim == 2:
-        split(lambda s: call(positions[:, s], given[:, s], written[:, s]), given.shape[1])
-    elif positions.ndim > (2 if columns else 1):
-        cpu.rows(call, [positions, given], [written], index.size)
-    else:
-        call(positions, given, written)
+        _side_by_side(call, operands, columns, None)
 
 
 # -- along one dimension: an index for every row -------------------------------------------------------------------
@@ -364,63 +410,61 @@ def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -
 
 def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False) -> Any:
     """x with the entries along `dim` that the 1-D `index` names, or None if one is out of range."""
-    shape = (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
     size = x.shape[dim]
-    if math.prod(shape) == 0:
+    shape = (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
+    if not x.size or not index.size:
         return backend.xp.empty(shape, x.dtype) if size or not index.size else None
-    if backend is not cpu or math.prod(shape) < PARALLEL:
+    if backend is not cpu or x.size // size * index.size < PARALLEL:
         if first_outside(backend, index, -size if from_end else 0, size) is not None:
             return None
         return x.take(index, dim) if backend is not cpu else x.take(index, dim, None, "wrap")
     index, out = as_index(index), empty(shape, x.dtype)
     source, made = bits(x), bits(out)
-    if dim == 0 and x.ndim > 1 and x.flags.c_contiguous:
-        source, made = source.reshape(size, -1), made.reshape(index.size, -1)
-    code = _BITS[x.dtype.itemsize][0]
+    code = BITS[x.dtype.itemsize][0]
     rows = dim < x.ndim - 1
     call = cpu.kernel(
         gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1"), from_end=from_end
     )
     if rows:
-        source, made = np.moveaxis(source, dim, -2), np.moveaxis(made, dim, -2)
+        source, made = as_columns(dim, (source, made))
     lead = source.shape[: -2 if rows else -1]
     found = np.empty(lead, np.bool_)
     if lead:
         cpu.rows(call, [source, np.broadcast_to(index, (*lead, index.size))], [made, found], out.size)
     else:
         split(lambda s: call(source, index[s], made[s]), index.size, found=found)
-    return None if found.any() else out
+    return None if _any(found) else out
 
 
-def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -> None:
-    """Combines the entries of values along `dim` into those of x that the 1-D `index` names (checked, not negative)."""
+def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str, from_end: bool = False) -> None:
+    """Combines the entries of values along `dim` into those of x that the 1-D `index` names, which was checked."""
     if index.size == 0 or x.size == 0:
         return
     if backend is not cpu:
+        if from_end:
+            index = index + (index < 0) * x.shape[dim]
         update_at(backend, x, (slice(None),) * dim + (index,), values, how)
         return
-    index, values = apart(as_index(index), x), apart(values, x)
+    index = as_index(index)
     if how == "set":
-        code, x, values = _BITS[x.dtype.itemsize][0], bits(x), bits(values)
+        code, x, values = BITS[x.dtype.itemsize][0], bits(x), bits(values)
     else:
         code = _code(x)
-    types = (_CODE[index.dtype], code, code)
-    if dim == x.ndim - 1:  # rows of one element
-        call = cpu.kernel(scatter_elements, types, how=how)
-        if x.ndim > 1:
-            cpu.rows(call, [np.broadcast_to(index, values.shape), values], [x], values.size)
-        else:
-            call(index, values, x)
-        return
-    call = cpu.kernel(scatter_rows, types, how=how)
-    given, written = np.moveaxis(values, dim, -2), np.moveaxis(x, dim, -2)
+    rows = dim < x.ndim - 1
+    if rows:
+        values, x = as_columns(dim, (values, x))
+    kind, types = scatter_rows if rows else scatter_elements, (_CODE[index.dtype], code, code)
     if values.size < PARALLEL:
-        call(index, given, written)
-    elif given.ndim == 2:
-        split(lambda s: call(index, given[:, s], written[:, s]), written.shape[1])
+        cpu.small(kind, types, how=how, from_end=from_end)(index, values, x)
+        return
+    call = cpu.kernel(kind, types, how=how, from_end=from_end)
+    if x.ndim > 1 + rows:
+        lead = np.broadcast_to(index, (*values.shape[: -2 if rows else -1], index.size))
+        cpu.rows(call, [lead, values], [x], values.size)
+    elif rows:
+        split(lambda s: call(index, values[:, s], x[:, s]), x.shape[1])
     else:
-        lead = np.broadcast_to(index, (*given.shape[:-2], index.size))
-        cpu.rows(call, [lead, given], [written], values.size)
+        call(index, values, x)
 
 
 def select(backend: Any, x: Any, mask: Any) -> Any:
@@ -428,7 +472,7 @@ def select(backend: Any, x: Any, mask: Any) -> Any:
     if backend is not cpu:
         return x[mask]
     flat, marks = bits(x).reshape(-1), mask.reshape(-1)
-    code = _BITS[x.dtype.itemsize][0]
+    code = BITS[x.dtype.itemsize][0]
     call = cpu.kernel(compress, (code, "b1", code))
     if flat.size < PARALLEL:
         out = empty(np.count_nonzero(marks), x.dtype)

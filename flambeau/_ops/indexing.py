@@ -12,12 +12,14 @@ from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64,
 from .._core.state import CUDA, FUNCTION_MODE, META, OVERRIDE, local, modes
 from .._tensor import Tensor, bump, wrap
 from . import registry
+from .casting import checked_array
 from .fancy import read, records_for, without_masks
 from .inplace import check_writable
 from .primitive import primitive
-from .registry import functions, methods, ops, public
+from .registry import functions, methods, ops, public, records, relabel
 from .rules import type_name
-from .update import number_as, updates, write_into
+from .scatter import picked
+from .update import updates, write_into
 from .view_op import view_of, view_primitive
 
 _OVERRIDDEN = OVERRIDE | FUNCTION_MODE
@@ -280,8 +282,12 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             return _general(self, key)
     elif key is None:
         short, op = (None, ...), unsqueeze_op
-    elif not k and kind is Tensor:
-        return _plain_selection(self, (key,))
+    elif kind is Tensor and k <= 1:
+        if not k:
+            return _plain_selection(self, (key,))
+        if key.dtype is int64 and key._array.ndim and self._array.ndim:
+            return picked(_index_one, self, key, (0,))
+        return _general(self, key)
     else:
         return _general(self, key)
     try:
@@ -323,6 +329,9 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
         if dim == 0 and index.shape == array.shape and index.dtype == bool:
             return wrap(read(cpu, array, (index,), (0,)), x.dtype)
     return _general(x, key)
+
+
+_index_one = records_for(1)[0]
 
 
 def _general(x: Tensor, key: Any) -> Tensor:
@@ -380,7 +389,7 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
             return False
         given = value._array
     elif kind is float or kind is int or kind is bool:
-        given = _given(value, x.dtype) if x.dtype.category <= INTEGER else value
+        given = value if x.dtype.category > INTEGER and -128 < value < 128 else _given(value, x.dtype)
     else:
         return False
     basic = _is_basic(key)
@@ -403,7 +412,7 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
 def _given(value: Any, d: Any) -> Any:
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ValueError("Overflow when unpacking long long")
-    return number_as(value, d)
+    return checked_array(value, d, single=True)
 
 
 def _is_basic(key: Any) -> bool:
@@ -445,6 +454,7 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
         and tensors[0].dtype in (bool_, uint8)
     ):
         ops.masked_fill_(part, tensors[0], value)
+        relabel(part, "IndexPutBackward0", records["masked_fill"])
         return
     put(part, tensors, dims, value, False)
 

@@ -35,7 +35,7 @@ from .casting import broadcast_error, operand_arrays, write
 from .pointwise_call import for_number, slow
 from .pointwise_op import Pointwise
 from .registry import ops, records
-from .rules import SCALAR_NAMES
+from .rules import type_name
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ def replay(chain: Any, t: Tensor) -> Tensor:
 class CopySlices:
     """Derivative of a write into a part of a tensor: the part's gradient goes through the written operation."""
 
-    backward_name = "CopySlices"
+    backward_name = "torch::autograd::CopySlices"
     name = "copy_slices"
 
     def backward(self, node: Node, g: Tensor, create_graph: bool) -> list[Any]:
@@ -253,6 +253,7 @@ def _write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) ->
             and d.is_floating_point
             and d.itemsize > 2
             and op.numbers != "none"
+            and -2e9 < a < 2e9  # NumPy warns of numbers beyond the dtype
         ):
             arrays.append(a)
         else:
@@ -298,7 +299,9 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     backend = backend_of(k)
     call, results, compute = op.variant(backend, common)
     if not can_cast(results[0], t.dtype):
-        raise RuntimeError(f"result type {_type(results[0])} can't be cast to the desired output type {_type(t.dtype)}")
+        raise RuntimeError(
+            f"result type {type_name(results[0])} can't be cast to the desired output type {type_name(t.dtype)}"
+        )
     tracked = bool(k & GRAD and local.grad)
     before = alias(t) if tracked else t
     if tracked and op.differentiable:
@@ -330,6 +333,8 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         result._view = None
         op.record((before, *args), result)
         if result._edge is not None:
+            if op.in_place_name is not None:
+                result._edge[0].label = op.in_place_name
             rewrite_history(t, result._edge)
     return t
 
@@ -340,13 +345,9 @@ def _widens(shape: Any, target: Any) -> bool:
     return any(n != m and n != 1 for n, m in zip(reversed(shape), reversed(target)))
 
 
-def _type(d: Any) -> str:
-    return SCALAR_NAMES.get(d.name, d.name)
-
-
 def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
     if not can_cast(d, t.dtype):
-        raise RuntimeError(f"result type {_type(d)} can't be cast to the desired output type {_type(t.dtype)}")
+        raise RuntimeError(f"result type {type_name(d)} can't be cast to the desired output type {type_name(t.dtype)}")
     if tuple(shape) != tuple(t._array.shape):
         raise RuntimeError(f"output with shape {list(t._array.shape)} doesn't match the broadcast shape {list(shape)}")
 
@@ -371,10 +372,10 @@ def keep_original(before: Tensor, result: Any) -> None:
 
 def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     """Writes the result of an operation on `t` back into it and takes over the result's history."""
-    if t._k & BATCHED:
-        return ops.copy_(t, result)
     if check:
         _check_result(name, t, result.dtype, result._array.shape)
+    if (t._k | result._k) & BATCHED:
+        return ops.copy_(t, result)
     if not t._k & META:
         write(t._array, result._array, t.dtype)
         if modes.on & CAPTURE and local.captures:
@@ -498,7 +499,7 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
     if not can_cast(result.dtype, t.dtype):
         raise RuntimeError(
-            f"result type {_type(result.dtype)} can't be cast to the desired output type {_type(t.dtype)}"
+            f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(t.dtype)}"
         )
     if (t._k ^ result._k) & (CUDA | META):
         raise RuntimeError(f"{name}(): Expected out tensor to have device {result.device}, but got {t.device} instead")  # type: ignore[attr-defined]

@@ -10,50 +10,57 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
-from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64, int64, uint8
-from .._core.state import CUDA, GRAD
-from .._dispatch import backend_of
+from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64, uint8
+from .._core.state import GRAD
 from .._kernel.resample import resample_columns, resample_columns_back, resample_rows, resample_rows_back
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor
 from .casting import cast_array
 from .channels import keeps_channels_last
+from .picking import Places, picked
 from .primitive import primitive
-from .registry import functions, labelled, ops, public
+from .registry import functions, ops, public, relabel
 from .rules import not_implemented
 
 # -- one dimension -------------------------------------------------------------------------------------------------
 
 
-def _along(rows: Any, columns: Any, x: Any, out: Any, dim: int, index: Any, weights: Any) -> None:
-    """Runs a kernel along a dimension; dimensions after it are its columns."""
-    code = BY_NUMPY[x.dtype].code
-    last = dim == x.ndim - 1
+class Taps:
+    """For each place of a resized dimension, the places (out, taps) it is made of and their weights; the derivative has
+    `exact` ones."""
+
+    def __init__(self, index: Any, weights: Any, exact: Any = None):
+        self.index, self.weights, self.exact = index, weights, weights if exact is None else exact
+
+
+@functools.lru_cache(1024)
+def _along(taps: Taps, shape: tuple[int, ...], d: Any, dim: int, size: int, back: bool) -> tuple[Any, ...]:
+    """How a dimension is resized: (kernel, shapes of its operand, its result and ours); later dimensions are columns."""
+    last, code = dim == len(shape) - 1, BY_NUMPY[d].code
+    rows, columns = (resample_rows_back, resample_columns_back) if back else (resample_rows, resample_columns)
+    weights = taps.exact if back else taps.weights
     types = (code, "i64", "f64" if weights.dtype == np.float64 else "f32", code)
-    call = cpu.kernel(rows if last else columns, types)
-    lead = math.prod(x.shape[:dim])
-    source = np.ascontiguousarray(x).reshape((lead, x.shape[dim], *(() if last else (-1,))))
-    target = out.reshape((lead, out.shape[dim], *(() if last else (-1,))))
-    work = max(x.size, out.size) * index.shape[1]
-    if lead == index.shape[0]:  # no operand but the first may look like a stack of problems
-        call(source, index, weights, target)
-    else:
-        cpu.rows(call, [source, index, weights], [target], work)
+    made, lead = (*shape[:dim], size, *shape[dim + 1 :]), math.prod(shape[:dim])
+    after = () if last else (math.prod(shape[dim + 1 :]),)
+    work = max(math.prod(shape), math.prod(made)) * taps.index.shape[1]
+    call = (cpu.small if work < PARALLEL else cpu.large)(rows if last else columns, types)
+    return call, (lead, shape[dim], *after), (lead, size, *after), made
 
 
 @primitive(
     name="resample", backward_name="UpsampleBackward0",
-    grad={"x": lambda g, x_shape, dim, index, exact: resample_back(g, dim, index, exact, x_shape[dim])},
+    grad={"x": lambda g, x_shape, dim, taps: resample_back(g, dim, taps, x_shape[dim])},
 )  # fmt: skip
 @keeps_channels_last()
-def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any, exact: Any) -> Any:
-    """Along `dim`, place i of the result is the sum of weights[i, t] * x[index[i, t]]; backward takes `exact` ones."""
-    shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
+def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
+    """Along `dim`, place i of the result is the sum over t of weights[i, t] * x[index[i, t]]."""
+    index, weights = taps.index, taps.weights
     if backend is cpu:
+        call, given, made, shape = _along(taps, x.shape, x.dtype, dim, len(index), False)
         out = empty(shape, x.dtype)
         if out.size:
-            _along(resample_rows, resample_columns, x, out, dim, index, weights)
+            call(x.reshape(given), index, weights, out.reshape(made))
         return out
     xp = backend.xp
     spread = (-1, *[1] * (x.ndim - dim - 1))
@@ -65,15 +72,16 @@ def resample(backend: Any, x: Any, dim: int, index: Any, weights: Any, exact: An
 
 @primitive(
     name="resample_backward",
-    grad={"x": lambda g, dim, index, weights: resample(g, dim, index, weights, weights)},
+    grad={"x": lambda g, dim, taps: resample(g, dim, Taps(taps.index, taps.exact))},
 )  # fmt: skip
-def resample_back(backend: Any, x: Any, dim: int, index: Any, weights: Any, size: int) -> Any:
-    shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+def resample_back(backend: Any, x: Any, dim: int, taps: Taps, size: int) -> Any:
+    shape, index, weights = (*x.shape[:dim], size, *x.shape[dim + 1 :]), taps.index, taps.exact
     out = backend.zeros(shape, x.dtype)
     if not x.size:
         return out
     if backend is cpu:
-        _along(resample_rows_back, resample_columns_back, x, out, dim, index, weights)
+        call, given, made, _ = _along(taps, x.shape, x.dtype, dim, size, True)
+        call(x.reshape(given), index, weights, out.reshape(made))
         return out
     xp = backend.xp
     spread = (-1, *[1] * (x.ndim - dim - 1))
@@ -148,14 +156,22 @@ def _smooth(size: int, out: int, align: bool, factor: float | None, mode: str, r
 
 @functools.lru_cache(256)
 def _plan(
-    mode: str, size: int, out: int, align: bool, factor: float | None, antialias: bool, real: Any
-) -> tuple[Any, Any]:
-    """Indices and weights (out, taps) of resizing one dimension."""
+    mode: str, size: int, out: int, align: bool, factor: float | None, antialias: bool, real: Any,
+    short: dtype | None = None,
+) -> Taps:  # fmt: skip
+    """The taps of resizing one dimension, with weights as a `short` dtype has them."""
     if antialias:
-        return _smooth(size, out, align, factor, mode, real)
-    if mode == "bicubic":
-        return _bicubic(size, out, align, factor, real)
-    return _linear(size, out, align, factor, real)
+        index, exact = _smooth(size, out, align, factor, mode, real)
+    elif mode == "bicubic":
+        index, exact = _bicubic(size, out, align, factor, real)
+    else:
+        index, exact = _linear(size, out, align, factor, real)
+    return Taps(index, exact if short is None else _rounded(exact, short, mode), exact)
+
+
+@functools.lru_cache(256)
+def _nearest_places(size: tuple[int, ...], out: tuple[int, ...], factors: Any, exact: bool, real: Any) -> Places:
+    return Places([_nearest(*numbers, exact, real) for numbers in zip(size, out, factors)], size)
 
 
 def _rounded(weights: Any, d: dtype, mode: str) -> Any:
@@ -174,9 +190,11 @@ def _resized_bytes(
         size, out = input._array.shape[i + 2], sizes[i]
         if size == out and factors[i] in (None, 1.0):
             continue
-        index, exact = _plan(mode, size, out, align, factors[i], antialias, np.float64)
-        weights, one = _fractions(index, exact)
-        sums = resample(ops.to_dtype(input, float64), i + 2, index, weights, weights)  # whole numbers: nothing is lost
+        taps = _plan(mode, size, out, align, factors[i], antialias, np.float64)
+        weights, one = _fractions(taps.index, taps.exact)
+        sums = resample(
+            ops.to_dtype(input, float64), i + 2, Taps(taps.index, weights)
+        )  # whole numbers: nothing is lost
         input = ops.to_dtype(ops.clamp(ops.floor((sums + one / 2) / one), 0, 255), uint8)
     return input
 
@@ -195,7 +213,7 @@ def _fractions(index: Any, weights: Any) -> tuple[Any, int]:
 
 
 def _resized(
-    input: Tensor, sizes: Sequence[int], mode: str, align: bool, factors: Sequence[float | None], antialias: bool
+    input: Tensor, sizes: tuple[int, ...], mode: str, align: bool, factors: tuple[float | None, ...], antialias: bool
 ) -> Tensor:
     """All dimensions after the first two resized, those in memory first that shrink the work."""
     d = input.dtype
@@ -204,13 +222,7 @@ def _resized(
         if d.itemsize == 2 and d.category == FLOATING and input._k & GRAD:  # gradients are added in single precision
             wide = ops.to_dtype(input, float32)
             return ops.to_dtype(_resized(wide, sizes, mode, align, factors, antialias), d)  # type: ignore[no-any-return]
-        for i, out in enumerate(sizes):
-            dim, size = i + 2, input._array.shape[i + 2]
-            index = _nearest(size, out, factors[i], mode == "nearest-exact", real)
-            if size != out or not np.array_equal(index, np.arange(out)):
-                array = backend_of(CUDA).from_numpy(index) if input._k & CUDA else index
-                input = ops.index_select(input, dim, wrap(array, int64, input._k & CUDA))
-        return input
+        return picked(input, _nearest_places(input._array.shape[2:], sizes, factors, mode == "nearest-exact", real))
     if d is uint8 and len(sizes) == 2:
         return _resized_bytes(input, sizes, mode, align, factors, antialias)
     narrow = d is not BY_NUMPY[np.dtype(real)]
@@ -220,9 +232,9 @@ def _resized(
         size, out = input._array.shape[i + 2], sizes[i]
         if size == out and factors[i] in (None, 1.0):
             continue
-        index, exact = _plan(mode, size, out, align, factors[i], antialias, real)
         short = narrow and d is not uint8 and not antialias and mode != "bilinear"
-        input = resample(input, i + 2, index, _rounded(exact, d, mode) if short else exact, exact)
+        taps = _plan(mode, size, out, align, factors[i], antialias, real, d if short else None)
+        input = resample(input, i + 2, taps)
     if not narrow:
         return input
     if d is uint8:
@@ -235,10 +247,17 @@ def _resized(
 _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
+def _numbers(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether an argument is missing, a plain number or some of those."""
+    if value is None or value.__class__ in kinds:
+        return True
+    return isinstance(value, tuple) and not [v for v in value if v.__class__ not in kinds]
+
+
 def _output_sizes(
-    input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
-) -> tuple[list[int], list[float | None]]:
-    spatial = input._array.shape[2:]
+    spatial: tuple[int, ...], size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """The sizes of the result, and the factors that its places are computed with."""
     count = len(spatial)
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -254,7 +273,7 @@ def _output_sizes(
                 raise TypeError(f"expected size to be one of int or Tuple[int], but got element of type {type(s)}")
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        return [int(s) for s in sizes], [None] * count
+        return tuple([int(s) for s in sizes]), (None,) * count
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
     factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * count
@@ -264,28 +283,21 @@ def _output_sizes(
             f"dimensions of {list(spatial)} and scale_factor of shape {scale_factor}."
         )
     factors = [float(f) for f in factors]
-    sizes = [math.floor(float(n) * f) for n, f in zip(spatial, factors)]
-    return sizes, [None] * count if recompute else list(factors)
+    made = tuple([math.floor(float(n) * f) for n, f in zip(spatial, factors)])
+    return made, (None,) * count if recompute else tuple(factors)
 
 
-def _label(
-    out: Tensor,
-    input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    *more: Any,
-    **named: Any,
-) -> str | None:
+_kept_sizes = functools.lru_cache(1024)(_output_sizes)
+
+
+@functools.cache
+def _label(mode: str, rank: int, antialias: bool) -> str:
     """PyTorch has one operation for each method and number of dimensions."""
-    if mode == "area":
-        return None
     name = "".join(part.title() for part in mode.split("-"))
-    return f"Upsample{name}{out._array.ndim - 2}D{'Aa' if named.get('antialias') else ''}Backward0"
+    return f"Upsample{name}{rank}D{'Aa' if antialias else ''}Backward0"
 
 
 @public("nn.functional.interpolate", method=False)
-@labelled(_label)
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
@@ -303,8 +315,10 @@ def interpolate(
             raise ValueError(
                 "interpolate: align_corners has a meaning only in the modes linear, bilinear, bicubic and trilinear"
             )
-    ndim = input._array.ndim
-    sizes, factors = _output_sizes(input, size, scale_factor, recompute_scale_factor)
+    shape = input._array.shape
+    ndim = len(shape)
+    known = _numbers(size, (int,)) and _numbers(scale_factor, (int, float))
+    sizes, factors = (_kept_sizes if known else _output_sizes)(shape[2:], size, scale_factor, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
         raise ValueError("interpolate: antialias works with modes bilinear and bicubic of a 4-D input only")
     if ndim not in (3, 4, 5):
@@ -318,13 +332,16 @@ def interpolate(
         raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_RANKS[mode]}D input")
     _check_resize(input, sizes, mode)
     if mode == "area":
-        return functions[f"nn.functional.adaptive_avg_pool{len(sizes)}d"](input, tuple(sizes))  # type: ignore[no-any-return]
-    return _resized(input, sizes, mode, bool(align_corners), factors, antialias)
+        return functions[f"nn.functional.adaptive_avg_pool{len(sizes)}d"](input, sizes)  # type: ignore[no-any-return]
+    out = _resized(input, sizes, mode, bool(align_corners), factors, antialias)
+    if out is input:
+        out = ops.clone(input)
+    return relabel(out, _label(mode, ndim - 2, bool(antialias)))
 
 
 def _check_resize(input: Tensor, sizes: Sequence[int], mode: str) -> None:
     shape = input._array.shape
-    if any(s <= 0 for s in sizes) or any(n <= 0 for n in shape[2:]):
+    if min(sizes) <= 0 or 0 in shape[2:]:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(shape[2:])} and output {list(sizes)}"
         )

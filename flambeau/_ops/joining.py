@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import PARALLEL
-from .._core.allocation import empty
+from .._autograd.node import Node
+from .._backend.cpu import cpu
 from .._core.dtypes import from_numpy_dtype, promote_types
 from .._core.sizes import wrap_dim
-from .._core.state import local
+from .._core.state import CUDA, META, local, modes
 from .._tensor import Tensor, wrap
 from .casting import cast_array
 from .inplace import into_out
+from .joining_arrays import joined
 from .primitive import primitive
-from .registry import ops, public, quick
+from .registry import ops, public, quick, relabel
 
 
 def _counted(shapes: Any) -> list[bool]:
@@ -37,10 +38,17 @@ def _cat_meta(xs: Any, dim: int) -> Any:
     return tuple(shape), d
 
 
-def _cat_gradient(g: Tensor, xs_shape: Any, dim: int) -> list[Tensor]:
+def _cat_gradient(g: Tensor, xs_shape: Any, dim: int, needs: Any) -> list[Any]:
+    if not g._k | modes.on and (0,) not in xs_shape:
+        before, parts, start = (slice(None),) * dim, [], 0
+        for shape, needed in zip(xs_shape, needs):
+            stop = start + shape[dim]
+            parts.append(wrap(g._array[(*before, slice(start, stop))], g.dtype) if needed else None)
+            start = stop
+        return parts
     counts = _counted(xs_shape)
-    parts = iter(ops.split_with_sizes(g, [s[dim] for s, taken in zip(xs_shape, counts) if taken], dim))
-    return [next(parts) if taken else ops.new_zeros(g, 0) for taken in counts]
+    pieces = iter(ops.split_with_sizes(g, [s[dim] for s, taken in zip(xs_shape, counts) if taken], dim))
+    return [next(pieces) if taken else ops.new_zeros(g, 0) for taken in counts]
 
 
 @primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta)
@@ -55,11 +63,7 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
             break
     if len(xs[0].shape) == 1 or any(x.shape == (0,) for x in xs):
         xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
-    if local.destination is None or backend.xp is not np:
-        return backend.xp.concatenate(xs, dim)
-    shape = [*xs[0].shape]
-    shape[dim] = sum(x.shape[dim] for x in xs)
-    return _concatenate(xs, dim, out=empty(shape, xs[0].dtype))
+    return joined(xs, dim) if backend is cpu else backend.xp.concatenate(xs, dim)
 
 
 def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
@@ -73,30 +77,42 @@ def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
-_concatenate, _empty = np.concatenate, np.empty
-_FEW = 8  # tensors that are copied one after the other faster than NumPy joins them
+_empty = np.empty
+_FEW, _SMALL = 8, 1 << 14  # tensors that are copied one after the other faster than NumPy joins them, their elements
 
 
-def _plain_arrays(tensors: Any) -> Any:
-    """The arrays and the dtype of plain tensors of one dtype; None if they are not that."""
+def _alike(tensors: Any) -> Any:
+    """The arrays, the dtype and the properties of tensors of one dtype that have at most a history; None for others."""
     if (tensors.__class__ is not list and tensors.__class__ is not tuple) or not tensors:
         return None
     d = getattr(tensors[0], "dtype", None)
-    arrays = []
+    arrays, k = [], 0
     for t in tensors:
-        if not isinstance(t, Tensor) or t._k or t.dtype is not d:
+        if not isinstance(t, Tensor) or t.dtype is not d:
             return None
+        k |= t._k
         arrays.append(t._array)
-    return arrays, d
+    return (arrays, d, k) if k <= 1 else None
+
+
+def _recorded(op: Any, tensors: Any, dim: int, out: Tensor) -> Tensor:
+    """What `op.record` does for a derivative that keeps no tensor."""
+    if local.grad and out.dtype.category >= 2:
+        node = Node(op, tuple([(t._edge or (t, 0)) if t._k else None for t in tensors]), [None, dim, None])
+        node.info = [(t._array.shape, t.dtype, t._k) for t in tensors]
+        out._edge, out._k = (node, 0), 1
+    return out
 
 
 def _quick_cat(tensors: Any, dim: int = 0) -> Any:
-    plain = _plain_arrays(tensors)
-    if plain is not None:
+    alike = _alike(tensors)
+    if alike is not None and dim.__class__ is int:
+        arrays, d, k = alike
         try:
-            return wrap(_concatenate(plain[0], dim), plain[1])
+            out = wrap(joined(arrays, dim), d)
         except (ValueError, TypeError):
-            pass
+            return NotImplemented
+        return out if not k else _recorded(cat_op, tensors, dim if dim >= 0 else dim + out._array.ndim, out)
     return NotImplemented
 
 
@@ -156,20 +172,22 @@ def stack_op(backend: Any, xs: Any, dim: int) -> Any:
 
 
 def _quick_stack(tensors: Any, dim: int = 0) -> Any:
-    plain = _plain_arrays(tensors)
-    if plain is not None and dim.__class__ is int:
-        arrays, d = plain
+    alike = _alike(tensors)
+    if alike is not None and dim.__class__ is int:
+        arrays, d, k = alike
         shape = arrays[0].shape
         if dim < 0:
             dim += len(shape) + 1
         if 0 <= dim <= len(shape) and all([a.shape == shape for a in arrays]):
-            if not dim and len(arrays) <= _FEW and arrays[0].size < PARALLEL:
-                out = _empty((len(arrays), *shape), d.numpy)
+            if not dim and len(arrays) <= _FEW and arrays[0].size < _SMALL:
+                made = _empty((len(arrays), *shape), d.numpy)
                 for i, a in enumerate(arrays):
-                    out[i] = a
-                return wrap(out, d)
-            made = shape[:dim] + (1,) + shape[dim:]
-            return wrap(_concatenate([a.reshape(made) for a in arrays], dim), d)
+                    made[i] = a
+            else:
+                own = shape[:dim] + (1,) + shape[dim:]
+                made = joined([a.reshape(own) for a in arrays], dim)
+            out = wrap(made, d)
+            return out if not k else _recorded(stack_op, tensors, dim, out)
     return NotImplemented
 
 
@@ -259,16 +277,17 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor, got shape {list(x._array.shape)}")
         if x.dtype is not tensors[0].dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
-        if x.device != tensors[0].device:
+        if (x._k ^ tensors[0]._k) & (CUDA | META) or (x._k & CUDA and x.device != tensors[0].device):
             raise RuntimeError("torch.meshgrid expects all tensors to have the same device")
     swap = indexing == "xy" and len(tensors) > 1
     given = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
     shape = tuple([x._array.size for x in given])
     grids = []
+    last = len(shape) - 1
     for i, x in enumerate(given):
-        own = [1] * len(shape)
-        own[i] = shape[i]
-        grids.append(ops.expand(ops.reshape(x, own), shape))
+        if i < last or not x._array.ndim:
+            x = ops.reshape(x, (*[1] * i, shape[i], *[1] * (last - i)))
+        grids.append(ops.expand(x, *shape))
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
@@ -312,7 +331,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input._array.shape[0]), r)), np.int64).reshape(-1, r)
     chosen = ops.index_select(input, 0, ops.tensor(rows.reshape(-1), device=input.device))  # type: ignore[attr-defined]
-    return ops.reshape(chosen, rows.shape)
+    return relabel(ops.reshape(chosen, rows.shape), "StackBackward0")
 
 
 def _corners(shapes: Any) -> list[tuple[int, int]]:

@@ -69,7 +69,7 @@ def matched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def check_info(info: Tensor, message: Callable[[int], str], error: type[Exception] = LinAlgError) -> None:
     """Raises for the first matrix that an operation failed on; `message` gets what the operation says of it."""
     array = info._array
-    if info._k & META or not array.size or not array.any():
+    if info._k & META or not (np.count_nonzero(array) if array.__class__ is np.ndarray else array.any()):
         return
     flat = array.reshape(-1)
     place = int((flat != 0).argmax())
@@ -88,7 +88,9 @@ def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
 
 def svd_arrays(name: str, xp: Any, a: Any, full: bool = False, vectors: bool = True) -> tuple[Any, Any, Any]:
     """(U, S, Vh) of arrays; U and Vh are None without `vectors`."""
-    made = converged(name, lapack.svd, a, full, vectors) if xp is np else None
+    made = lapack.tiny("svd_f" if full else "svd_s", a) if vectors else None
+    if made is None and xp is np:
+        made = converged(name, lapack.svd, a, full, vectors)
     if made is not None:
         return made  # type: ignore[no-any-return]
     if vectors:

@@ -124,11 +124,14 @@ def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     """(factor, order of the first leading minor that is not positive, or 0). Only one triangle is read."""
     xp = backend.xp
     lower = a.swapaxes(-1, -2).conj() if upper else a
+    info = xp.zeros(a.shape[:-2], xp.int32)
     try:
-        with lapack.few_threads(a.size):
-            made, info = xp.linalg.cholesky(lower), xp.zeros(a.shape[:-2], xp.int32)
-        if xp is not np and bool(xp.isnan(made).any()):
-            raise np.linalg.LinAlgError
+        made = lapack.tiny("cholesky_lo", lower)
+        if made is None:
+            with lapack.few_threads(a.size):
+                made = xp.linalg.cholesky(lower)
+            if a.size and bool(xp.isnan(made[..., -1, -1]).any()):  # a NaN before it reaches the last element
+                raise np.linalg.LinAlgError
     except np.linalg.LinAlgError:
         made, info = _cholesky_by_columns(xp, lower)
     return xp.ascontiguousarray(made.swapaxes(-1, -2).conj()) if upper else made, info
@@ -341,6 +344,7 @@ def linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 
 @public("linalg.lu", method=False, out=True)
+@labelled("LinalgLuBackward0")
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with A = P @ L @ U.
 
@@ -412,6 +416,7 @@ def _lu_solve(name: str, packed: Tensor, pivots: Tensor, b: Tensor, left: bool, 
 
 
 @public("linalg.lu_solve", method=False, out=True)
+@labelled("LinalgLuSolveBackward0")
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A @ X = B (X @ A = B if not `left`; with Aᴴ if `adjoint`), given A's factorisation.
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
 from .._core.sizes import wrap_dim
-from .._tensor import Tensor
+from .._core.state import local, modes
+from .._kernel.angles import distances
+from .._tensor import Tensor, wrap
 from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed
 from .linalg_solvers import inverse_op
 from .linalg_spectra import linalg_svdvals
 from .matmul import product
 from .norms import vector_norm
 from .primitive import primitive
-from .registry import labelled, ops, public
+from .registry import labelled, ops, public, relabel
 from .rules import not_implemented, type_name
 
 # -- norms ---------------------------------------------------------------------------------------------------------
@@ -146,11 +150,11 @@ def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
         values = linalg_svdvals(A)
         last = ops.select(values, -1, values._array.shape[-1] - 1)
         first = ops.select(values, -1, 0)
-        return first / last if order == 2.0 else last / first
+        return relabel(first / last if order == 2.0 else last / first, "SqueezeBackward1")
     check_square(name, A)
     inverse, info = inverse_op(A)
     made = matrix_norm(A, order) * matrix_norm(ops.masked_fill(inverse, ops.ne(info, 0)[..., None, None], 0), order)
-    return ops.masked_fill(made, ops.ne(info, 0), math.inf)
+    return relabel(ops.masked_fill(made, ops.ne(info, 0), math.inf), "NanToNumBackward0")
 
 
 # -- distances -----------------------------------------------------------------------------------------------------
@@ -221,7 +225,23 @@ def cdist(
     mode = _MODES[compute_mode]
     if size and p == 2 and (mode == 1 or (mode == 0 and max(rows, others) > _MANY)):
         return euclidean_op(*matched(x1, x2))
+    if size and p == 2:
+        made = _distances(x1, x2)
+        if made is not None:
+            return made
     return _lengths(ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3), p)
+
+
+def _distances(x1: Tensor, x2: Tensor) -> Tensor | None:
+    """Distances by one kernel, if no gradient is asked for; None if they are not for it."""
+    k = x1._k | x2._k
+    x, y = x1._array, x2._array
+    if k > 1 or modes.on or (k and local.grad) or not x.size or not y.size or x.shape[:-2] != y.shape[:-2]:
+        return None
+    out = np.empty((*x.shape[:-1], y.shape[-2]), x.dtype)
+    make = cpu.small if out.size * x.shape[-1] < PARALLEL else cpu.large
+    make(distances, (x1.dtype.code,) * 3)(x, y, out)
+    return wrap(out, x1.dtype)
 
 
 def _lengths(differences: Tensor, p: float) -> Tensor:
@@ -230,6 +250,11 @@ def _lengths(differences: Tensor, p: float) -> Tensor:
         return ops.sum(differences, -1)
     made = vector_norm(differences, p, -1)
     return made if p else made + ops.sum(ops.narrow(differences, -1, 0, 0), -1)
+
+
+@functools.lru_cache(16)
+def _pairs(count: int) -> tuple[Any, Any]:
+    return np.triu_indices(count, 1)
 
 
 @public("pdist", "nn.functional.pdist", method=False)
@@ -251,6 +276,10 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         )
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    pairs = np.triu_indices(input._array.shape[0], 1)
+    rows = input._array.shape[0]
+    pairs = (_pairs if rows <= 256 else _pairs.__wrapped__)(rows)
+    made = _distances(input, input) if p == 2 and input._array.size else None
+    if made is not None:
+        return wrap(made._array[pairs], input.dtype)
     first, second = (ops.as_tensor(i, device=input.device) for i in pairs)  # type: ignore[attr-defined]
     return _lengths(ops.index_select(input, 0, first) - ops.index_select(input, 0, second), p)

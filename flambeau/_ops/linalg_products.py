@@ -36,10 +36,10 @@ def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     if n == 0:
         eye = eye_like(A, shape[-1])
         return eye + nothing(A)
-    if n < 0:
-        A, n = linalg_inv(A), -n
     if n == 1:
         return ops.clone(A)
+    if n < 0:
+        A, n = linalg_inv(A), -n
     made: Any = None
     while True:
         if n & 1:

@@ -27,7 +27,7 @@ from .linalg_checks import (
 )  # fmt: skip
 from .matmul import adjoint, product
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, relabel
 
 
 def _singular(name: str) -> Any:
@@ -50,8 +50,11 @@ def solve_op(backend: Any, a: Any, b: Any) -> Any:
     """(x with a @ x = b, place of the first zero pivot or 0) for equal batches of matrices."""
     xp = backend.xp
     try:
-        with lapack.few_threads(a.size):
-            return xp.linalg.solve(a, b), xp.zeros(a.shape[:-2], xp.int32)
+        made = lapack.tiny("solve", a, b)
+        if made is None:
+            with lapack.few_threads(a.size):
+                made = xp.linalg.solve(a, b)
+        return made, xp.zeros(a.shape[:-2], xp.int32)
     except np.linalg.LinAlgError:
         packed, pivots, info = lapack.lu_factor(xp, a)
         order = lapack.permutation(xp, pivots, a.shape[-1])
@@ -71,8 +74,11 @@ def _inverse_grad(gs: Any, outs: Any) -> Tensor:
 def inverse_op(backend: Any, a: Any) -> Any:
     xp = backend.xp
     try:
-        with lapack.few_threads(a.size):
-            return xp.linalg.inv(a), xp.zeros(a.shape[:-2], xp.int32)
+        made = lapack.tiny("inv", a)
+        if made is None:
+            with lapack.few_threads(a.size):
+                made = xp.linalg.inv(a)
+        return made, xp.zeros(a.shape[:-2], xp.int32)
     except np.linalg.LinAlgError:
         return solve_op.forward(backend, a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
@@ -128,7 +134,7 @@ def _solve(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[Te
         check_info(
             info, lambda i: f"{name}: the matrix is singular: element {i} on the diagonal of its factor U is zero"
         )
-    return (ops.squeeze(made, -1) if vector else made), info
+    return relabel(ops.squeeze(made, -1) if vector else made, "LinalgSolveExBackward0"), info
 
 
 @public("linalg.solve", method=False, out=True)
@@ -217,8 +223,11 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
     meta=lambda a: (a.shape[:-2], from_numpy_dtype(a.dtype)),
 )  # fmt: skip
 def det_op(backend: Any, a: Any) -> Any:
-    with np.errstate(all="ignore"), lapack.few_threads(a.size):
-        return backend.xp.asarray(backend.xp.linalg.det(a))
+    made = lapack.tiny("det", a)
+    if made is None:
+        with np.errstate(all="ignore"), lapack.few_threads(a.size):
+            made = backend.xp.linalg.det(a)
+    return backend.xp.asarray(made)
 
 
 @public("linalg.det", "det", method="det", out=True)
@@ -431,4 +440,5 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
         values = ops.empty(0, dtype=values.dtype, device=A.device)  # type: ignore[attr-defined]
     if vector:
         solution = ops.squeeze(solution, -1)
+    relabel(solution, "LinalgLstsqBackward0")
     return return_types.linalg_lstsq(solution, residuals, rank, values)

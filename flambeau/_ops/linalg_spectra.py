@@ -135,6 +135,7 @@ def _check_reflectors(name: str, packed: Tensor, tau: Tensor) -> None:
 
 
 @public("linalg.householder_product", "orgqr", method="orgqr", out=True)
+@labelled("LinalgHouseholderProductBackward0")
 def linalg_householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflectors that `geqrf` gives.
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float32, float64
-from .._core.state import GRAD, local
+from .._core.state import GRAD, local, modes
 from .._kernel.distance import loss_gradient, loss_sum
 from .._tensor import Tensor, wrap
 from .declare import pointwise
@@ -172,6 +172,7 @@ _FUSED = {
     "absolute": Fused("l1_loss", "MeanBackward0", _gradient),
     "smooth": Fused("smooth_l1_loss", "SmoothL1LossBackward0", _gradient),
     "huber": Fused("huber_loss", "HuberLossBackward0", _gradient),
+    "entropy": Fused("binary_cross_entropy", "BinaryCrossEntropyBackward0", _gradient),
     "logits": Fused("binary_cross_entropy_with_logits", "BinaryCrossEntropyWithLogitsBackward0", _gradient),
 }
 _ELEMENTS = {
@@ -179,6 +180,7 @@ _ELEMENTS = {
     "absolute": lambda x, y, width: ops.abs(x - y),
     "smooth": lambda x, y, width: _smooth(x, y, width),
     "huber": lambda x, y, width: _huber(x, y, width),
+    "entropy": lambda x, y, width: _entropy(x, y),
     "logits": lambda x, y, width: _logits(x, y),
 }
 
@@ -195,7 +197,7 @@ def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float
     mean = reduction == "mean"
     if not (mean or reduction == "sum") or not x.size or not (x.flags.c_contiguous and y.flags.c_contiguous):
         return NotImplemented
-    if how == "logits" and target._k:
+    if target._k and how in ("logits", "entropy"):
         return NotImplemented
     share = 1.0 / x.size if mean else 1.0
     call = _kernels(x.dtype, how)[0]
@@ -214,13 +216,13 @@ def _quick(how: str) -> Any:
 
     def fast(
         input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-        extra: Any = None,
+        weight: Any = None,
     ) -> Any:  # fmt: skip
-        if size_average is not None or reduce is not None or extra is not None:
+        if size_average is not None or reduce is not None or weight is not None:
             return NotImplemented
         return _fused(input, target, how, reduction)
 
-    return quick(fast)
+    return quick(fast, named=True)
 
 
 def _quick_smooth(
@@ -293,7 +295,7 @@ def l1_loss(
     return reduced(loss, reduction)
 
 
-@quick(_quick_smooth)
+@quick(_quick_smooth, named=True)
 @functional
 @labelled("SmoothL1LossBackward0")
 def smooth_l1_loss(
@@ -308,10 +310,10 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0.0:
         return reduced(ops.abs(input - target), reduction)
-    return reduced(_smooth(input, target, beta), reduction)
+    return reduced(_smooth(input, target, float(beta)), reduction)
 
 
-@quick(_quick_huber)
+@quick(_quick_huber, named=True)
 @functional
 @labelled("HuberLossBackward0")
 def huber_loss(
@@ -322,7 +324,7 @@ def huber_loss(
     _warn_of_sizes("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    loss = _huber(input, target, delta)
+    loss = _huber(input, target, float(delta))
     if weight is not None:
         return _weighted(loss, weight, input, reduction)
     return reduced(loss, reduction)
@@ -347,9 +349,13 @@ def binary_cross_entropy(
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
-    inside = (input._array >= 0) & (input._array <= 1)
-    if not bool(inside.all()):
+    x = input._array
+    if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
+    if weight is None and not modes.on:
+        made = _fused(input, target, "entropy", reduction)
+        if made is not NotImplemented:
+            return made  # type: ignore[no-any-return]
     loss = _entropy(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -362,7 +368,7 @@ def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight
     return loss if weight is None else loss * weight
 
 
-@quick(_quick_logits)
+@quick(_quick_logits, named=True)
 @functional
 @labelled("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(

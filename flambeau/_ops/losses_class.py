@@ -24,9 +24,10 @@ from .._kernel.loss import (
 )
 from .._tensor import Tensor, wrap
 from .fused import Fused, parts_of, side_by_side
-from .losses import check_reduction, functional, legacy_reduction, reduced
+from .likelihood import likelihood
+from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
-from .registry import labelled, ops, quick
+from .registry import ops, quick, relabel
 from .replay import gradients
 from .saved import fetch
 
@@ -265,14 +266,58 @@ def _picked(log_probabilities: Tensor, target: Tensor, skipped: int) -> Tensor:
     return ops.where(kept, -values, ops.zeros_like(values))  # type: ignore[no-any-return]
 
 
+def _composed(
+    input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str, smoothing: float = 0.0
+) -> Tensor:
+    """The loss by way of other operations; with smoothing, a share of the target goes to all classes alike."""
+    hard = _finished(_picked(input, target, skipped), target, weight, skipped, reduction)
+    if not smoothing:
+        return hard
+    dim = 0 if input._array.ndim == 1 else 1
+    count = input._array.shape[dim]
+    kept = ops.ne(target, skipped)
+    shaped = (
+        None if weight is None else ops.reshape(weight, [count if i == dim else 1 for i in range(input._array.ndim)])
+    )
+    spread = -ops.sum(input if shaped is None else input * shaped, dim)
+    spread = ops.where(kept, spread, ops.zeros_like(spread))
+    if reduction == "mean":
+        if weight is None:
+            total = ops.to_dtype(ops.sum(kept), input.dtype)
+        else:
+            at = ops.reshape(ops.where(kept, target, ops.zeros_like(target)), (-1,))
+            total = ops.sum(ops.index_select(weight, 0, at) * ops.to_dtype(ops.reshape(kept, (-1,)), weight.dtype))
+        spread = ops.sum(spread) / total
+    else:
+        spread = reduced(spread, reduction)
+    return hard * (1 - smoothing) + spread * (smoothing / count)
+
+
 def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:
     if target.dtype is not int64 and target.dtype is not uint8:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
     return target if target.dtype is int64 else ops.to_dtype(target, int64)  # type: ignore[no-any-return]
 
 
+def _quick_nll(
+    input: Tensor, target: Tensor, weight: Any = None, size_average: Any = None, ignore_index: int = -100,
+    reduce: Any = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """A matrix of scores and a vector of class numbers, without weights."""
+    if weight is not None or reduce is not None or size_average is not None or reduction not in CODES:
+        return NotImplemented
+    try:
+        shape, given = input._array.shape, target._array.shape
+    except AttributeError:
+        return NotImplemented
+    if len(shape) != 2 or len(given) != 1 or shape[0] != given[0] or ignore_index.__class__ is not int:
+        return NotImplemented
+    made = likelihood(input, target, None, ignore_index, reduction, 0.0, _composed)
+    return NotImplemented if made is None else made
+
+
+@quick(_quick_nll, named=True)
 @functional
-@labelled(lambda out, input, *args, **named: f"NllLoss{'2D' if input._array.ndim > 2 else ''}Backward0")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -288,7 +333,9 @@ def nll_loss(
     return _nll(input, target, weight, ignore_index, reduction)
 
 
-def _nll(input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str) -> Tensor:
+def _nll(
+    input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str, smoothing: float = 0.0
+) -> Tensor:
     shape = input._array.shape
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
@@ -298,7 +345,7 @@ def _nll(input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, red
     expected = () if len(shape) == 1 else (shape[0], *shape[2:])
     given = target._array.shape
     if len(shape) == 1 and given == (1,):
-        return _nll(ops.unsqueeze(input, 0), target, weight, skipped, reduction)
+        return _nll(ops.unsqueeze(input, 0), target, weight, skipped, reduction, smoothing)
     if len(shape) > 1 and (not given or given[0] != shape[0]):
         raise ValueError(
             f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0] if given else ()})."
@@ -307,11 +354,18 @@ def _nll(input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, red
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
     target = _check_index_targets("nll_loss", input, target)
     _check_weight(weight, count)
-    _check_targets(target, count, skipped)
-    return _finished(_picked(input, target, skipped), target, weight, skipped, reduction)
+    made = likelihood(input, target, weight, skipped, reduction, smoothing, _composed)
+    if made is None:
+        _check_targets(target, count, skipped)
+        made = _composed(input, target, weight, skipped, reduction, smoothing)
+    if smoothing:
+        return relabel(made, "AddBackward0")
+    if len(shape) > 2 and len(shape) != 4 and reduction == "none":  # PyTorch's are pictures, for the time being
+        return relabel(made, "ViewBackward0")
+    return relabel(made, "NllLoss2DBackward0" if len(shape) > 2 else "NllLossBackward0")
 
 
-@quick(_quick_cross_entropy)
+@quick(_quick_cross_entropy, named=True)
 @functional
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -333,9 +387,7 @@ def cross_entropy(
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     dim = 0 if len(shape) == 1 else 1
-    if label_smoothing > 0.0:
-        return _smoothed(ops.log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
-    if _fusable(input, target):
+    if not label_smoothing and input._array.size * _WORK >= PARALLEL and _fusable(input, target):
         if target._array.shape[0] != shape[0]:
             raise ValueError(
                 f"Expected input batch_size ({shape[0]}) to match target batch_size ({target._array.shape[0]})."
@@ -343,39 +395,14 @@ def cross_entropy(
         _check_weight(weight, shape[1])
         _check_targets(target, shape[1], ignore_index)
         losses, _ = cross_entropy_op(input, target, ignore_index)
-        return _finished(losses, target, weight, ignore_index, reduction)
-    return _nll(ops.log_softmax(input, dim), target, weight, ignore_index, reduction)
+        return relabel(_finished(losses, target, weight, ignore_index, reduction), "NllLossBackward0")
+    return _nll(ops.log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
 
 
 def _fusable(input: Tensor, target: Tensor) -> bool:
     plain = not (input._k | target._k | modes.on) & ~GRAD
     wide = input.dtype is float32 or input.dtype is float64
     return plain and wide and input._array.ndim == 2 and target._array.ndim == 1 and target.dtype is int64
-
-
-def _smoothed(
-    logs: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str, smoothing: float
-) -> Tensor:
-    """A share of the target goes to all classes alike."""
-    hard = _nll(logs, target, weight, skipped, reduction)
-    dim = 0 if logs._array.ndim == 1 else 1
-    count = logs._array.shape[dim]
-    kept = ops.ne(target, skipped)
-    shaped = (
-        None if weight is None else ops.reshape(weight, [count if i == dim else 1 for i in range(logs._array.ndim)])
-    )
-    spread = -ops.sum(logs if shaped is None else logs * shaped, dim)
-    spread = ops.where(kept, spread, ops.zeros_like(spread))
-    if reduction == "mean":
-        if weight is None:
-            total = ops.to_dtype(ops.sum(kept), logs.dtype)
-        else:
-            at = ops.reshape(ops.where(kept, target, ops.zeros_like(target)), (-1,))
-            total = ops.sum(ops.index_select(weight, 0, at) * ops.to_dtype(ops.reshape(kept, (-1,)), weight.dtype))
-        spread = ops.sum(spread) / total
-    else:
-        spread = reduced(spread, reduction)
-    return hard * (1 - smoothing) + spread * (smoothing / count)
 
 
 def _against_probabilities(
@@ -395,5 +422,7 @@ def _against_probabilities(
         product = product * ops.reshape(weight, [count if i == dim else 1 for i in range(ndim)])
     if reduction == "none":
         return -ops.sum(product, dim)  # type: ignore[no-any-return]
-    total = -ops.sum(product)
-    return total / (input._array.size // max(count, 1)) if reduction == "mean" else total  # type: ignore[no-any-return]
+    total = ops.sum(product)
+    if reduction != "mean":
+        return -total  # type: ignore[no-any-return]
+    return relabel(total / -(input._array.size // max(count, 1)), "DivBackward1")

@@ -2,16 +2,82 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from .._core.dtypes import FLOATING, int64, promote_types
+import numpy as np
+
+from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
+from .._core.dtypes import FLOATING, float32, float64, promote_types
 from .._core.sizes import broadcast_shapes
-from .._tensor import Tensor
+from .._core.state import GRAD, local, modes
+from .._kernel.angles import cosine_rows, cosine_rows_gradient
+from .._tensor import Tensor, wrap
+from .declare import pointwise
+from .folding import to_last
+from .fused import Fused, record
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
-from .registry import functions, labelled, ops, public
+from .registry import functions, labelled, ops, public, quick
+from .replay import gradients
+from .rules import real_floating, real_floating_only
+from .saved import fetch
+
+# -- angles ------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _cosine_kernels(code: str, large: bool, added: bool) -> tuple[Any, Any]:
+    make = cpu.large if large else cpu.small
+    forward = make(cosine_rows, (code, code, "f64", code), added=added)
+    return forward, make(cosine_rows_gradient, (code, code, code, "f64", code), added=added)
+
+
+def _cosine_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    x1, x2 = fetch(node, 0), fetch(node, 1)
+    dim, eps, added = node.saved[2:]
+    needs = [e is not None for e in node.edges]
+    if create_graph or g._k & ~GRAD:
+        composed = _cosine_of_squares if added else _cosine
+        return gradients(lambda a, b: composed(a, b, dim, eps), [x1, x2], [g], needs)
+    call = _cosine_kernels(g.dtype.code, x1._array.size >= PARALLEL, added)[1]
+    a, b, bound = to_last(x1._array, dim), to_last(x2._array, dim), np.asarray(eps)
+    results: list[Any] = [None, None]
+    for i, pair in enumerate(((a, b), (b, a))):
+        if needs[i]:
+            out = empty(x1._array.shape, x1._array.dtype)
+            call(g._array, *pair, bound, to_last(out, dim))
+            results[i] = wrap(out, g.dtype)
+    return results
+
+
+_COSINE = Fused("cosine_similarity", "SumBackward1", _cosine_gradient)
+
+
+def _quick_cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8, added: bool = False) -> Any:
+    """The cosine between single or double precision tensors of one shape; `added`: as `_cosine_of_squares`."""
+    try:
+        k, a, b, d = x1._k | x2._k, x1._array, x2._array, x1.dtype
+        if k > 1 or x2.dtype is not d or not (d is float32 or d is float64) or a.shape != b.shape or not a.size:
+            return NotImplemented
+    except AttributeError:
+        return NotImplemented
+    if not -a.ndim <= dim < a.ndim:
+        return NotImplemented
+    dim = dim + a.ndim if dim < 0 else dim
+    if dim != a.ndim - 1 and a.size >= PARALLEL:
+        return NotImplemented
+    out = empty(a.shape[:dim] + a.shape[dim + 1 :], a.dtype)
+    call = _cosine_kernels(d.code, a.size >= PARALLEL, added)[0]
+    call(to_last(a, dim), to_last(b, dim), np.asarray(float(eps)), out)
+    made = wrap(out, d)
+    if k and local.grad:
+        record(_COSINE, made, (x1, x2), [x1, x2, dim, float(eps), added])
+    return made
+
+
+@quick(lambda x1, x2, dim=1, eps=1e-8: _quick_cosine(x1, x2, dim, eps), named=True)
 @public("cosine_similarity", "nn.functional.cosine_similarity", method=False)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension.
@@ -39,11 +105,38 @@ def _cosine(a: Tensor, b: Tensor, dim: int, eps: float) -> Tensor:
     return ops.sum(scaled[0] * scaled[1], dim)  # type: ignore[no-any-return]
 
 
+def _cosine_of_squares(a: Tensor, b: Tensor, dim: int, eps: float) -> Tensor:
+    """The same with `eps` added to the squared lengths."""
+    one, two = (ops.sum(x * x, dim) + eps for x in (a, b))
+    return ops.sum(a * b, dim) / ops.sqrt(one * two)  # type: ignore[no-any-return]
+
+
+# -- distances ---------------------------------------------------------------------------------------------------
+
+# Whoever records operations (`modes.on`) sees the usual ones instead of these two.
+_apart = pointwise(
+    "shifted_difference", lambda m, x, y, eps: x - y + eps, real_floating_only,
+    {"x": lambda m, g: g, "y": lambda m, g: -g}, short=lambda m, cut, x, y, eps: cut(x - y) + eps,
+    params=("eps",), public=False, numbers="none",
+)  # fmt: skip
+_scaled = pointwise(
+    "normalized", lambda m, x, length, eps: x / m.maximum(length, eps), real_floating_only,
+    {
+        "x": lambda m, g, length, eps: g / m.clamp_min(length, eps),
+        "length": lambda m, g, x, length, eps: m.where(length >= eps, -g * (x / length / length), 0.0),
+    },
+    params=("eps",), public=False, numbers="none", backward_name="DivBackward0",
+)  # fmt: skip
+
+
 @public("pairwise_distance", "nn.functional.pairwise_distance", method=False)
 @labelled("NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
-    difference = ops.add(ops.sub(x1, x2), eps)
+    if x1.dtype is x2.dtype and x1.dtype.category == FLOATING and not modes.on:
+        difference = _apart(x1, x2, eps)
+    else:
+        difference = ops.add(ops.sub(x1, x2), eps)
     last = max(x1._array.ndim, x2._array.ndim) - 1
     return ops.norm(difference, p, last, keepdim)  # type: ignore[no-any-return]
 
@@ -51,8 +144,61 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 @functional
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Vectors along a dimension divided by their p-norm, which counts as `eps` at least."""
-    length = ops.expand_as(ops.clamp_min(ops.norm(input, p, dim, True), eps), input)
+    length = ops.norm(input, p, dim, True)
+    if out is None and (input.dtype is float32 or input.dtype is float64) and not modes.on:
+        return _scaled(input, length, eps)
+    length = ops.expand_as(ops.clamp_min(length, eps), input)
     return ops.div(input, length) if out is None else functions["div"](input, length, out=out)  # type: ignore[no-any-return]
+
+
+# -- margins -----------------------------------------------------------------------------------------------------
+# Whoever records operations (`modes.on`) sees the usual ones instead of these.
+
+_hinge = pointwise(
+    "hinge", lambda m, x, y, margin: m.where(y != 1.0, m.maximum(margin - x, 0.0), 0.0) + m.where(y != -1.0, x, 0.0),
+    real_floating,
+    {
+        "x": lambda m, g, x, y, margin: (
+            m.where(y != -1.0, g, 0.0) - m.where((y != 1.0) & (margin - x >= 0.0), g, 0.0)
+        ),
+    },
+    short=lambda m, cut, x, y, margin: (
+        m.where(y != 1.0, m.maximum(cut(cut(margin) - x), 0.0), 0.0) + m.where(y != -1.0, x, 0.0)
+    ),
+    params=("margin",), stepwise=True, public=False, numbers="none", backward_name="AddBackward0",
+)  # fmt: skip
+_ranking = pointwise(
+    "ranking", lambda m, x1, x2, y, margin: m.maximum(-y * (x1 - x2) + margin, 0.0), real_floating_only,
+    {
+        "x1": lambda m, g, x1, x2, y, margin: m.where(-y * (x1 - x2) + margin >= 0.0, -g * y, 0.0),
+        "x2": lambda m, g, x1, x2, y, margin: m.where(-y * (x1 - x2) + margin >= 0.0, g * y, 0.0),
+        "y": lambda m, g, x1, x2, y, margin: m.where(-y * (x1 - x2) + margin >= 0.0, g * (x2 - x1), 0.0),
+    },
+    short=lambda m, cut, x1, x2, y, margin: m.maximum(cut(-y * cut(x1 - x2)) + margin, 0.0),
+    params=("margin",), stepwise=True, public=False, numbers="none", backward_name="ClampMinBackward0",
+)  # fmt: skip
+_angular = pointwise(
+    "angular_margin",
+    lambda m, x, y, margin: m.where(y == 1.0, 1.0 - x, m.where(y == -1.0, m.maximum(x - margin, 0.0), 0.0)),
+    real_floating,
+    {"x": lambda m, g, x, y, margin: m.where(y == 1.0, -g, m.where((y == -1.0) & (x - margin >= 0.0), g, 0.0))},
+    params=("margin",), stepwise=True, public=False, numbers="none", backward_name="AddBackward0",
+)  # fmt: skip
+_gap = pointwise(
+    "triplet_gap", lambda m, near, far, margin: m.maximum(near - far + margin, 0.0), real_floating_only,
+    {
+        "near": lambda m, g, near, far, margin: m.where(near - far + margin >= 0.0, g, 0.0),
+        "far": lambda m, g, near, far, margin: m.where(near - far + margin >= 0.0, -g, 0.0),
+    },
+    short=lambda m, cut, near, far, margin: m.maximum(cut(near - far) + margin, 0.0),
+    params=("margin",), stepwise=True, public=False, numbers="none", backward_name="ClampMinBackward0",
+)  # fmt: skip
+
+
+def _signs(target: Tensor, like: Tensor) -> Tensor:
+    """Labels, which have no gradient, in the dtype of the scores."""
+    target = ops.detach(target) if target._k & GRAD else target
+    return target if target.dtype is like.dtype else ops.to_dtype(target, like.dtype)  # type: ignore[no-any-return]
 
 
 @functional
@@ -63,6 +209,8 @@ def hinge_embedding_loss(
     """x for a target of 1, max(0, margin - x) for a target of -1."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
+    if not modes.on:
+        return reduced(_hinge(input, _signs(target, input), margin), reduction)
     nothing = ops.zeros_like(input)
     far = ops.where(ops.ne(target, 1), ops.clamp_min(margin - input, 0), nothing)
     near = ops.where(ops.ne(target, -1), input, nothing)
@@ -82,6 +230,8 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "  # type: ignore[attr-defined]
         )
+    if input1.dtype is input2.dtype is target.dtype and target.dtype.category == FLOATING and not modes.on:
+        return reduced(_ranking(input1, input2, target, margin), reduction)
     return reduced(ops.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
 
@@ -98,9 +248,12 @@ def cosine_embedding_loss(
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1._array.ndim != rank + 1 or input2._array.ndim != rank + 1:
         raise RuntimeError(f"{rank}D target tensor expects {rank + 1}D input tensors")
-    products = ops.sum(input1 * input2, rank)
-    one, two = (ops.sum(x * x, rank) + 1e-12 for x in (input1, input2))
-    cosine = products / ops.sqrt(one * two)
+    if not modes.on:
+        cosine = _quick_cosine(input1, input2, rank, 1e-12, True)
+        if cosine is NotImplemented:
+            cosine = _cosine_of_squares(input1, input2, rank, 1e-12)
+        return reduced(_angular(cosine, _signs(target, cosine), margin), reduction)
+    cosine = _cosine_of_squares(input1, input2, rank, 1e-12)
     nothing = ops.zeros_like(cosine)
     near = ops.where(ops.eq(target, 1), 1 - cosine, nothing)
     far = ops.where(ops.eq(target, -1), ops.clamp_min(cosine - margin, 0), nothing)
@@ -131,6 +284,8 @@ def _triplet(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = ops.minimum(far, distance(positive, negative))
+    if near.dtype is far.dtype and near.dtype.category == FLOATING and not modes.on:
+        return _gap(near, far, margin)
     return ops.clamp_min(near - far + margin, 0)  # type: ignore[no-any-return]
 
 
@@ -150,92 +305,3 @@ def triplet_margin_with_distance_loss(
     return reduced(
         _triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction
     )
-
-
-# -- scores of classes -------------------------------------------------------------------------------------------
-
-
-@functional
-@labelled("MultiMarginLossBackward0")
-def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """The mean over other classes of max(0, margin - x[y] + x[i])**p."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
-    if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
-    shape = input._array.shape
-    if weight is not None and weight._array.ndim != 1:
-        raise ValueError("weight must be one-dimensional")
-    if len(shape) > 2 or not (shape[-1] if shape else 1):
-        raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
-        )
-    single = len(shape) < 2
-    x = ops.reshape(input, (1, -1)) if single else input
-    y = ops.reshape(target, (-1,))
-    rows, count = x._array.shape
-    if y._array.shape[0] != rows or target._array.ndim > 1:
-        raise RuntimeError(f"inconsistent target size, expected {rows} but got {list(target._array.shape)}")
-    if bool(((y._array < 0) | (y._array >= count)).any()):
-        raise RuntimeError("target out of range")
-    at = ops.unsqueeze(y, 1)
-    gap = ops.clamp_min(margin - ops.gather(x, 1, at) + x, 0)
-    if p == 2:
-        gap = gap * gap
-    if weight is not None:
-        gap = gap * ops.unsqueeze(ops.index_select(weight, 0, y), 1)
-    gap = ops.scatter(gap, 1, at, 0)
-    loss = ops.sum(gap, 1) / count
-    if reduction == "none" and single:
-        return ops.reshape(loss, ())  # type: ignore[no-any-return]
-    return reduced(loss, reduction)
-
-
-@functional
-@labelled("MultilabelMarginLossBackward0")
-def multilabel_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Tensor:
-    """The mean over labels y and other classes i of max(0, 1 - x[y] + x[i]); labels end at the first -1."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
-    shape = input._array.shape
-    if len(shape) > 2 or not (shape[-1] if shape else 1):
-        raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
-        )
-    if target._array.shape != shape:
-        raise RuntimeError(f"inconsistent target size: {list(target._array.shape)} for input of size: {list(shape)}")
-    single = len(shape) < 2
-    x, y = (ops.reshape(t, (1, -1)) if single else t for t in (input, target))
-    count = x._array.shape[1]
-    if bool(((y._array < -1) | (y._array >= count)).any()):
-        raise RuntimeError("target out of range")
-    valid = ops.eq(ops.cumsum(ops.to_dtype(y < 0, int64), 1), 0)  # (N, C): the labels before the first -1
-    at = ops.where(valid, y, ops.zeros_like(y))
-    often = ops.scatter_add(ops.zeros_like(y), 1, at, ops.to_dtype(valid, y.dtype))
-    others = ops.unsqueeze(often == 0, 1)  # (N, 1, C)
-    gap = ops.clamp_min(1 - ops.unsqueeze(ops.gather(x, 1, at), 2) + ops.unsqueeze(x, 1), 0)  # (N, labels, C)
-    used = ops.to_dtype(ops.logical_and(ops.unsqueeze(valid, 2), others), x.dtype)
-    loss = ops.sum(gap * used, (1, 2)) / count
-    if reduction == "none" and single:
-        return ops.reshape(loss, ())  # type: ignore[no-any-return]
-    return reduced(loss, reduction)
-
-
-@functional
-def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """The mean over classes of the binary cross-entropy of sigmoid(input)."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
-    if weight is not None:
-        loss = loss * weight
-    last = input._array.ndim - 1
-    loss = ops.sum(loss, last) / input._array.shape[last] if last >= 0 else loss
-    return reduced(loss, reduction)

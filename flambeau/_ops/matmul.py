@@ -34,7 +34,7 @@ from . import registry
 from .casting import broadcast_error
 from .primitive import primitive
 from .registry import expose, functions, labelled, ops, public, quick
-from .rules import SCALAR_NAMES, not_implemented
+from .rules import not_implemented, type_name
 from .views import permute_op
 
 _C_NAMES = {
@@ -48,10 +48,6 @@ MULTIPLIED = frozenset(
 
 
 # -- checks ------------------------------------------------------------------------------------------------------
-
-
-def type_name(d: dtype) -> str:
-    return SCALAR_NAMES.get(d.name, d.name)
 
 
 def plain_name(d: dtype) -> str:
@@ -195,8 +191,16 @@ def _right_gradient(g: Tensor, x: Tensor, y_shape: tuple[int, ...]) -> Tensor:
     return ops.sum_to(matmul_op(adjoint(x), g), y_shape)
 
 
+def _name_by_ranks(node: Node) -> str:
+    """PyTorch makes such a product of matrices or batches of them, and gives the result its shape last."""
+    ranks = [len(shape) for shape, *_ in node.info]  # type: ignore[union-attr]
+    if ranks == [1, 2]:
+        return "SqueezeBackward4"
+    return "CloneBackward0" if ranks[0] == 2 else "UnsafeViewBackward0"
+
+
 @primitive(
-    tensors=2, name="matmul", backward_name="BmmBackward0", meta=_result_shape,
+    tensors=2, name="matmul", backward_name=_name_by_ranks, meta=_result_shape,
     grad={
         "x": lambda g, y, x_shape: _left_gradient(g, y, x_shape),
         "y": lambda g, x, y_shape: _right_gradient(g, x, y_shape),
@@ -234,7 +238,11 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         raise
     if out is None and k <= 1 and d is other.dtype and d in MULTIPLIED:
         op = _BY_RANKS.get((x.ndim, y.ndim))
-        if op is not None and x.shape[-1] == y.shape[0]:  # plain
+        if op is None and x.ndim == y.ndim > 2 and x.shape[:-2] == y.shape[:-2]:
+            op, inner = matmul_op, y.shape[-2]
+        else:
+            inner = None if op is None else y.shape[0]
+        if x.shape and x.shape[-1] == inner:  # plain
             t = wrap(blas.product(x, y), d)
             if k and local.grad and d.category >= FLOATING:
                 record(op, t, input, other)
@@ -453,8 +461,10 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     tensor([[3, 4],
             [6, 8]])
     """
-    check_tensors("outer", input=input, vec2=vec2)
-    check_vectors("outer", self=input, vec2=vec2)
+    if input.__class__ is not Tensor or vec2.__class__ is not Tensor:
+        check_tensors("outer", input=input, vec2=vec2)
+    if input._array.ndim != 1 or vec2._array.ndim != 1:
+        check_vectors("outer", self=input, vec2=vec2)
     return _outer(input, vec2)
 
 

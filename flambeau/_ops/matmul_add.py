@@ -14,6 +14,7 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dty
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, alias, wrap
 from . import registry
+from .casting import checked_number
 from .folding import fold_array
 from .inplace import assign, check_writable, keep_original
 from .matmul import (
@@ -28,10 +29,10 @@ from .matmul import (
     plain_name,
     product,
     times_adjoint,
-    type_name,
 )
 from .primitive import Primitive, primitive
 from .registry import expose, functions, labelled, methods, older_forms, ops, public
+from .rules import type_name
 from .saved import check_version, fetch
 from .views import permute_op
 
@@ -218,7 +219,9 @@ def _linear_name(node: Node) -> str:
     x, bias, _ = info  # type: ignore[misc]
     if len(x[0]) == 2:
         return "MmBackward0" if bias is None else "AddmmBackward0"
-    return "UnsafeViewBackward0" if bias is None else "ViewBackward0"
+    if bias is None:
+        return "UnsafeViewBackward0" if len(x[0]) > 1 else "SqueezeBackward4"
+    return "ViewBackward0"
 
 
 linear_op = _Linear(
@@ -278,16 +281,10 @@ def bilinear_op(backend: Any, x: Any, y: Any, weight: Any) -> Any:
 
 
 def _factor(value: Any, d: dtype) -> Any:
-    """`alpha` or `beta` as a number of the result's kind."""
+    """`alpha` or `beta` as a number that the dtype holds."""
     if isinstance(value, Tensor):
         value = value.item()  # type: ignore[attr-defined]
-    if isinstance(value, complex) and d.category < COMPLEX:
-        if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {plain_name(d)} without overflow")
-        value = value.real
-    if d.category < FLOATING:
-        return int(value)
-    return value
+    return checked_number(value, d)
 
 
 def _check_expand(shape: tuple[int, ...], target: tuple[int, ...], d: dtype) -> None:
@@ -351,7 +348,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     _check_addmm(input, mat1, mat2)
     d = input.dtype
-    return addmm_op(input, mat1, mat2, _factor(beta, d), _factor(alpha, d))
+    return addmm_op(input, mat1, mat2, _factor(beta, d.wide), _factor(alpha, d.wide))
 
 
 @public(out=True, inplace=True)
@@ -418,7 +415,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     shape = (*batch1._array.shape[:2], batch2._array.shape[2])
     _check_expand(input._array.shape, shape, d)
     check_multiplied("baddbmm", d)
-    return baddbmm_op(input, batch1, batch2, _factor(beta, d), _factor(alpha, d))
+    return baddbmm_op(input, batch1, batch2, _factor(beta, d.wide), _factor(alpha, d.wide))
 
 
 @public(out=True)
@@ -488,13 +485,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             if k and local.grad:
                 _record_small(t, input, bias, weight, small)
             return t
-        if x.ndim == 2 == w.ndim and x.shape[1] == w.shape[1] and d in MULTIPLIED:
-            if added is None:
-                t = wrap(blas.product(x, w.T), d)
-            elif added.shape == w.shape[:1]:
-                t = wrap(blas.add_product(added, x, w.T, 1, 1), d)
-            else:
+        if x.ndim >= 2 == w.ndim and x.shape[-1] == w.shape[1] and d in MULTIPLIED:
+            if added is not None and added.shape != w.shape[:1]:
                 return _linear(input, weight, bias)
+            t = wrap(_linear_arrays(cpu, x, added, w), d)
             if k and local.grad and d.category >= FLOATING:
                 _record_linear(t, input, bias, weight)
             return t

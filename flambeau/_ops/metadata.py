@@ -6,11 +6,11 @@ from typing import Any
 
 from .._core.layouts import contiguous_format, preserve_format
 from .._core.sizes import contiguous_strides
-from .._core.state import GRAD, META, QUANTIZED, local
+from .._core.state import BATCHED, GRAD, META, QUANTIZED, local
 from .._tensor import Storage, Tensor, alias, storage_of
 from .factory import formatted_memory, shape_argument
 from .from_data import Borrowed
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 
 # -- where ----------------------------------------------------------------------------------------------------
@@ -86,16 +86,28 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = cont
 # -- other strides for the same tensor ---------------------------------------------------------------------------
 
 
+# what the derivatives of these views are called when a tensor becomes its own view
+_IN_PLACE_NAMES = {
+    "AsStridedBackward0": "AsStridedBackward1", "SqueezeBackward0": "SqueezeBackward3",
+    "SqueezeBackward1": "SqueezeBackward4", "SqueezeBackward2": "SqueezeBackward5", "TBackward0": "TBackward1",
+    "TransposeBackward0": "TransposeBackward1", "UnsqueezeBackward0": "UnsqueezeBackward1",
+}  # fmt: skip
+
+
 def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     """Applies a view to the tensor itself: it keeps its identity and takes over the view's strides and history."""
     if t._k & GRAD and local.grad and t._edge is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if t._k & BATCHED:
+        return ops.take_over_batched(t, function(t, *args))  # type: ignore[no-any-return]
     before = alias(t)
     storage: Storage = storage_of(t)
     views = [
         v for v in (reference() for reference in storage.views or ()) if v is not None and v._view and v._view[0] is t
     ]
     made = function(before, *args)
+    if made._edge is not None and (name := made._edge[0].name()) in _IN_PLACE_NAMES:
+        relabel(made, _IN_PLACE_NAMES[name])
     for view in views:  # they were taken of the tensor as it was
         view._view = (before, *view._view[1:])
     t._array, t._edge, t._k = made._array, made._edge, made._k

@@ -17,6 +17,7 @@ from .._core.state import CUDA, GRAD, META, local, modes
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
 from .._kernel.pool import settings
 from .._tensor import Tensor, wrap
+from .basic import in_dtype
 from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .primitive import primitive
 from .registry import functions, ops, public
@@ -24,6 +25,7 @@ from .replay import second
 from .rules import not_implemented
 from .saved import fetch
 
+_SHORT = 1 << 12  # elements of constants that are kept
 WORK = 2  # a normalized element costs as much as so many moved ones
 
 
@@ -43,20 +45,26 @@ def statistics_dtype(x: Any, weight: Any) -> dtype:
 def filled(given: Any, count: int, value: float, like: Any) -> Any:
     """A parameter as a dense vector, of ones or zeros if there is none."""
     if given is None:
-        return np.full(count, value, wide_of(like).numpy)
+        return constant(count, value, wide_of(like).numpy)
     if given.ndim == 1 and given.strides[0] == given.itemsize:
         return given
     return np.ascontiguousarray(given.reshape(count))
+
+
+def constant(count: int, value: float, d: Any) -> Any:
+    """A vector of one number, which nobody writes to."""
+    return _short_constant(count, value, d) if count <= _SHORT else np.full(count, value, d)
+
+
+@functools.lru_cache(256)
+def _short_constant(count: int, value: float, d: Any) -> Any:
+    return np.full(count, value, d)
 
 
 @functools.lru_cache(64)
 def number(value: float) -> Any:
     """A double-precision operand of a kernel."""
     return np.asarray(value, np.float64)
-
-
-def as_dtype(t: Tensor, d: dtype) -> Tensor:
-    return t if t.dtype is d else ops.to_dtype(t, d)  # type: ignore[no-any-return]
 
 
 def elsewhere(*tensors: Any) -> bool:
@@ -198,7 +206,7 @@ def norm_rows_back(
 
 def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     """The gradients of a fused node: as of the matrix of rows, in the shapes of the input and the parameters."""
-    x, weight = fetch(node, 0), fetch(node, 1)
+    x, weight = fetch(node, 0), None if node.saved[1] is None else fetch(node, 1)
     mean, scale, eps, center, shape, bias_dtype = node.saved[2:]
     needs = [e is not None for e in node.edges]
     count = math.prod(shape)
@@ -224,7 +232,7 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
 
 
 _FUSED = Fused("layer_norm", "NativeLayerNormBackward0", _gradient)
-_FUSED_RMS = Fused("rms_norm", "FusedRmsNormBackward0", _gradient)
+_FUSED_RMS = Fused("rms_norm", "MulBackward0", _gradient)
 
 
 def _matrix(array: Any, count: int) -> Any:
@@ -234,9 +242,10 @@ def _matrix(array: Any, count: int) -> Any:
 
 
 def _rows_of(
-    input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, center: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The result in the shape of the input, means and factors of the rows."""
+    input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, center: bool,
+    statistics: bool = False,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """The result in the shape of the input, means and factors of the rows; those may be missing unless asked for."""
     count = math.prod(shape)
     have = input._array.shape
     k = modes.on | input._k
@@ -255,6 +264,8 @@ def _rows_of(
         if k and local.grad:
             saved = [input, weight, mean, scale, eps, center, shape, None if bias is None else bias._array.dtype]
             record(_FUSED if center else _FUSED_RMS, out, (input, weight, bias), saved)
+        if not statistics:
+            return out, None, None
         kept = BY_NUMPY[mean.dtype]
         return out, wrap(mean, kept), wrap(scale, kept)
     flat = input if len(have) == 2 and len(shape) == 1 else ops.reshape(input, (-1 if input._array.size else 0, count))
@@ -331,10 +342,10 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Layer norm with the means and the reciprocals of the standard deviations it used."""
     shape = _checked(input, normalized_shape, weight, bias)
-    out, mean, scale = _rows_of(input, shape, weight, bias, eps, True)
+    out, mean, scale = _rows_of(input, shape, weight, bias, eps, True, True)
     lead = input._array.shape[: input._array.ndim - len(shape)] + (1,) * len(shape)
     d = input.dtype if weight is None or weight.dtype is input.dtype else float32
-    return out, *[ops.reshape(as_dtype(ops.detach(t), d), lead) for t in (mean, scale)]
+    return out, *[ops.reshape(in_dtype(ops.detach(t), d), lead) for t in (mean, scale)]
 
 
 @public("rms_norm", "nn.functional.rms_norm", method=False)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
 from .._core.sizes import wrap_dim, wrap_dims
 from .._core.state import CUDA
+from .._kernel.row_gradients import length_rows
 from .._tensor import Tensor, wrap
 from .folding import fold_array, reduced_shape, run_plain
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
 from .registry import labelled, ops, public
+from .row_gradients import along_rows
 from .rules import not_implemented, type_name
 
 
@@ -33,6 +37,9 @@ _FOLDS = {2.0: ("squares", "root"), 1.0: ("absolute", None), 0.0: ("count", None
 
 def _norm_grad(g: Tensor, x: Tensor, out: Tensor, p: float, dims: Any, keepdim: bool) -> Tensor | None:
     """Zero where the norm has a corner: at the origin, and for elements that are zero if p < 2."""
+    made = along_rows(length_rows, g, x, out, dims) if p == 2.0 else None
+    if made is not None:
+        return made
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
     if p == 0.0:
         return None
@@ -175,8 +182,9 @@ def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     wide = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     size = norm_op.forward(backend, wide, p, others, True)
     kind = size.dtype.type
-    factor = xp.where(size > limit, kind(limit) / (size + kind(1e-7)), kind(1))
-    return (wide * factor).astype(x.dtype)
+    with np.errstate(all="ignore"):
+        factor = xp.where(size > limit, kind(limit) / (size + kind(1e-7)), kind(1))
+        return (wide * factor).astype(x.dtype)
 
 
 @public(out=True, inplace=True)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import BOOL, int64
-from .._core.state import CUDA, GRAD
-from .._dispatch import backend_of
-from .._tensor import Tensor, wrap
+from .._core.dtypes import BY_NUMPY
+from .._core.state import GRAD
+from .._tensor import Tensor
+from .casting import checked_number, number_array
 from .channels import keeps_channels_last
+from .factory import float_of
+from .picking import Places, picked
 from .primitive import primitive
-from .registry import labelled, ops, public
+from .registry import ops, public, relabel
 
 
-def _cut(pads: Sequence[Any]) -> tuple[Any, ...]:
-    """What is left of an array when negative padding is taken off; `pads` are (before, after) of each dimension."""
-    return tuple(slice(max(-a, 0), -max(-b, 0) or None) for a, b in pads)
-
-
-def _inner(pads: Sequence[Any], shape: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(slice(max(a, 0), n - max(b, 0)) for (a, b), n in zip(pads, shape))
+@functools.lru_cache(1024)
+def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
+    """The shape of a padded array, where the old elements lie in it, and what negative padding leaves of those."""
+    padded = tuple(n + a + b for n, (a, b) in zip(shape, pads))
+    inner = tuple(slice(max(a, 0), n - max(b, 0)) for (a, b), n in zip(pads, padded))
+    return padded, inner, tuple(slice(max(-a, 0), -max(-b, 0) or None) for a, b in pads)
 
 
 @primitive(
@@ -31,10 +33,34 @@ def _inner(pads: Sequence[Any], shape: Sequence[int]) -> tuple[Any, ...]:
 )  # fmt: skip
 @keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
-    shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads))
-    made = backend.xp.full(shape, value, x.dtype) if value else backend.zeros(shape, x.dtype)
-    made[_inner(pads, shape)] = x[_cut(pads)]
+    shape, inner, left = _regions(x.shape, pads)
+    made = backend.empty(shape, x.dtype) if value else backend.zeros(shape, x.dtype)
+    if value:
+        made[...] = number_array(value, BY_NUMPY[x.dtype])
+    made[inner] = x[left]
     return made
+
+
+@functools.lru_cache(1024)
+def _pairs(shape: tuple[int, ...], pad: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """(before, after) of each dimension, after PyTorch's checks."""
+    if len(pad) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) // 2 > len(shape):
+        raise RuntimeError(
+            "pad: Length of pad must be at most two for each dimension of the input; it is "
+            f"{len(pad)} while the input has {len(shape)} dimensions."
+        )
+    pairs = [(0, 0)] * len(shape)
+    for i in range(len(pad) // 2):
+        pairs[len(shape) - 1 - i] = (pad[2 * i], pad[2 * i + 1])
+    for i, (a, b) in enumerate(pairs):
+        if shape[i] + a + b < 0:
+            raise RuntimeError(
+                f"The input size {shape[i]}, plus negative padding {a} and {b} resulted in a negative output size, "
+                f"which is invalid. Check dimension {i} of your input."
+            )
+    return tuple(pairs)
 
 
 @public(method=False)
@@ -45,24 +71,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
     >>> torch.constant_pad_nd(torch.tensor([1, 2]), (1, 0))
     tensor([0, 1, 2])
     """
-    shape = input._array.shape
-    if len(pad) % 2:
-        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
-    if len(pad) // 2 > len(shape):
-        raise RuntimeError(
-            "pad: Length of pad must be at most two for each dimension of the input; it is "
-            f"{len(pad)} while the input has {len(shape)} dimensions."
-        )
-    pairs = [(0, 0)] * len(shape)
-    for i in range(len(pad) // 2):
-        pairs[len(shape) - 1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
-    for i, (a, b) in enumerate(pairs):
-        if shape[i] + a + b < 0:
-            raise RuntimeError(
-                f"The input size {shape[i]}, plus negative padding {a} and {b} resulted in a negative output size, "
-                f"which is invalid. Check dimension {i} of your input."
-            )
-    return constant_pad(input, tuple(pairs), bool(value) if input.dtype.category == BOOL else value)  # type: ignore[no-any-return]
+    pairs = _pairs(input._array.shape, tuple([int(n) for n in pad]))
+    return constant_pad(input, pairs, checked_number(value, input.dtype))  # type: ignore[no-any-return]
 
 
 def _sources(mode: str, size: int, before: int, after: int) -> Any:
@@ -78,21 +88,17 @@ def _sources(mode: str, size: int, before: int, after: int) -> Any:
     return np.minimum(place, period - place) if size > 1 else place * 0
 
 
-def _pad_by_index(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
-    ndim = input._array.ndim
-    for i in range(len(pad) // 2):
-        dim, before, after = ndim - 1 - i, int(pad[2 * i]), int(pad[2 * i + 1])
-        if before or after:
-            sources = _sources(mode, input._array.shape[dim], before, after)
-            index = wrap(sources.astype(np.int64), int64)
-            if input._k & CUDA:
-                index = wrap(backend_of(CUDA).from_numpy(index._array), int64, CUDA)
-            input = ops.index_select(input, dim, index)
-    return input
+@functools.lru_cache(1024)
+def _places(mode: str, shape: tuple[int, ...], pads: tuple[int, ...]) -> Places:
+    """Where the elements of a padded tensor come from, after PyTorch's checks."""
+    _check_pads(shape, pads, mode)
+    count = len(pads) // 2
+    size = shape[len(shape) - count :]
+    pairs = [pads[2 * i : 2 * i + 2] for i in reversed(range(count))]
+    return Places([_sources(mode, n, *pair) for n, pair in zip(size, pairs)], size)
 
 
-def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
-    shape = input._array.shape
+def _check_pads(shape: tuple[int, ...], pad: Sequence[int], mode: str) -> None:
     count = len(pad) // 2
     if len(pad) % 2 or not (len(shape) in (count + 1, count + 2) and 1 <= count <= 3):
         raise NotImplementedError(
@@ -115,15 +121,13 @@ def _check_pads(input: Tensor, pad: Sequence[int], mode: str) -> None:
             raise RuntimeError(f"input (of size {n}) is too small for the padding ({before}, {after})")
 
 
-def _label(
-    out: Tensor, input: Tensor, pad: Sequence[int], mode: str = "constant", *more: Any, **named: Any
-) -> str | None:
-    name = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}.get(mode)
-    return None if name is None else f"{name}{len(pad) // 2}DBackward0"
+def _label(mode: str, count: int) -> str:
+    if mode == "circular":
+        return "torch::autograd::CopySlices"
+    return f"{'Reflection' if mode == 'reflect' else 'Replication'}Pad{count}DBackward0"
 
 
 @public("nn.functional.pad", method=False)
-@labelled(_label)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pads the last dimensions: with a constant, or by reflecting, repeating the edge, or going round.
 
@@ -136,22 +140,51 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if len(pad) // 2 > input._array.ndim:
         raise ValueError(f"pad: there are more pairs than the input has dimensions; Padding length {len(pad)}")
     if mode == "constant":
-        return constant_pad_nd(input, pad, 0 if value is None else value)
+        return constant_pad_nd(input, pad, 0 if value is None else float_of(value, "pad", "value"))
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    _check_pads(input, pad, mode)
-    if input.dtype.itemsize == 2 and input._k & GRAD:  # gradients of repeated elements are added in single precision
-        return ops.to_dtype(_pad_by_index(ops.to_dtype(input, input.dtype.wide), pad, mode), input.dtype)  # type: ignore[no-any-return]
-    return _pad_by_index(input, pad, mode)
+    pads = tuple([int(n) for n in pad])
+    places = _places(mode, input._array.shape, pads)
+    if mode == "circular" and input.dtype.itemsize == 2 and input._k & GRAD:  # gradients are added in single precision
+        out = ops.to_dtype(picked(ops.to_dtype(input, input.dtype.wide), places), input.dtype)
+    else:
+        out = picked(input, places)
+    return relabel(out, _label(mode, len(pads) // 2))
 
 
 # -- channels and pixels -------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(1024)
+def _shuffling(shape: tuple[int, ...], r: int, back: bool) -> tuple[Any, Any, Any]:
+    """How pixels are rearranged: (parts of the dimensions, their new order, the shape of the result)."""
+    *lead, c, h, w = shape
+    n = len(lead)
+    if back:
+        order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+        return (*lead, c, h // r, r, w // r, r), order, (*lead, c * r * r, h // r, w // r)
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return (*lead, c // (r * r), r, r, h, w), order, (*lead, c // (r * r), h * r, w * r)
+
+
+def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
+    parts, order, shape = _shuffling(x.shape, r, back)
+    return backend.xp.array(x.reshape(parts).transpose(order), order="C").reshape(shape)
+
+
+@primitive(name="pixel_shuffle", grad={"x": lambda g, r: unshuffle_pixels(g, r)})
+def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
+    return _shuffled(backend, x, r, False)
+
+
+@primitive(name="pixel_unshuffle", grad={"x": lambda g, r: shuffle_pixels(g, r)})
+def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
+    return _shuffled(backend, x, r, True)
+
+
 @public("pixel_shuffle", "nn.functional.pixel_shuffle", method=False)
-@labelled("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C r², H, W) to (…, C, H r, W r)."""
     shape, r = input._array.shape, upscale_factor
@@ -161,20 +194,16 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
-    *lead, c, h, w = shape
+    c = shape[-3]
     if c % (r * r):
         raise RuntimeError(
             f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
-    n = len(lead)
-    parts = ops.reshape(input, (*lead, c // (r * r), r, r, h, w))
-    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return ops.reshape(ops.permute(parts, order), (*lead, c // (r * r), h * r, w * r))  # type: ignore[no-any-return]
+    return shuffle_pixels(input, r)  # type: ignore[no-any-return]
 
 
 @public("pixel_unshuffle", "nn.functional.pixel_unshuffle", method=False)
-@labelled("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H r, W r) to (…, C r², H, W)."""
     shape, r = input._array.shape, downscale_factor
@@ -184,15 +213,22 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
-    *lead, c, h, w = shape
+    h, w = shape[-2:]
     if h % r or w % r:
         raise RuntimeError(
             f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h}, {w} and {r}"
         )
-    n = len(lead)
-    parts = ops.reshape(input, (*lead, c, h // r, r, w // r, r))
-    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return ops.reshape(ops.permute(parts, order), (*lead, c * r * r, h // r, w // r))  # type: ignore[no-any-return]
+    return unshuffle_pixels(input, r)  # type: ignore[no-any-return]
+
+
+@primitive(
+    name="channel_shuffle",
+    grad={"x": lambda g, groups: shuffle_channels(g, g._array.shape[1] // groups if g._array.shape[1] else groups)},
+)
+def shuffle_channels(backend: Any, x: Any, groups: int) -> Any:
+    n, channels, *size = x.shape
+    parts = x.reshape(n, groups, channels // groups, *size).swapaxes(1, 2)
+    return backend.xp.array(parts, order="C").reshape(x.shape)
 
 
 @public(
@@ -202,7 +238,6 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     "nn.functional.native_channel_shuffle",
     method=False,
 )
-@labelled("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Takes the channels of `groups` groups in turn."""
     shape = input._array.shape
@@ -214,5 +249,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"channel_shuffle: channels must be divisible by groups, got {shape[1]} channels and {groups} groups."
         )
-    parts = ops.reshape(input, (shape[0], groups, shape[1] // groups, *shape[2:]))
-    return ops.reshape(ops.transpose(parts, 1, 2), shape)  # type: ignore[no-any-return]
+    return shuffle_channels(input, groups)  # type: ignore[no-any-return]

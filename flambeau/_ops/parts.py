@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
 from .._core.dtypes import COMPLEX, REAL_OF, from_numpy_dtype
@@ -222,13 +224,15 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 # -- pieces ------------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(1024)
+def _cuts(sizes: tuple[int, ...], dim: int) -> list[Any]:
+    """The keys of consecutive pieces."""
+    ends = list(itertools.accumulate(sizes))
+    return [(*_before(dim), slice(end - n, end)) for n, end in zip(sizes, ends)]
+
+
 def _pieces(backend: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
-    before = _before(dim)
-    out, start = [], 0
-    for n in sizes:
-        out.append(x[(*before, slice(start, start + n))])
-        start += n
-    return tuple(out)
+    return tuple([x[key] for key in _cuts(sizes, dim)])
 
 
 def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:
@@ -250,13 +254,18 @@ def _even_sizes(x: Tensor, size: int, dim: int, name: str) -> tuple[tuple[int, .
     if not shape:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, len(shape))
-    n = shape[dim]
+    return _even(shape[dim], size.__index__(), name), dim
+
+
+@functools.lru_cache(1024)
+def _even(n: int, size: int, name: str) -> tuple[int, ...]:
+    """The sizes of pieces of n elements."""
     if size < 0:
         raise RuntimeError(f"{name} expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
         raise RuntimeError(f"{name} expects split_size greater than 0 for a dimension of size {n}")
     count = max(-(-n // size), 1) if size else 1
-    return tuple([size] * (count - 1) + [n - size * (count - 1)]), dim
+    return tuple([size] * (count - 1) + [n - size * (count - 1)])
 
 
 def _given_sizes(x: Tensor, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]:
@@ -325,7 +334,7 @@ def _chunk_sizes(x: Tensor, chunks: int, dim: int) -> tuple[tuple[int, ...], int
     n = shape[dim]
     if not n:
         return (0,) * chunks, dim
-    return _even_sizes(x, -(-n // chunks), dim, "chunk")
+    return _even(n, -(-n // chunks), "chunk"), dim
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from .._dispatch import special
 from .._kernel.elementwise import elementwise
 from .._tensor import Tensor, wrap
 from . import registry
-from .casting import broadcast_error, number_array
+from .casting import broadcast_error, checked_array, number_array
 from .saved import check_version, save
 
 _new = object.__new__
@@ -93,6 +93,7 @@ def binary(op: Any) -> Callable[..., Any]:
     if op.arity < 2:  # the second operand is a parameter
         plans = plans + plans
     numbers: dict[Any, Any] = {}
+    checked = op.checked
 
     def with_number(a: Tensor, number: Any) -> Tensor:
         """tensor ∘ number of the same or a lower category: the number becomes a 0-d operand."""
@@ -113,12 +114,15 @@ def binary(op: Any) -> Callable[..., Any]:
             if array.size < PARALLEL:
                 operand = float(number) if whole else number
                 if not -_LARGE <= operand <= _LARGE:  # NumPy would warn of what the dtype cannot hold
+                    if checked:
+                        return slow(op, (a, number))
                     operand = number_array(number, d)
                 made = small(array, operand)
                 if made.__class__ is not _ndarray:
                     made = _asarray(made)
             else:
-                made = op.large(function, [array, number_array(number, d)], result)
+                operand = checked_array(number, d) if checked else number_array(number, d)
+                made = op.large(function, [array, operand], result)
         except (ValueError, OverflowError, MemoryError):
             return slow(op, (a, number))
         t = _new(Tensor)
@@ -189,6 +193,7 @@ def binary(op: Any) -> Callable[..., Any]:
 def general(op: Any) -> Callable[..., Any]:
     quick = Quick(op)
     several = op.outputs > 1
+    checked = op.checked
 
     def call(*args: Any, out: Any = None) -> Any:
         if out is not None:
@@ -209,7 +214,10 @@ def general(op: Any) -> Callable[..., Any]:
                     return slow(op, args)
                 k |= a._k
                 arrays.append(a._array)
-            elif numbers_fit and (a.__class__ is float or a.__class__ is int):
+            elif numbers_fit and (
+                (a.__class__ is float and (not checked or -2e9 < a < 2e9))
+                or (a.__class__ is int and (not checked or -2_000_000_000 < a < 2_000_000_000))
+            ):
                 arrays.append(a)
             else:
                 return slow(op, args)

@@ -19,7 +19,7 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import as_tensor, broadcast_error, combine, operand_arrays
 from .pointwise_call import backward, binary, general, unary
-from .registry import memory_problem, ops, parameter_names, records
+from .registry import derivative_name, memory_problem, ops, parameter_names, records, relabel
 from .rules import Rule, arithmetic
 from .saved import fetch, save, trace
 
@@ -97,9 +97,12 @@ class Pointwise:
         outputs: int = 1,
         derived: bool = False,
         backward_name: str | Callable[[Node], str] | None = None,
+        in_place_name: str | None = None,
+        number_names: dict[str, str] | None = None,
         result_of: Callable[[dtype], tuple[dtype, ...]] | None = None,
         samples: Any = None,
         numbers: str = "both",
+        checked: bool | str = False,
         stepwise: bool = False,
         short: Callable[..., Any] | None = None,
         short_types: tuple[str, ...] = ("bf16", "f16"),
@@ -121,10 +124,16 @@ class Pointwise:
         self.wide_number: Pointwise | None = None
         self.number_pairs = False  # whether all operands may be Python numbers
         self.numbers = numbers  # which operands may be Python numbers: both, right (all but the first), none
+        # whether numbers that the dtype cannot hold are errors; "narrow": parameters beside 16-bit floats, too, which
+        # otherwise need only fit into 32 bits
+        self.checked = checked
         self.variants: dict[Any, Any] = {}  # (backend, common dtype) -> (callable, result dtype, compute dtype)
         self.fast: dict[dtype, Any] = {}  # CPU: operand dtype -> (callable, result dtype), when no operand is cast
         self.fast_cuda: dict[dtype, Any] = {}  # the same on a GPU
-        self.backward_name = backward_name or "".join(p.title() for p in name.split("_")) + "Backward0"
+        self.backward_name = backward_name or derivative_name(name)
+        self.in_place_name = in_place_name  # of the derivative, where PyTorch has another for the in-place form
+        if number_names:  # of the derivative, where PyTorch has others for operands that are numbers
+            self.record = _naming(self.record, {self.names.index(n): s for n, s in number_names.items()})  # type: ignore[method-assign]
         self.grads: list[Derivative | None] = [None] * len(self.names)
         for key, formula in (grad or {}).items():
             index = self.names.index(key)
@@ -338,6 +347,18 @@ class Pointwise:
                 r = derivative.apply(node, g)
             results.append(r if info is None else ops.fit_gradient(r, *info[i]))
         return results
+
+
+def _naming(record: Callable[..., None], names: dict[int, str]) -> Callable[..., None]:
+    """`record` of an operation whose node goes by another name if an operand is a number."""
+
+    def named(args: tuple[Any, ...], out: Any, traced: bool = False) -> None:
+        record(args, out, traced)
+        for i, name in names.items():
+            if not isinstance(args[i], Tensor):
+                relabel(out, name)
+
+    return named
 
 
 def _rounding(short: Callable[..., Any], code: str) -> Callable[..., Any]:

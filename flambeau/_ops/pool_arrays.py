@@ -9,12 +9,64 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel import pooling as kernels
 from .casting import cast_array
 
-# The windows along each dimension: (start, end, step or extent) for every result.
-Tables = Sequence[Any]
+# -- windows -------------------------------------------------------------------------------------------------------
+
+
+class Windows:
+    """The windows over planes of a size: for each dimension a table of (start, end, step or extent), one row for every
+    result; fractional ones differ from plane to plane. What follows from the tables is computed once."""
+
+    def __init__(self, tables: Sequence[Any], size: tuple[int, ...]):
+        missing = (1,) * (3 - len(size))
+        self.tables, self.size = tuple(tables), size
+        self.counts = tuple([t.shape[-2] for t in tables])
+        self.planes, self.results = missing + size, missing + self.counts  # of space, always three
+        self.shared = tables[0].ndim == 2  # by all planes
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @functools.cached_property
+    def three(self) -> list[Any]:
+        """Three tables: a dimension that is not there has one window of one element."""
+        return _three(self.tables)
+
+    @functools.cached_property
+    def empty(self) -> list[tuple[int, Any]]:
+        """The windows without elements: (dimension, counted from the end, and results)."""
+        found = [(axis, t[..., 0] >= t[..., 1]) for axis, t in enumerate(self.tables, -len(self))]
+        return [(axis, np.flatnonzero(which)) for axis, which in found if which.any()]
+
+    @functools.cached_property
+    def readable(self) -> list[Any]:
+        """Tables as `three`, but windows without elements start at one that can be read."""
+        starts = [t[..., :1] - (t[..., :1] >= t[..., 1:2]) for t in self.tables]
+        return _three([np.concatenate([start, t[..., 1:]], -1) for start, t in zip(starts, self.tables)])
+
+    @functools.cached_property
+    def taps(self) -> tuple[Any, int] | None:
+        return _taps(self.readable[2], self.size[-1])
+
+    @functools.cached_property
+    def inside(self) -> list[Any]:
+        """Three tables: for each element, the first and last window that it lies in."""
+        made = []
+        for table, n in zip(self.tables, self.size):
+            i = np.arange(n)
+            first = np.searchsorted(table[:, 1], i, "right")
+            made.append(np.stack([first, np.maximum(np.searchsorted(table[:, 0], i, "right"), first)], 1))
+        return _three(made)
+
+
+def _three(tables: Sequence[Any]) -> list[Any]:
+    missing = np.array([[0, 1, 1]])[:, : tables[0].shape[-1]]
+    return [missing] * (3 - len(tables)) + [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t for t in tables]
 
 
 def sliding(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> Any:
@@ -40,64 +92,6 @@ def adaptive(size: int, count: int, extents: bool) -> Any:
     start = i * size // max(count, 1)
     end = -(-(i + 1) * size // max(count, 1))
     return np.stack([start, end, end - start if extents else np.ones_like(i)], 1)
-
-
-def _planes(x: Any, rank: int) -> Any:
-    """(…, *size) with three dimensions of space."""
-    return x.reshape(*x.shape[: x.ndim - rank], *(1,) * (3 - rank), *x.shape[x.ndim - rank :])
-
-
-def _tables(backend: Any, tables: Tables) -> list[Any]:
-    """Three tables: a dimension that is not there has one window of one element."""
-    made = [np.array([[0, 1, 1]])[:, : tables[0].shape[-1]]] * (3 - len(tables)) + list(tables)
-    return made if backend.name == "cpu" else [backend.xp.asarray(t) for t in made]
-
-
-def _by_result(tables: list[Any]) -> list[Any]:
-    """Tables (…, n, t) whose n runs along the first, second and third dimension of results."""
-    a, b, c = tables
-    return [a[..., :, None, None, :], b[..., None, :, None, :], c[..., None, None, :, :]]
-
-
-def _run(
-    backend: Any, by_plane: Any, by_result: Any, x: Any, tables: list[Any], more: list[Any], outs: list[Any],
-    **options: Any,
-) -> None:  # fmt: skip
-    """One of two kernels: over whole planes, or for devices where every result has a thread of its own."""
-    code = BY_NUMPY[x.dtype].code
-    types = (code, "i64", "i64", "i64", *("i64" for _ in more), code, *("i64" for _ in outs[1:]))
-    if backend.name == "cpu":
-        lead = x.shape[:-3]
-        flat = [a.reshape(math.prod(lead), *a.shape[-3:]) for a in (x, *outs)]
-        given = [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t[None] for t in tables]
-        work = max(x.size, sum(o.size for o in outs) * 4)
-        backend.rows(backend.kernel(by_plane, types, **options), [flat[0], *given, *more], flat[1:], work)
-    else:
-        call = backend.kernel(by_result, types, **options)
-        call(x[..., None, None, None, :, :, :], *_by_result(tables), *more, *outs)
-
-
-def largest(backend: Any, x: Any, tables: Tables) -> tuple[Any, Any]:
-    """Maxima of windows and their places in the plane; (N, C, *size) to twice (N, C, *results)."""
-    rank = len(tables)
-    shape = (*x.shape[: x.ndim - rank], *(t.shape[-2] for t in tables))
-    out, index = backend.empty(shape, x.dtype), backend.empty(shape, np.int64)
-    nothing = [t[..., 0] >= t[..., 1] for t in tables]
-    tables = [
-        np.concatenate([t[..., :1] - e[..., None], t[..., 1:]], -1) if e.any() else t for t, e in zip(tables, nothing)
-    ]
-    if out.size:
-        planes, results = _planes(x, rank), [_planes(out, rank), _planes(index, rank)]
-        taps = _taps(tables[-1], x.shape[-1]) if backend.name == "cpu" else None
-        if taps is None:
-            _run(backend, kernels.max_planes, kernels.max_element, planes, _tables(backend, tables), [], results)
-        else:
-            options = {"stride": taps[1], "lowest": _lowest(x.dtype)}
-            _run(backend, kernels.max_rows, None, planes, _tables(backend, tables), [taps[0][None]], results, **options)
-    for axis, empty in enumerate(nothing, -rank):
-        if empty.any():
-            out.swapaxes(axis, -1)[..., np.flatnonzero(empty)] = _lowest(x.dtype)
-    return out, index
 
 
 def _lowest(d: Any) -> Any:
@@ -130,38 +124,117 @@ def _taps(table: Any, size: int) -> tuple[Any, int] | None:
     return np.array(taps), stride
 
 
-def means(backend: Any, x: Any, tables: Tables, divisor: int, narrow: bool) -> Any:
-    """Means of windows; a divisor of 0 stands for the number of elements. `narrow` sums are rounded at every step."""
-    rank = len(tables)
-    out = backend.empty((*x.shape[: x.ndim - rank], *(len(t) for t in tables)), x.dtype)
+# -- kernels over planes -------------------------------------------------------------------------------------------
+
+
+def _kernel(kernel: Any, d: Any, operands: int, results: int, work: int, **options: Any) -> Any:
+    """A kernel over elements of a dtype and int64 numbers: the other operands, and places as a second result."""
+    code = BY_NUMPY[d].code
+    types = (code, *("i64",) * (operands - 1), code, *("i64",) * (results - 1))
+    return (cpu.small if work < PARALLEL else cpu.large)(kernel, types, **options)
+
+
+@functools.lru_cache(1024)
+def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: int = 0, narrow: bool = False) -> Any:
+    """How planes are pooled: (kernel, shape of its operand, numbers that it takes, shape of its results, that of ours).
+
+    A kind is "max", "mean" or "spread", for which the shape and its windows go from results to elements.
+    """
+    lead = shape[: len(shape) - len(windows)]
+    planes, results = (math.prod(lead), *windows.planes), (math.prod(lead), *windows.results)
+    given, made = lead + windows.size, lead + windows.counts
+    kernel, numbers, count, options = _KERNELS[kind], windows.readable, 1, {}
+    if kind == "max":
+        count = 2
+        if windows.taps is not None:
+            kernel, numbers = kernels.max_rows, [*numbers, windows.taps[0]]
+            options = {"stride": windows.taps[1], "lowest": _lowest(d)}
+    elif kind == "mean":
+        numbers, options = [*windows.three, np.asarray(number, np.int64)], {"narrow": narrow and d.itemsize == 2}
+    else:
+        planes, results, made, given, numbers = results, planes, given, made, windows.inside
+    work = max(math.prod(given), count * math.prod(made) * 4)
+    return _kernel(kernel, d, 1 + len(numbers), count, work, **options), planes, numbers, results, made
+
+
+_KERNELS = {"max": kernels.max_planes, "mean": kernels.mean_planes, "spread": kernels.spread_planes}
+
+
+def _by_result(backend: Any, kernel: Any, x: Any, numbers: list[Any], outs: list[Any], **options: Any) -> None:
+    """A kernel for devices where every result has a thread of its own; x is (planes, d, h, w), results likewise."""
+    a, b, c, *more = [backend.xp.asarray(n) for n in numbers]
+    tables = [a[..., :, None, None, :], b[..., None, :, None, :], c[..., None, None, :, :]]
+    code = BY_NUMPY[x.dtype].code
+    types = (code, *("i64" for _ in numbers), code, *("i64" for _ in outs[1:]))
+    backend.kernel(kernel, types, **options)(x[:, None, None, None], *tables, *more, *outs)
+
+
+def largest(backend: Any, x: Any, windows: Windows) -> tuple[Any, Any]:
+    """Maxima of windows and their places in the plane; (N, C, *size) to twice (N, C, *results)."""
+    plan = _plan if windows.shared else _plan.__wrapped__
+    call, planes, numbers, results, shape = plan(windows, x.shape, x.dtype, "max")
+    out, index = backend.empty(shape, x.dtype), backend.empty(shape, np.int64)
+    if not out.size:
+        return out, index
+    x, flat, places = x.reshape(planes), out.reshape(results), index.reshape(results)
+    if backend is cpu:
+        call(x, *numbers, flat, places)
+    else:
+        _by_result(backend, kernels.max_element, x, windows.readable, [flat, places])
+    for axis, which in windows.empty:
+        out.swapaxes(axis, -1)[..., which] = _lowest(x.dtype)
+    return out, index
+
+
+@functools.lru_cache(1024)
+def _put_plan(shape: tuple[int, ...], rank: int, d: Any) -> tuple[Any, int, int]:
+    lead, size = shape[: len(shape) - rank], math.prod(shape[len(shape) - rank :])
+    planes = math.prod(lead)
+    return _kernel(kernels.put_elements, d, 2, 1, planes * size), planes, size
+
+
+def at_places(g: Any, index: Any, shape: tuple[int, ...], rank: int) -> Any:
+    """Elements added to zeros at their places in planes of main memory: the adjoint of `largest`."""
+    out = empty(shape, g.dtype)
     if out.size:
-        more = [backend.xp.asarray(divisor, np.int64)]
-        _run(
-            backend, kernels.mean_planes, kernels.mean_element, _planes(x, rank), _tables(backend, tables), more,
-            [_planes(out, rank)], narrow=narrow and x.dtype.itemsize == 2,
-        )  # fmt: skip
+        call, planes, size = _put_plan(shape, rank, g.dtype)
+        count = g.size // planes
+        call(g.reshape(planes, count), index.reshape(planes, count), out.reshape(planes, size))
     return out
 
 
-def spread(backend: Any, g: Any, size: Sequence[int], tables: Tables, divisor: int) -> Any:
-    """The adjoint of `means`: an image of the given size."""
-    rank = len(tables)
-    xp = backend.xp
-    out = backend.zeros((*g.shape[: g.ndim - rank], *size), g.dtype)
-    if not out.size or not g.size:
+def means(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool) -> Any:
+    """Means of windows; a divisor of 0 stands for the number of elements. `narrow` sums are rounded at every step."""
+    call, planes, numbers, results, shape = _plan(windows, x.shape, x.dtype, "mean", divisor, narrow)
+    out = backend.empty(shape, x.dtype)
+    if not out.size:
         return out
-    counts: Any = divisor
-    if not divisor:
-        counts = functools.reduce(np.multiply.outer, [t[:, 2] for t in tables])
+    if backend is cpu:
+        call(x.reshape(planes), *numbers, out.reshape(results))
+    else:
+        narrow = narrow and x.dtype.itemsize == 2
+        _by_result(backend, kernels.mean_element, x.reshape(planes), numbers, [out.reshape(results)], narrow=narrow)
+    return out
+
+
+@functools.lru_cache(1024)
+def _divisors(windows: Windows, divisor: int, d: Any) -> Any:
+    """What each result was divided by: the elements that count in it, unless a divisor is given."""
+    counts = divisor or functools.reduce(np.multiply.outer, [t[:, 2] for t in windows.tables])
+    return np.asarray(counts, d)
+
+
+def spread(backend: Any, g: Any, windows: Windows, divisor: int) -> Any:
+    """The adjoint of `means`."""
+    call, results, numbers, planes, shape = _plan(windows, g.shape, g.dtype, "spread")
+    if not g.size:
+        return backend.zeros(shape, g.dtype)
+    out = backend.empty(shape, g.dtype)
     d = BY_NUMPY[g.dtype]
-    shares = cast_array(g, d.wide) / xp.asarray(counts, d.wide.numpy)
-    inside = []
-    for table, n in zip(tables, size):
-        i = np.arange(n)
-        first = np.searchsorted(table[:, 1], i, "right")
-        inside.append(np.stack([first, np.maximum(np.searchsorted(table[:, 0], i, "right"), first)], 1))
-    _run(
-        backend, kernels.spread_planes, kernels.spread_element, _planes(cast_array(shares, d), rank),
-        _tables(backend, inside), [], [_planes(out, rank)],
-    )  # fmt: skip
+    counts = backend.xp.asarray(_divisors(windows, divisor, d.wide.numpy))
+    shares = g / counts if d.wide is d else cast_array(cast_array(g, d.wide) / counts, d)
+    if backend is cpu:
+        call(shares.reshape(results), *numbers, out.reshape(planes))
+    else:
+        _by_result(backend, kernels.spread_element, shares.reshape(results), numbers, [out.reshape(planes)])
     return out

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import FLOATING, bfloat16, dtype, from_numpy_dtype, int64
-from .._tensor import Tensor
+from .._backend.cpu import cpu
+from .._core.dtypes import FLOATING, bfloat16, dtype, float32, from_numpy_dtype, int64
+from .._core.state import GRAD, local, modes
+from .._tensor import Tensor, wrap
 from . import pool_arrays as arrays
 from .channels import keeps_channels_last
 from .conv_arrays import Ints
+from .fused import Fused, record
+from .pool_arrays import Windows
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .rules import not_implemented
+from .saved import fetch
 from .scatter import scatter_add_op
 from .update import into_zeros
 
@@ -31,50 +37,88 @@ def _flat(t: Tensor, rank: int) -> Tensor:
 
 def _to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tensor:
     """Gradients of maxima, added up where the maxima were."""
+    if not (g._k | index._k | modes.on):
+        return wrap(arrays.at_places(g._array, index._array, tuple(shape), rank), g.dtype)
     lead = shape[: len(shape) - rank]
     flat = (*lead, math.prod(shape[len(shape) - rank :]))
     return ops.reshape(into_zeros(scatter_add_op, flat, g, _flat(index, rank), _flat(g, rank), len(lead)), tuple(shape))
 
 
-def _max_shape(x: Any, tables: Any) -> list[Any]:
-    shape = (*x.shape[: x.ndim - len(tables)], *(t.shape[-2] for t in tables))
+def _max_shape(x: Any, windows: Windows) -> list[Any]:
+    shape = (*x.shape[: x.ndim - len(windows)], *windows.counts)
     return [(shape, from_numpy_dtype(x.dtype)), (shape, int64)]
 
 
 def _numbered(name: str) -> Any:
-    """A derivative's name with the number of dimensions of space, e.g. AvgPool2DBackward0."""
-    return lambda node: name.format(len(node.info[0][0]) - 2 if node.saved is None else len(node.saved[1]))
+    """A derivative's name with the number of dimensions of space, e.g. AvgPool2DBackward0.
+
+    PyTorch pools along one dimension as along two, and takes the other away again.
+    """
+
+    def named(node: Any) -> str:
+        rank = len(node.info[0][0]) - 2 if node.saved is None else len(node.saved[1])
+        return "SqueezeBackward1" if rank == 1 else name.format(rank)
+
+    return named
+
+
+def _named(out: Tensor, kind: str, rank: int) -> Tensor:
+    """A result that goes by the name of its own kind of pooling."""
+    return out if rank == 1 else relabel(out, f"{kind}Pool{rank}DBackward0")
 
 
 @primitive(
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
-    grad={"x": lambda g, others, x_shape, tables: _to_places(g, others[0], x_shape, len(tables))},
+    grad={"x": lambda g, others, x_shape, windows: _to_places(g, others[0], x_shape, len(windows))},
 )  # fmt: skip
 @keeps_channels_last()
-def max_pool(backend: Any, x: Any, tables: Any) -> Any:
+def max_pool(backend: Any, x: Any, windows: Windows) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
-    return list(arrays.largest(backend, x, tables))
+    return arrays.largest(backend, x, windows)
+
+
+def _max_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    shape, rank = node.saved[1:]
+    return (_to_places(g, fetch(node, 0), shape, rank),)
+
+
+_FUSED_MAX = [
+    Fused("max_pool", "SqueezeBackward1" if rank == 1 else f"MaxPool{rank}DWithIndicesBackward0", _max_gradient)
+    for rank in range(4)
+]
+
+
+def _maxima(input: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
+    """`max_pool`, with little ado for plain tensors."""
+    k = input._k | modes.on
+    if k > GRAD:
+        return max_pool(input, windows)  # type: ignore[no-any-return]
+    made, places = max_pool.forward(cpu, input._array, windows)
+    out, index = wrap(made, input.dtype), wrap(places, int64)
+    if k and local.grad:
+        rank = len(windows)
+        record(_FUSED_MAX[rank], out, (input,), [index, input._array.shape, rank])
+    return out, index
 
 
 @primitive(
     name="mean_pool", backward_name=_numbered("AvgPool{}DBackward0"),
-    meta=lambda x, tables, divisor, narrow: _max_shape(x, tables)[0],
-    grad={"x": lambda g, x_shape, tables, divisor, narrow: mean_pool_backward(
-        g, tuple(x_shape[len(x_shape) - len(tables) :]), tables, divisor, narrow)},
+    meta=lambda x, windows, divisor, narrow: _max_shape(x, windows)[0],
+    grad={"x": lambda g, windows, divisor, narrow: mean_pool_backward(g, windows, divisor, narrow)},
 )  # fmt: skip
 @keeps_channels_last()
-def mean_pool(backend: Any, x: Any, tables: Any, divisor: int, narrow: bool = False) -> Any:
+def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
     """Means over windows along the last dimensions; `narrow` sums of 16-bit floats are rounded at every step."""
-    return arrays.means(backend, x, tables, divisor, narrow)
+    return arrays.means(backend, x, windows, divisor, narrow)
 
 
 @primitive(
     name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
-    grad={"x": lambda g, tables, divisor, narrow: mean_pool(g, tables, divisor, narrow)},
+    grad={"x": lambda g, windows, divisor, narrow: mean_pool(g, windows, divisor, narrow)},
 )  # fmt: skip
-def mean_pool_backward(backend: Any, x: Any, size: Ints, tables: Any, divisor: int, narrow: bool = False) -> Any:
+def mean_pool_backward(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
     """The adjoint of `mean_pool`."""
-    return arrays.spread(backend, x, size, tables, divisor)
+    return arrays.spread(backend, x, windows, divisor)
 
 
 # -- arguments -----------------------------------------------------------------------------------------------------
@@ -82,6 +126,8 @@ def mean_pool_backward(backend: Any, x: Any, size: Ints, tables: Any, divisor: i
 
 def spread(name: str, argument: str, value: Any, rank: int) -> Ints:
     """A number, or one for each dimension."""
+    if value.__class__ is int:
+        return (value,) * rank
     values = (value,) if isinstance(value, int) or hasattr(value, "__index__") else value
     if not isinstance(values, (tuple, list)) or not all(
         hasattr(v, "__index__") and not isinstance(v, bool) for v in values
@@ -103,6 +149,8 @@ def _check(name: str, input: Any, rank: int, takes: str, *excluded: dtype) -> tu
             f"but got:{list(shape)}"
         )
     d = input.dtype
+    if d is float32:
+        return shape
     kind = "bifc"[d.category]
     if d in excluded or not (kind in takes or ("l" in takes and d is int64)) or not d.code:
         raise not_implemented(name, d)
@@ -122,7 +170,7 @@ def _results(
     if min(padding) < 0:
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {min(padding)}")
     counts = []
-    for n, k, s, p, d in zip(shape[-len(kernel) :], kernel, stride, padding, dilation):
+    for n, k, s, p, d in zip(shape[len(shape) - len(kernel) :], kernel, stride, padding, dilation):
         if p > (d * (k - 1) + 1) // 2:
             raise RuntimeError(
                 f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
@@ -150,10 +198,14 @@ def _max_pool(
     step = kernel if stride is None or stride == [] or stride == () else spread(name, "stride", stride, rank)
     around, spacing = spread(name, "padding", padding, rank), spread(name, "dilation", dilation, rank)
     shape = _check(name, input, rank, "if")
-    counts = _results(name, shape, kernel, step, around, spacing, ceil_mode)
-    numbers = zip(shape[-rank:], counts, kernel, step, around, spacing)
-    out, index = max_pool(input, [arrays.sliding(*n) for n in numbers])
-    return out, index
+    return _maxima(input, _sliding(name, shape[-rank:], kernel, step, around, spacing, bool(ceil_mode)))
+
+
+@functools.lru_cache(1024)
+def _sliding(name: str, size: Ints, kernel: Ints, step: Ints, around: Ints, spacing: Ints, ceil_mode: bool) -> Windows:
+    """The windows of `max_pool`, after PyTorch's checks."""
+    counts = _results(name, size, kernel, step, around, spacing, ceil_mode)
+    return Windows([arrays.sliding(*n) for n in zip(size, counts, kernel, step, around, spacing)], size)
 
 
 def _define_max_pool(rank: int) -> None:
@@ -221,11 +273,17 @@ def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> In
     return made
 
 
+@functools.lru_cache(1024)
+def _sharing(size: Ints, counts: Ints, extents: bool) -> Windows:
+    """Windows that share dimensions among so many results."""
+    return Windows([arrays.adaptive(n, count, extents) for n, count in zip(size, counts)], size)
+
+
 def _adaptive_max(name: str, rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     size = _adaptive_size(name, output_size, input._array.shape, rank)
     shape = _check(name, input, rank, "f")
-    out, index = max_pool(input, [arrays.adaptive(n, count, False) for n, count in zip(shape[-rank:], size)])
-    return out, index
+    out, index = _maxima(input, _sharing(shape[-rank:], size, False))
+    return _named(out, "AdaptiveMax", rank), index
 
 
 def _define_adaptive_max_pool(rank: int) -> None:
@@ -302,8 +360,8 @@ def _fractional(
     ]
     if len(shape) == rank + 1:
         tables = [t[0] for t in tables]
-    out, index = max_pool(input, tables)
-    return out, index
+    out, index = _maxima(input, Windows(tables, shape[-rank:]))
+    return _named(out, "FractionalMax", rank), index
 
 
 def _host(samples: Tensor) -> Any:
@@ -356,10 +414,17 @@ def _avg_pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     shape = _check(name, input, rank, "fl", *((bfloat16,) if rank == 3 else ()))
-    counts = _results(name, shape, kernel, step, around, (1,) * rank, ceil_mode)
-    numbers = zip(shape[-rank:], counts, kernel, step, around)
-    tables = [arrays.counted(*n, count_include_pad) for n in numbers]
-    return mean_pool(input, tables, divisor_override or 0, False)
+    windows = _counted(name, shape[-rank:], kernel, step, around, bool(ceil_mode), bool(count_include_pad))
+    return mean_pool(input, windows, divisor_override or 0, False)
+
+
+@functools.lru_cache(1024)
+def _counted(
+    name: str, size: Ints, kernel: Ints, step: Ints, around: Ints, ceil_mode: bool, include_padding: bool
+) -> Windows:
+    """The windows of means, after PyTorch's checks."""
+    counts = _results(name, size, kernel, step, around, (1,) * len(size), ceil_mode)
+    return Windows([arrays.counted(*n, include_padding) for n in zip(size, counts, kernel, step, around)], size)
 
 
 @public("avg_pool1d", "nn.functional.avg_pool1d", method=False)
@@ -428,8 +493,10 @@ def _define_adaptive_avg_pool(rank: int) -> None:
             )
         if input.dtype.category != FLOATING:
             raise not_implemented(name, input.dtype)
-        tables = [arrays.adaptive(n, count, True) for n, count in zip(shape[-rank:], size)]
-        return mean_pool(input, tables, 0, rank == 3 and max(size) > 1)
+        out = mean_pool(input, _sharing(shape[-rank:], size, True), 0, rank == 3 and max(size) > 1)
+        if rank > 1 and size == (1,) * rank:  # PyTorch's is then a mean
+            return relabel(out, "MeanBackward1")
+        return _named(out, "AdaptiveAvg", rank)
 
     adaptive_avg_pool.__doc__ = f"""Means over windows that share the last {rank} dimension(s) among `output_size` results.
 

@@ -6,12 +6,13 @@ import cmath
 import math
 from typing import Any
 
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, complex128, dtype, float64, scalar_dtype
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, complex128, dtype, float64, scalar_dtype
 from .._core.state import modes
 from .._kernel.value import is_integer
 from .._tensor import Tensor
 from . import registry
 from .arithmetic import square_op
+from .casting import checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .registry import functions, methods, ops, public
@@ -113,6 +114,9 @@ def _record(input: Any, exponent: Any) -> Any:
                 return op, ()
         elif kind is int and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
+        whole = category == INTEGER and kind is int
+        if whole or (category == FLOATING and input.dtype.itemsize == 2):  # other floats become infinite
+            checked_number(exponent, input.dtype)
     return pow_op, (exponent,)
 
 

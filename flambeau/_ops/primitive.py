@@ -19,8 +19,18 @@ from .._core.dtypes import dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, storage_of
-from .primitive_call import derivative, fitted, pair_call, plain_call, single_backward, single_call, view_call, wrapped
-from .registry import memory_problem, parameter_names, records
+from .primitive_call import (
+    derivative,
+    fitted,
+    pair_call,
+    plain_call,
+    several_call,
+    single_backward,
+    single_call,
+    view_call,
+    wrapped,
+)
+from .registry import derivative_name, memory_problem, parameter_names, records
 from .saved import pack, trace, versions_of
 
 _new = object.__new__
@@ -45,9 +55,10 @@ class Primitive:
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
         self.name = name or forward.__name__.strip("_")
         self.names = parameter_names(forward)[1:]
-        self.backward_name = backward_name or "".join(p.title() for p in self.name.split("_")) + "Backward0"
         self.differentiable = differentiable and grad is not None
         self.missing = differentiable and grad is None  # raises when differentiated
+        named = "torch::autograd::NotImplemented" if self.missing else derivative_name(self.name)
+        self.backward_name = backward_name or named
         self.grad = grad
         self.joint = callable(grad)  # one function gives the gradients of all inputs
         self.formulas: list[Any] = []
@@ -67,8 +78,8 @@ class Primitive:
             self.backward = single_backward(self)  # type: ignore[method-assign]
         if alone and short and plain.record is Primitive.record:
             self.call = single_call(self)
-        elif tensors == 2 and short:
-            self.call = pair_call(self)
+        elif short:
+            self.call = pair_call(self) if tensors == 2 else several_call(self)
         else:
             self.call = view_call(self) if view and alone else plain_call(self)
         self.call.__name__ = self.call.__qualname__ = self.name
@@ -165,20 +176,21 @@ class Primitive:
         inputs = (*args[0], *args[1 : self.tensors]) if self.many else args[: self.tensors]
         edges: list[Any] = []
         info: list[Any] = []
-        mask = 0
+        mask, written = 0, False
         extra = len(inputs) - self.tensors if self.many else 0  # inputs before the last of the first argument's
         bit = 2 if extra < 0 else 1
         for t in inputs:
+            edge = about = None
             if isinstance(t, Tensor):
-                info.append((t._array.shape, t.dtype, t._k))
-                if t._k & GRAD:
-                    edges.append(t._edge or (t, 0))
+                k = t._k
+                about = (t._array.shape, t.dtype, k)
+                if k & GRAD:
+                    edge = t._edge or (t, 0)
                     mask |= bit
-                else:
-                    edges.append(None)
-            else:
-                info.append(None)
-                edges.append(None)
+                if t._storage is not None and t._storage.version:
+                    written = True
+            info.append(about)
+            edges.append(edge)
             if extra > 0:
                 extra -= 1
             else:
@@ -188,48 +200,58 @@ class Primitive:
         node = Node(self, tuple(edges))
         node.info = info
         if outs is out:
+            outputs: list[Any] = []
             for number, t in enumerate(outs):
-                if isinstance(t, Tensor) and t.dtype.category >= 2:
-                    t._edge = (node, number)
-                    t._k |= GRAD
-            node.outputs = tuple(
-                [(t._array.shape, t.dtype, t._k & _KEPT) if isinstance(t, Tensor) else None for t in outs]
-            )
+                about = None
+                if isinstance(t, Tensor):
+                    about = (t._array.shape, t.dtype, t._k & _KEPT)
+                    if t.dtype.category >= 2:
+                        t._edge = (node, number)
+                        t._k |= GRAD
+                outputs.append(about)
+            node.outputs = tuple(outputs)
         else:
             out._edge = (node, 0)
             out._k |= GRAD
         plan = self.plans.get(mask)
         if plan is None:
             plan = self.plans[mask] = self.plan(mask)
-        self._save(node, args, outs, *plan)
+        self._save(node, args, outs, written, *plan)
         if traced:
             trace(node)
 
-    def plan(self, mask: int) -> tuple[tuple[bool, ...], bool, bool]:
-        """What to keep when the arguments in `mask` need a gradient: which arguments, the first result, the others."""
+    def plan(self, mask: int) -> tuple[tuple[int, ...], bool, bool]:
+        """For arguments of which those in `mask` need a gradient: which are not kept, and whether the first result and
+        the others are."""
         used: set[int] = set()
         kinds: set[str] = set()
         for i, formula in enumerate(self.formulas):
             if formula is not None and (self.joint or mask >> i & 1):
                 kinds.update(kind for kind, _ in formula[1])
                 used.update(position for kind, position in formula[1] if kind == "value")
-        keep = tuple(i >= self.tensors or i in used for i in range(len(self.names)))
+        dropped = tuple(i for i in range(self.tensors) if i not in used)
         every = "outs" in kinds
-        return keep, every or "out" in kinds, every or "others" in kinds
+        return dropped, every or "out" in kinds, every or "others" in kinds
 
     def _save(
-        self, node: Node, args: Any, outs: Any, keep: tuple[bool, ...], keep_first: bool, keep_others: bool
+        self, node: Node, args: Any, outs: Any, written: bool, dropped: Any, keep_first: bool, keep_others: bool
     ) -> None:
-        saved: list[Any] = [a if k or not _has_tensor(a) else None for a, k in zip(args, keep)]
-        if self.many and keep[0]:
+        saved = list(args)
+        for i in dropped:
+            if _has_tensor(saved[i]):
+                saved[i] = None
+        if self.many and 0 not in dropped:
             saved[0] = list(args[0])
         for number, t in enumerate(outs):
-            kept = (keep_others if number else keep_first) and isinstance(t, Tensor)
-            saved.append(SavedOutput(t, number) if kept else None)
+            if (keep_others if number else keep_first) and isinstance(t, Tensor):
+                written = written or t._storage is not None
+                saved.append(SavedOutput(t, number))
+            else:
+                saved.append(None)
         if modes.on & SAVED_HOOKS and local.saved_hooks:
             saved = [pack(s) for s in saved]
         node.saved = saved
-        node.versions = versions_of(saved)
+        node.versions = versions_of(saved) if written else None
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         if self.missing:

@@ -61,12 +61,36 @@ def plain_call(op: Any) -> Callable[..., Any]:
     return call
 
 
+def several_call(op: Any) -> Callable[..., Any]:
+    """The call of a primitive with a fixed number of tensors, some of which may be missing."""
+    forward, n = op.forward, op.tensors
+
+    def call(*args: Any) -> Any:
+        k, given = modes.on, list(args)
+        for i, a in enumerate(args[:n]):
+            if isinstance(a, Tensor):
+                k |= a._k
+                given[i] = a._array
+        if k > 1:
+            return special(op, args, k)
+        try:
+            made = forward(cpu, *given)
+        except (MemoryError, ValueError) as error:
+            raise (memory_problem(error) or error) from None
+        out = wrapped(made, 0)
+        if k and local.grad:
+            op.record(args, out)
+        return out
+
+    return call
+
+
 def single_call(op: Any) -> Callable[..., Any]:
     """The call of a primitive with one tensor; a node for one result is filled in place."""
     forward, general = op.forward, plain_call(op)
     recorded = op.differentiable or op.missing
-    keep, keeps_output, _ = op.plan(1)
-    keeps_input = keep[0]
+    dropped, keeps_output, _ = op.plan(1)
+    keeps_input = 0 not in dropped
     arguments = len(op.names) - 1
 
     def call(x: Any, *static: Any) -> Any:

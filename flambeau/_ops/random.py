@@ -16,6 +16,7 @@ from .._core.devices import CPU, get_default_device
 from .._core.devices import _local as current
 from .._core.dtypes import FLOATING, default, dtype, float32, int64
 from .._core.layouts import contiguous_format
+from .._core.random import MersenneState
 from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import backend_of
@@ -26,7 +27,7 @@ from .factory import as_dtype, check_layout, device_bits, finished, memory, numb
 from .generator import default_generator, draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
 from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
-from .registry import ops, public, quick
+from .registry import ops, public, quick, relabel
 from .rules import not_implemented, type_name
 
 _empty = np.empty
@@ -159,23 +160,27 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
 # -- new tensors -------------------------------------------------------------------------------------------------
 
 
-def _quick_rand(*size: Any) -> Any:
-    """rand(2, 3) in single precision, a few."""
-    if default.float is not float32 or current.device is not None or local.inference or local.batches or not size:
+def _quickly(write: Callable[..., bool]) -> Callable[..., Any]:
+    """rand(2, 3) or the like in single precision, a few; `write` fills an array, or returns False."""
+
+    def fast(*size: Any) -> Any:
+        if default.float is not float32 or current.device is not None or local.inference or local.batches or not size:
+            return NotImplemented
+        try:
+            array = _empty(size[0] if len(size) == 1 else size, np.float32)
+        except (TypeError, ValueError, MemoryError):
+            return NotImplemented
+        engine = default_generator._engine
+        if array.nbytes < LARGE:
+            with engine.lock:
+                if write(engine, array):
+                    return wrap(array, float32)
         return NotImplemented
-    try:
-        array = _empty(size[0] if len(size) == 1 else size, np.float32)
-    except (TypeError, ValueError, MemoryError):
-        return NotImplemented
-    engine = default_generator._engine
-    if array.nbytes < LARGE:
-        with engine.lock:
-            if engine.write_floats(array):
-                return wrap(array, float32)
-    return NotImplemented
+
+    return fast
 
 
-@quick(_quick_rand)
+@quick(_quickly(MersenneState.write_floats))
 @public(method=False)
 def rand(*size: Any, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1).
@@ -191,6 +196,7 @@ def rand(*size: Any, **options: Any) -> Tensor:
     return _made("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
 
 
+@quick(_quickly(transforms.write_normals))
 @public(method=False)
 def randn(*size: Any, **options: Any) -> Tensor:
     """Random numbers of the standard normal distribution."""
@@ -496,6 +502,7 @@ def normal(
                 f"The size of tensor a {list(mean._array.shape)} must match the size of tensor b {list(std._array.shape)}"
             ) from None
     made = _sampled("normal", transforms.normal_tensor, generator, d, (mean, std), d.numpy)
+    relabel(made, f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}")
     return made if out is None else write_out(out, made, "normal")
 
 

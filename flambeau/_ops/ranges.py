@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import warnings
 from typing import Any
@@ -14,7 +15,7 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, default, dtype, flo
 from .._core.state import CUDA, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
-from .casting import cast_array
+from .casting import cast_array, checked_number
 from .creation import check_out_dtype
 from .declare import pointwise
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, placed
@@ -83,18 +84,35 @@ def arange(
     return finished(array, d, k, requires_grad)
 
 
-def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
-    whole = d.category == INTEGER
+def _settled(start: Any, end: Any, step: Any, d: dtype) -> tuple[Any, Any, Any]:
+    """Real bounds and step that the type in which they are computed holds; the end counts as a double."""
+    try:
+        if -2e9 < start < 2e9 and -2e9 < end < 2e9 and -2e9 < step < 2e9:
+            return start, end, step
+    except TypeError:  # complex
+        pass
     for v in (start, end):
         if isinstance(v, float) and not math.isfinite(v):
             raise RuntimeError(f"unsupported range: {start} -> {end}")
-        if isinstance(v, int) and not -(1 << 63) <= v < 1 << 63:
-            raise RuntimeError(f"arange: {v} cannot be converted to int64 without overflow")
+    if step != step:
+        raise RuntimeError("step must be a number, got nan")
+    held = int64 if d.category == INTEGER else float64 if d.itemsize >= 4 else float32
+    for v in (start, step):
+        checked_number(v, held)
+    checked_number(end, int64 if d is int64 else float64)
+    if d.category == INTEGER:
+        return start.real, end.real, step.real
+    return float(start.real), float(end.real), float(step.real)
+
+
+def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
+    whole = d.category == INTEGER
+    start, end, step = _settled(start, end, step, d)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (step > 0 and start > end) or (step < 0 and start < end):
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if whole and int(step) == 0:
+    if d is int64 and int(step) == 0:
         raise ValueError("step must be nonzero")
     if all(isinstance(v, (int, np.integer)) for v in (start, end, step)):
         start, end, step = int(start), int(end), int(step)
@@ -113,7 +131,7 @@ def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
         return memory((count,), d, k)
     xp = backend_of(k).xp
     if whole:
-        if -(1 << 62) < start + count * step < 1 << 62:
+        if step and -(1 << 62) < start + count * step < 1 << 62:
             return xp.arange(start, start + count * step, step, dtype=np.int64).astype(d.numpy, copy=False)
         return (xp.arange(count, dtype=np.int64) * step + start).astype(d.numpy, copy=False)
     if (
@@ -126,6 +144,8 @@ def _range(start: Any, end: Any, step: Any, d: dtype, k: int) -> Any:
     made = xp.arange(count, dtype=np.float64)
     made *= float(step)
     made += float(start)
+    if d.itemsize < 4 or abs(start) + count * abs(step) > 1e38:
+        return cast_array(made, d)
     return made.astype(d.numpy, copy=False)
 
 
@@ -139,13 +159,19 @@ def range(
     if end is None:
         start, end = 0, start
     d = as_dtype(dtype, "range") or (out.dtype if out is not None else default.float)
+    if d.category in (BOOL, COMPLEX):
+        raise not_implemented("range_cpu", d)
+    start, end = number_of(start, "range", "start"), number_of(end, "range", "end")
+    start, end, step = _settled(start, end, number_of(step, "range", "step"), d)
+    if d.category == INTEGER:
+        start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = int((end - start) / step) + 1
     k, index = device_bits(device)
-    with placed(k, index):
+    with placed(k, index), np.errstate(all="ignore"):
         array = cast_array(backend_of(k).xp.arange(count) * step + start, d)
     made = finished(array, d, k, requires_grad)
     return made if out is None else write_out(out, made, "range")
@@ -173,7 +199,10 @@ def _ends(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> 
         if d is not None and d.category != COMPLEX:
             raise RuntimeError(f"torch.{name}(): complex bounds can't be safely cast to {d}")
         d = d or default.complex
-    return start, end, steps, d or default.float
+    d = d or default.float
+    if d.category == BOOL:
+        raise not_implemented(f"{name}_cpu", d)
+    return checked_number(start, d), checked_number(end, d), steps, d
 
 
 _points_op = pointwise(
@@ -188,8 +217,6 @@ def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
     """Evenly spaced numbers, counted from both ends so that both are hit exactly."""
     xp = backend_of(k).xp
     work = np.dtype(np.float64) if d.category == INTEGER else d.numpy
-    if d.category == INTEGER:
-        start, end = int(start), int(end)
     first, last = np.array(start, work)[()], np.array(end, work)[()]
     if steps < 2:
         return xp.full(steps, first, work)
@@ -207,6 +234,36 @@ def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
     return xp.where(number < steps // 2, low, high).astype(work, copy=False)
 
 
+_single = np.float32
+_FEW, _MODERATE = 1 << 12, 1e30  # points that are counted once, and ends whose distance is finite
+
+
+@functools.lru_cache(64)
+def _counted(steps: int) -> Tensor:
+    return wrap(np.arange(steps, dtype=_single), float32)
+
+
+def _quick_linspace(start: Any, end: Any, steps: Any = None) -> Any:
+    """linspace of a few points in single precision."""
+    if (
+        steps.__class__ is int
+        and 2 <= steps <= _FEW
+        and (start.__class__ is float or start.__class__ is int)
+        and (end.__class__ is float or end.__class__ is int)
+        and -_MODERATE < start < _MODERATE
+        and -_MODERATE < end < _MODERATE
+        and default.float is float32
+        and current.device is None
+        and not local.inference
+    ):
+        first, last = _single(start), _single(end)
+        step = (last - first) / _single(steps - 1)
+        half = float(steps // 2)
+        return _points_op.call(_counted(steps), first.item(), last.item(), step.item(), half, steps - 1.0)
+    return NotImplemented
+
+
+@quick(_quick_linspace)
 @public(method=False)
 def linspace(
     start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,

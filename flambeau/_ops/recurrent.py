@@ -15,7 +15,7 @@ from .._tensor import Tensor
 from . import recurrent_arrays as arrays
 from .primitive import primitive
 from .recurrent_formulas import layer_formula
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .replay import gradients
 from .rules import type_name
 
@@ -80,7 +80,17 @@ def _layer_grad(
     return [found[i] for i in order]
 
 
-@primitive(tensors=13, name="recurrent_layer", grad=_layer_grad, meta=_layer_meta)
+def _layer_name(node: Any) -> str:
+    """PyTorch has one operation for the steps of an LSTM, and joins the steps of others."""
+    if node.saved is None:
+        return "StackBackward0"
+    *_, mode, _, _, order = node.saved[:17]
+    if node.info[order.index(8)] is not None:  # two directions
+        return "CatBackward0"
+    return "MkldnnRnnLayerBackward0" if mode == "lstm" else "StackBackward0"
+
+
+@primitive(tensors=13, name="recurrent_layer", grad=_layer_grad, meta=_layer_meta, backward_name=_layer_name)
 def layer_op(
     backend: Any, t0: Any, t1: Any, t2: Any, t3: Any, t4: Any, t5: Any, t6: Any, t7: Any, t8: Any, t9: Any, t10: Any,
     t11: Any, t12: Any, mode: str, steps: arrays.Steps, keep: bool, order: tuple[int, ...],
@@ -232,7 +242,7 @@ def _by_layer(state: Tensor, layers: int, directions: int) -> Any:
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else ops.cat(parts, 0)  # type: ignore[no-any-return]
+    return parts[0] if len(parts) == 1 else relabel(ops.cat(parts, 0), "StackBackward0")
 
 
 @functools.lru_cache(maxsize=64)
@@ -253,7 +263,11 @@ def _padded_call(
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     steps = _even(shape[0], shape[1])
     out, *last = _network(mode, input, states, params, has_biases, num_layers, dropout, train, bidirectional, steps)
-    return (ops.transpose(out, 0, 1) if batch_first else out, *last)
+    if batch_first:
+        out = ops.transpose(out, 0, 1)
+        if mode != "lstm":
+            relabel(out, "TransposeBackward1")
+    return (out, *last)
 
 
 def packed_steps(batch_sizes: Tensor, rows: int) -> arrays.Steps:

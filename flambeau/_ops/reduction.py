@@ -9,12 +9,14 @@ from typing import Any
 from .._core import return_types
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, complex128, dtype, float64, int64, uint8
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
+from .._kernel.row_gradients import shared_rows
 from .._tensor import Tensor
 from . import registry
 from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
 from .primitive import primitive
 from .quick_folds import quick_argument, quick_extremum, quick_fold
-from .registry import labelled, ops, public
+from .registry import labelled, ops, public, relabel
+from .row_gradients import along_rows, placed
 from .rules import not_implemented, type_name
 
 
@@ -102,7 +104,8 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype |
     """
     input, d = _sum_input("sum", input, dtype)
     require_bool("sum", "keepdim", keepdim)
-    return run_plain(sum_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    out = run_plain(sum_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    return out if dim is None else relabel(out, "SumBackward1")
 
 
 @primitive(
@@ -157,7 +160,8 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
             f"mean(): could not infer output dtype: {which} dtype must be floating point or complex, got {type_name(d)}"
         )
     input, d = _sum_input("mean", input, d)
-    return run_plain(mean_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    out = run_plain(mean_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    return out if dim is None else relabel(out, "MeanBackward1")
 
 
 @public(out=True)
@@ -171,7 +175,8 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dty
     require_tensor("nanmean", input)
     if input.dtype.category < FLOATING:
         raise RuntimeError(f"nanmean(): expected a floating point or complex dtype, got {type_name(input.dtype)}")
-    factor = sum(ops.bitwise_not(ops.isnan(ops.detach(input))), dim, keepdim)
+    own = ops.detach(input)
+    factor = sum(ops.eq(own, own), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / factor
 
 
@@ -220,6 +225,7 @@ def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype
     return fold_array(backend, x, dims, keepdim, "prod", d)
 
 
+@quick_fold(prod_op, "prod", None, lambda d: d if d.category >= FLOATING else int64, ...)
 @public(out=True)
 def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The product of elements, of all or along one dimension.
@@ -234,7 +240,7 @@ def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype |
         return run_plain(prod_op, d, input, tuple(range(ndim)), False, d)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"prod(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
-    return run_plain(prod_op, d, input, wrap_dims(dim, ndim), keepdim, d)
+    return relabel(run_plain(prod_op, d, input, wrap_dims(dim, ndim), keepdim, d), "ProdBackward1")
 
 
 # -- extrema -----------------------------------------------------------------------------------------------------
@@ -242,11 +248,17 @@ def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype |
 
 def _share(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """All elements equal to the extremum share its gradient."""
+    made = along_rows(shared_rows, g, x, out, dims, missing=False)
+    if made is not None:
+        return made
     mask = ops.eq(x, restore_dims(out, dims, keepdim))
     return restore_dims(g, dims, keepdim) * mask / sum(mask, dims, True)
 
 
 def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    made = along_rows(shared_rows, g, x, out, tuple(range(x._array.ndim)), missing=True)
+    if made is not None:
+        return made
     mask = ops.isnan(x) if bool(ops.isnan(out)) else ops.eq(x, out)
     return mask * (g / sum(mask))
 
@@ -279,6 +291,9 @@ def scatter_back(g: Tensor, shape: Any, dim: int, indices: Tensor, keepdim: bool
     """The gradient of elements that were chosen along a dimension."""
     if not shape:
         return g
+    made = placed(g, shape, dim, indices, keepdim)
+    if made is not None:
+        return made
     if not keepdim:
         g, indices = ops.unsqueeze(g, dim), ops.unsqueeze(indices, dim)
     return ops.scatter(ops.new_zeros(g, shape), dim, indices, g)
@@ -334,7 +349,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
     return getattr(return_types, name)(*run_plain_pair(along, input.dtype, int64, input, dim, bool(keepdim)))
 
 
-@quick_extremum("max", 1)
+@quick_extremum("max", 1, max_all, max_op)
 @public(out=True)
 def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
@@ -346,7 +361,7 @@ def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None
     return _max_or_min("max", input, dim if other is None else other, keepdim, max_all, max_op, "maximum")
 
 
-@quick_extremum("min", -1)
+@quick_extremum("min", -1, min_all, min_op)
 @public(out=True)
 def min(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
@@ -369,6 +384,7 @@ def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) 
     return run_plain(op, input.dtype, input, dims, keepdim)
 
 
+@quick_fold(amax_op, "max", None, lambda d: d if d.category < COMPLEX else None, (), False)
 @public(out=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The largest elements over dimensions; equal ones share the gradient.
@@ -380,6 +396,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extreme_values("amax", amax_op, input, dim, keepdim)
 
 
+@quick_fold(amin_op, "min", None, lambda d: d if d.category < COMPLEX else None, (), False)
 @public(out=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The smallest elements over dimensions; equal ones share the gradient.
@@ -486,6 +503,7 @@ def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     return run_plain(truth_op, d, input, dims, keepdim, name, d)
 
 
+@quick_fold(truth_op, "any", None, lambda d: uint8 if d is uint8 else bool_)
 @public(out=True)
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true, over dimensions (all by default).
@@ -497,6 +515,7 @@ def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth("any", input, dim, keepdim)
 
 
+@quick_fold(truth_op, "all", None, lambda d: uint8 if d is uint8 else bool_)
 @public(out=True)
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are true, over dimensions (all by default).

@@ -86,6 +86,19 @@ def public(
     return decorate
 
 
+def derivative_name(name: str) -> str:
+    """What a node shows for an operation unless told otherwise: LogSoftmaxBackward0 for log_softmax."""
+    return "".join(p.title() for p in name.split("_")) + "Backward0"
+
+
+def relabel(t: Tensor, name: str, op: Any = None) -> Tensor:
+    """Gives the node that made a tensor (if any, and if it is one of `op`) another name than its operation's."""
+    edge = t._edge
+    if edge is not None and (op is None or edge[0].op is op):
+        edge[0].label = name
+    return t
+
+
 def labelled(label: str | Callable[..., str | None]) -> Callable[[Any], Any]:
     """Gives the last node of a composite the name that PyTorch's single operation has.
 
@@ -100,7 +113,7 @@ def labelled(label: str | Callable[..., str | None]) -> Callable[[Any], Any]:
                 if isinstance(t, Tensor) and t._edge is not None and not any(t is a for a in args):
                     name = label if isinstance(label, str) else label(t, *args, **named)
                     if name is not None:
-                        t._edge[0].__dict__["label"] = name
+                        t._edge[0].label = name
             return out
 
         return call

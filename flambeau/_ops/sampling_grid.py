@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -10,19 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
+from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
-from .._core.state import GRAD
-from .._kernel.sampling import sample_cubic, sample_cubic_backward, sample_linear, sample_linear_backward
-from .._tensor import Tensor
+from .._core.state import CUDA, GRAD, META, local, modes
+from .._kernel.sampling import sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
+from .._tensor import Tensor, wrap
+from .channels import keeps_channels_last
+from .fused import Fused, record
 from .primitive import primitive
-from .registry import labelled, ops, public
+from .registry import ops, public, relabel
 from .replay import second
 from .rules import not_implemented
+from .saved import fetch
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
+_FEW_POINTS = 1 << 14  # of grids that are kept
 
 
 def _unnormalized(x: Tensor, size: int, align: bool) -> Tensor:
@@ -82,46 +87,6 @@ def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tu
     return total  # type: ignore[return-value]
 
 
-def _formula(flat: Tensor, places: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """What the kernels compute, over tensors."""
-    return _linear(flat, list(ops.unbind(places, 1)), sizes, places._array.shape[2:])
-
-
-def _linear_gradients(g: Tensor, x: Tensor, places: Tensor, sizes: Any, needs: Any) -> Any:
-    return sample_linear_back(g, x, places, sizes, tuple(needs))
-
-
-@primitive(
-    tensors=2, name="sample_linear", grad=_linear_gradients,
-    meta=lambda x, places, sizes: ((*x.shape[:2], places.shape[2]), BY_NUMPY[x.dtype]),
-)  # fmt: skip
-def sample_linear_op(backend: Any, x: Any, places: Any, sizes: tuple[int, ...]) -> Any:
-    """The values of (N, C, elements) at places (N, rank, P): (N, C, P)."""
-    out, code = empty((*x.shape[:2], places.shape[2]), x.dtype), BY_NUMPY[x.dtype].code
-    call = cpu.kernel(sample_linear, (code, "i64", code, code), rank=len(sizes))
-    _by_samples(call, [x, places], [out], sizes, out.size)
-    return out
-
-
-def _second(gs: Any, cotangent: Tensor, x: Tensor, places: Tensor, sizes: Any, used: Any, needs: Any) -> Any:
-    return second(lambda x, places: _formula(x, places, sizes), [x, places], cotangent, used, gs, needs)
-
-
-@primitive(tensors=3, name="sample_linear_backward", grad=_second)
-def sample_linear_back(backend: Any, cotangent: Any, x: Any, places: Any, sizes: tuple[int, ...], used: Any) -> Any:
-    """The gradients by the input and the places, as far as they are `used`."""
-    by_x, by_places, code = empty(x.shape, x.dtype), empty(places.shape, places.dtype), BY_NUMPY[x.dtype].code
-    call = cpu.kernel(sample_linear_backward, (code, "i64", code, code, code, code), rank=len(sizes))
-    _by_samples(call, [x, places, cotangent], [by_x, by_places], sizes, cotangent.size)
-    return tuple(made if need else None for made, need in zip((by_x, by_places), used))
-
-
-def _by_samples(call: Any, arrays: list[Any], outs: list[Any], sizes: tuple[int, ...], points: int) -> None:
-    first, *rest = [np.ascontiguousarray(a) for a in arrays]
-    extents = np.broadcast_to(np.array(sizes, np.int64), (len(first), len(sizes)))
-    cpu.rows(call, [first, extents, *rest], outs, points << len(sizes) + 1)
-
-
 def _cubic_weights(t: Tensor) -> list[Tensor]:
     """The weights of the four neighbours, from the distance to the second of them."""
     a = -0.75
@@ -135,57 +100,99 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
     return [far, near, other, last]
 
 
-def _cubic(flat: Tensor, parts: Tensor, taps: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Values at fractions (N, 2, P) between elements; `taps` (N, 8, P) are the rows and columns of the sixteen around."""
-    points = parts._array.shape[2:]
-    down, across = (_cubic_weights(t) for t in ops.unbind(parts, 1))
-    lines = ops.unbind(taps, 1)
+def _cubic(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: Any, padding: str, align: bool) -> Tensor:
+    lows = [ops.detach(ops.floor(p)) for p in places]
+    down, across = (_cubic_weights(p - low) for p, low in zip(places, lows))
+    rows, columns = ([_padded(low + (k - 1), n, padding, align) for k in range(4)] for low, n in zip(lows, sizes))
     total = None
     for i in range(4):
         row = None
         for j in range(4):
-            part = _at(flat, [lines[i], lines[4 + j]], sizes, points) * ops.unsqueeze(across[j], 1)
+            part = _at(flat, [rows[i], columns[j]], sizes, points) * ops.unsqueeze(across[j], 1)
             row = part if row is None else row + part
         row = row * ops.unsqueeze(down[i], 1)
         total = row if total is None else total + row
     return total  # type: ignore[return-value]
 
 
-def _cubic_gradients(g: Tensor, x: Tensor, parts: Tensor, taps: Tensor, sizes: Any, needs: Any) -> Any:
-    return (*sample_cubic_back(g, x, parts, taps, sizes, tuple(needs[:2])), None)
+def _formula(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
+    """What the kernels compute, over tensors."""
+    shape, points = input._array.shape, grid._array.shape[1:-1]
+    sizes, flat = shape[2:], ops.reshape(input, (*shape[:2], math.prod(shape[2:])))
+    places = _positions(grid, sizes, align)
+    if mode == "bicubic":
+        return _cubic(flat, places, sizes, points, padding, align)
+    places = [_padded(p, n, padding, align) for p, n in zip(places, sizes)]
+    if mode == "bilinear":
+        return _linear(flat, places, sizes, points)
+    values = _at(flat, [ops.round(ops.detach(p)) for p in places], sizes, points)
+    for p in places:  # its gradient is zero, but it has one
+        values = ops.where(ops.ones_like(values, dtype=bool_), values, ops.unsqueeze(p, 1))
+    return values
+
+
+def _positions(grid: Tensor, sizes: Sequence[int], align: bool) -> list[Tensor]:
+    """Where points lie along each dimension; the grid counts from the innermost one on."""
+    last = len(sizes) - 1
+    return [_unnormalized(ops.select(grid, -1, last - i), n, align) for i, n in enumerate(sizes)]
+
+
+@functools.lru_cache(256)
+def _plan(
+    x: tuple[int, ...], grid: tuple[int, ...], d: Any, mode: str, padding: str, align: bool, back: bool
+) -> tuple[Any, ...]:
+    """How an image is sampled: (kernel, numbers that it takes, shapes of image, grid and results for it)."""
+    sizes, points, code = x[2:], math.prod(grid[1:-1]), BY_NUMPY[d].code
+    work = x[0] * x[1] * points << len(sizes) + 1
+    types = (code, "i64", "i64", *(code,) * (4 if back else 2))
+    options: dict[str, Any] = {"padding": padding}
+    if mode == "bicubic":
+        kernel, work = sample_cubic_backward if back else sample_cubic, work << 2
+    else:
+        kernel = sample_points_backward if back else sample_points
+        options |= {"rank": len(sizes), "nearest": mode == "nearest"}
+    call = (cpu.small if work < PARALLEL else cpu.large)(kernel, types, **options)
+    image, places = (*x[:2], math.prod(sizes)), (grid[0], points, len(sizes))
+    return call, (np.array(sizes, np.int64), np.array(align, np.int64)), image, places, (*x[:2], points)
+
+
+def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align: bool, needs: Any) -> Any:
+    return sample_back(g, x, grid, mode, padding, align, tuple(needs))
 
 
 @primitive(
-    tensors=3, name="sample_cubic", grad=_cubic_gradients,
-    meta=lambda x, parts, taps, sizes: ((*x.shape[:2], parts.shape[2]), BY_NUMPY[x.dtype]),
+    tensors=2, name="grid_sample", grad=_gradients, backward_name=lambda node: _label(len(node.info[0][0]) - 2),
+    meta=lambda x, grid, mode, padding, align: ((*x.shape[:2], *grid.shape[1:-1]), BY_NUMPY[x.dtype]),
 )  # fmt: skip
-def sample_cubic_op(backend: Any, x: Any, parts: Any, taps: Any, sizes: tuple[int, ...]) -> Any:
-    out, code = empty((*x.shape[:2], parts.shape[2]), x.dtype), BY_NUMPY[x.dtype].code
-    call = cpu.kernel(sample_cubic, (code, "i64", code, code, code))
-    _by_samples(call, [x, parts, taps], [out], sizes, out.size << 2)
+@keeps_channels_last()
+def sample(backend: Any, x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+    """The values of (N, C, …) at the points of a grid, in main memory."""
+    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align, False)
+    out = empty((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
+    call(x.reshape(image), *numbers, grid.reshape(places), out.reshape(made))
     return out
 
 
-def _cubic_second(
-    gs: Any, cotangent: Tensor, x: Tensor, parts: Tensor, taps: Tensor, sizes: Any, used: Any, needs: Any
+def _second(
+    gs: Any, cotangent: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align: bool, used: Any, needs: Any
 ) -> Any:
-    found = second(lambda x, parts: _cubic(x, parts, taps, sizes), [x, parts], cotangent, used, gs, needs[:3])
-    return [*found, None]
+    return second(lambda x, grid: _formula(x, grid, mode, padding, align), [x, grid], cotangent, used, gs, needs)
 
 
-@primitive(tensors=4, name="sample_cubic_backward", grad=_cubic_second)
-def sample_cubic_back(
-    backend: Any, cotangent: Any, x: Any, parts: Any, taps: Any, sizes: tuple[int, ...], used: Any
-) -> tuple[Any, Any]:
-    """The gradients by the input and the fractions, as far as they are `used`."""
-    by_x, by_parts, code = empty(x.shape, x.dtype), empty(parts.shape, parts.dtype), BY_NUMPY[x.dtype].code
-    call = cpu.kernel(sample_cubic_backward, (code, "i64", code, code, code, code, code))
-    _by_samples(call, [x, parts, taps, cotangent], [by_x, by_parts], sizes, cotangent.size << 2)
-    return (by_x if used[0] else None), (by_parts if used[1] else None)
+@primitive(tensors=3, name="grid_sample_backward", grad=_second)
+def sample_back(
+    backend: Any, cotangent: Any, x: Any, grid: Any, mode: str, padding: str, align: bool, used: Any
+) -> Any:
+    """The gradients by the input and the grid, as far as they are `used`."""
+    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align, True)
+    by_x, by_grid = empty(x.shape, x.dtype), empty(grid.shape, grid.dtype)
+    outs = by_x.reshape(image), by_grid.reshape(places)
+    call(x.reshape(image), *numbers, grid.reshape(places), cotangent.reshape(made), *outs)
+    return by_x if used[0] else None, by_grid if used[1] else None
 
 
 def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
-    shape, points = input._array.shape, grid._array.shape[1:-1]
+    shape = input._array.shape
     sizes = shape[2:]
     rank = len(sizes)
     if input.dtype is not grid.dtype:
@@ -201,7 +208,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise RuntimeError(
             f"grid_sampler(): expected grid to have size {rank} in last dimension, but got {list(grid._array.shape)}"
         )
-    if any(n == 0 for n in sizes):
+    if 0 in sizes:
         raise RuntimeError(
             f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(shape)}"
         )
@@ -209,35 +216,38 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if input.dtype.category != FLOATING:
         raise not_implemented("grid_sampler_cpu", input.dtype)
-    flat = ops.reshape(input, (*shape[:2], math.prod(sizes)))
-    # the last dimension of the grid counts from the innermost dimension of the input
-    places = [_unnormalized(ops.select(grid, -1, rank - 1 - i), n, align) for i, n in enumerate(sizes)]
     plain = not (input._k | grid._k) & ~GRAD and input._array.size > 0 and grid._array.size > 0  # what the kernels know
-    if mode == "bicubic":
-        lows = [ops.detach(ops.floor(p)) for p in places]
-        taps = [_padded(low + (k - 1), n, padding, align) for low, n in zip(lows, sizes) for k in range(4)]
-        parts = ops.reshape(ops.stack([p - low for p, low in zip(places, lows)], 1), (shape[0], 2, math.prod(points)))
-        taps = ops.reshape(ops.stack(taps, 1), (shape[0], 8, math.prod(points)))
-        made = sample_cubic_op(flat, parts, taps, tuple(sizes)) if plain else _cubic(flat, parts, taps, sizes)
-        return ops.reshape(made, (*shape[:2], *points))  # type: ignore[no-any-return]
-    places = [_padded(p, n, padding, align) for p, n in zip(places, sizes)]
-    if mode == "nearest":
-        values = _at(flat, [ops.round(ops.detach(p)) for p in places], sizes, points)
-        for p in places:  # its gradient is zero, but it has one
-            values = ops.where(ops.ones_like(values, dtype=bool_), values, ops.unsqueeze(p, 1))
-        return values
-    if not plain:
-        return _linear(flat, places, sizes, points)
-    stacked = ops.reshape(ops.stack(places, 1), (shape[0], rank, math.prod(points)))
-    return ops.reshape(sample_linear_op(flat, stacked, tuple(sizes)), (*shape[:2], *points))  # type: ignore[no-any-return]
+    if plain:
+        return _fused(input, grid, mode, padding, align)
+    return relabel(_formula(input, grid, mode, padding, align), _label(rank))
 
 
-def _grid_label(out: Tensor, *args: Any, **named: Any) -> str:
-    return f"GridSampler{out._array.ndim - 2}DBackward0"
+def _label(rank: int) -> str:
+    return f"GridSampler{rank}DBackward0"
+
+
+def _fused(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
+    """`sample`, with little ado where no mode is on."""
+    if modes.on:
+        return sample(input, grid, mode, padding, align)  # type: ignore[no-any-return]
+    out = wrap(sample.forward(cpu, input._array, grid._array, mode, padding, align), input.dtype)
+    if (input._k | grid._k) & GRAD and local.grad:
+        record(_FUSED[input._array.ndim - 2], out, (input, grid), [input, grid, mode, padding, align])
+    return out
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    x, grid, needs = fetch(node, 0), fetch(node, 1), [e is not None for e in node.edges]
+    if create_graph or g._k | modes.on:
+        return sample_back(g, x, grid, *node.saved[2:], tuple(needs))
+    made = sample_back.forward(cpu, g._array, x._array, grid._array, *node.saved[2:], needs)
+    return [None if a is None else wrap(a, x.dtype) for a in made]
+
+
+_FUSED = [Fused("grid_sample", _label(rank), _gradient) for rank in range(4)]
 
 
 @public("nn.functional.grid_sample", method=False)
-@labelled(_grid_label)
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -266,7 +276,6 @@ def grid_sample(
 
 
 @public(method=False)
-@labelled(_grid_label)
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -279,7 +288,6 @@ def grid_sampler(
 
 
 @public(method=False)
-@labelled(_grid_label)
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -288,7 +296,6 @@ def grid_sampler_2d(
 
 
 @public(method=False)
-@labelled(_grid_label)
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -300,20 +307,28 @@ def grid_sampler_3d(
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """The grid of an affine map: where each point of an output of `size` lies in the input."""
     n, _, *sizes = size
+    k, rank = theta._k & (CUDA | META), len(sizes)
+    points = _base_points if math.prod(sizes) <= _FEW_POINTS else _base_points.__wrapped__
+    base = wrap(points(tuple(sizes), bool(align_corners), theta.dtype, theta.device), theta.dtype, k)  # type: ignore[attr-defined]
+    made = ops.bmm(ops.expand(base, (n, *base._array.shape[1:])), ops.transpose(theta, 1, 2))
+    return relabel(ops.reshape(made, (n, *sizes, rank)), "AffineGridGeneratorBackward0")
+
+
+@functools.lru_cache(32)
+def _base_points(sizes: tuple[int, ...], align: bool, d: Any, device: Any) -> Any:
+    """The array (1, points, dimensions + 1) of the points of the grid that stays as it is, with ones at their end."""
     lines = []
     for extent in sizes:
-        line = ops.linspace(-1, 1, extent, dtype=theta.dtype, device=theta.device)  # type: ignore[attr-defined]
+        line = ops.linspace(-1, 1, extent, dtype=d, device=device)
         if extent == 1:
             line = ops.zeros_like(line)
-        lines.append(line if align_corners else line * ((extent - 1) / extent))
+        lines.append(line if align else line * ((extent - 1) / extent))
     parts = [
         ops.expand(ops.reshape(line, [-1 if i == j else 1 for j in range(len(sizes))]), sizes)
         for i, line in enumerate(lines)
     ]
     parts = [*reversed(parts), ops.ones_like(parts[0])]
-    base = ops.reshape(ops.stack(parts, -1), (1, -1, len(sizes) + 1))
-    base = ops.expand(base, (n, *base._array.shape[1:]))
-    return ops.reshape(ops.bmm(base, ops.transpose(theta, 1, 2)), (n, *sizes, len(sizes)))  # type: ignore[no-any-return]
+    return ops.reshape(ops.stack(parts, -1), (1, -1, len(sizes) + 1))._array
 
 
 @public("nn.functional.affine_grid", method=False)

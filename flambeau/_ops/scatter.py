@@ -3,22 +3,27 @@ index for every row."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import BOOL, COMPLEX, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64
+from .._autograd.node import Node
+from .._backend.cpu import cpu
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64, scalar_dtype
 from .._core.sizes import wrap_dim
+from .._core.state import local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
+from .casting import checked_array, checked_number, number_array
 from .inplace import check_writable
 from .primitive import primitive
 from .registry import ops, public
 from .rules import type_name
-from .update import grown, into_zeros, number_as, update, updates
+from .update import fitting, grown, into_zeros, update, updates
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -44,21 +49,33 @@ def _need_tensor(name: str, argument: str, value: Any) -> None:
 
 def _element_index(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
     """Checks shapes and dtypes of an index with an entry for every element; the dimension from the front."""
-    _need_tensor(name, "index", index)
-    x, i = input._array, index._array
-    dim = wrap_dim(dim, x.ndim)
-    if i.size and index.dtype is not int64 and index.dtype is not int32:
+    if index.__class__ is not Tensor:
+        _need_tensor(name, "index", index)
+    shape, size = input._array.shape, index._array.shape
+    if dim.__class__ is not int:
+        dim = wrap_dim(dim, len(shape))
+    if index.dtype is not int64 and index.dtype is not int32 and index._array.size:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    if src is not None and src.dtype is not input.dtype:
+    if src is None:
+        return _element_dim(shape, size, None, dim)
+    if src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-    if i.size == 0:
+    return _element_dim(shape, size, src._array.shape, dim)
+
+
+@functools.lru_cache(1024)
+def _element_dim(shape: Any, size: Any, source: Any, dim: int) -> int:
+    """The dimension from the front, for an index of shape `size` that fits the others'."""
+    dim = wrap_dim(dim, len(shape))
+    if 0 in size:
         return dim
-    if max(x.ndim, 1) != max(i.ndim, 1):
+    shape, size = shape or (1,), size or (1,)
+    if len(shape) != len(size):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    if src is not None and max(src._array.ndim, 1) != max(i.ndim, 1):
-        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    shape, size = x.shape or (1,), i.shape or (1,)
-    source = None if src is None else src._array.shape or (1,)
+    if source is not None:
+        source = source or (1,)
+        if len(source) != len(size):
+            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     if any(n > m and d != dim for d, (n, m) in enumerate(zip(size, shape))) or (
         source is not None and any(n > m for n, m in zip(size, source))
     ):
@@ -71,7 +88,8 @@ def _element_index(name: str, input: Tensor, dim: int, index: Tensor, src: Tenso
 
 def _row_index(name: str, x: Tensor, dim: int, index: Tensor, error: type[Exception] = IndexError) -> int:
     """Checks an index with an entry for every row."""
-    _need_tensor(name, "index", index)
+    if index.__class__ is not Tensor:
+        _need_tensor(name, "index", index)
     dim = wrap_dim(dim, x._array.ndim)
     if index._array.ndim > 1:
         raise error(f"{name}(): Index is supposed to be a vector, but got dim: {index._array.ndim}")
@@ -107,7 +125,25 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 f"Expected out tensor to have dtype {type_name(input.dtype)}, but got {type_name(out.dtype)} instead"
             )
         return registry.into_out(out, gather, (input, dim, index), {})  # type: ignore[no-any-return]
-    return gather_op(input, index, _element_index("gather", input, dim, index))
+    return picked(gather_op, input, index, _element_index("gather", input, dim, index))
+
+
+def picked(op: Any, x: Tensor, index: Tensor, dim: Any) -> Tensor:
+    """op(x, index, dim) for operations that keep only the index, the short way if nobody but autograd looks on."""
+    k = x._k | index._k | modes.on
+    if k > 1:
+        return op.call(x, index, dim)  # type: ignore[no-any-return]
+    try:
+        out = wrap(op.forward(cpu, x._array, index._array, dim), x.dtype)
+    except (MemoryError, ValueError) as error:
+        raise (registry.memory_problem(error) or error) from None
+    if k and local.grad and x.dtype.category >= FLOATING:
+        node = Node(op, (x._edge or (x, 0), None), [None, index, dim, None])
+        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))  # type: ignore[assignment]
+        if index._storage is not None and index._storage.version:
+            node.versions = [0, index._storage.version, 0, 0]
+        out._k, out._edge = 1, (node, 0)
+    return out
 
 
 def _put_zero(g: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -121,7 +157,8 @@ def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
 
 
 @update(
-    tensors=3, name="scatter",
+    tensors=3, name="scatter",  # a number has no dimensions, where an index has some
+    backward_name=lambda node: f"ScatterBackward{int(node.info[2][0] == () != node.info[1][0])}",
     grad={
         "x": lambda g, index, dim: _put_zero(g, index, dim),
         "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim),
@@ -164,7 +201,7 @@ def scatter(
     src = given if isinstance(given, Tensor) else None
     dim = _element_index("scatter", input, dim, index, src)
     if src is None:
-        src = wrap(number_as(given, input.dtype), input.dtype)
+        src = wrap(checked_array(given, input.dtype), input.dtype)
     if reduce is None:
         return scatter_op, (input, index, src, dim)
     if reduce not in ("add", "multiply"):
@@ -210,7 +247,7 @@ def _reduce_into(
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" and not rows:  # half precision accumulates in float32
         wide, src = x.astype(np.float32), src.astype(np.float32)
     if not include_self:
-        start = number_as(_neutral(reduce, from_numpy_dtype(wide.dtype)), from_numpy_dtype(wide.dtype))
+        start = checked_array(_neutral(reduce, from_numpy_dtype(wide.dtype)), from_numpy_dtype(wide.dtype))
         kernels.scatter(backend, wide, dim, index, xp.asarray(start), "set")
     kernels.scatter(backend, wide, dim, index, src, _HOW[reduce])
     if reduce == "mean":
@@ -268,7 +305,10 @@ def _product_gradients(
     return share(x, x_zero, g, product, zeros), share(src, src_zero, *picked)
 
 
-@update(tensors=3, name="scatter_reduce", grad=_reduce_gradients)
+@update(
+    tensors=3, name="scatter_reduce", grad=_reduce_gradients,
+    backward_name=lambda node: "IndexReduceBackward0" if node.saved and node.saved[6] else "ScatterReduceBackward0",
+)  # fmt: skip
 def scatter_reduce_op(
     backend: Any, x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool, rows: bool
 ) -> None:
@@ -384,7 +424,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if input._array.ndim == 0 and index._array.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._array.size} value(s)")
-    return index_select_op(input, index, dim)
+    return picked(index_select_op, input, index, dim)
 
 
 def _times(g: Tensor, alpha: Any) -> Tensor:
@@ -404,7 +444,8 @@ def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha:
     rows, index, source = _as_rows(x, index, source)
     check_index(backend, rows, index, dim)
     if alpha != 1:
-        source = source * backend.xp.asarray(number_as(alpha, from_numpy_dtype(x.dtype)))
+        with np.errstate(all="ignore"):
+            source = source * backend.xp.asarray(number_array(alpha, from_numpy_dtype(x.dtype)))
     kernels.update_rows(backend, rows, dim, index, source, "add")
 
 
@@ -422,9 +463,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise RuntimeError("index_add_(): Expected dtype int32/int64 for index")
     _same_dtype("index_add_", input, source)
     _row_shapes("index_add_", input, dim, index, source)
-    if isinstance(alpha, complex) and input.dtype.category != COMPLEX:
-        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return index_add_op, (input, index, source, dim, alpha)
+    return index_add_op, (input, index, source, dim, checked_number(alpha, input.dtype))
 
 
 @update(
@@ -472,7 +511,7 @@ def _of_fill(g: Tensor, index: Tensor, dim: int) -> Tensor:
 
 
 @update(
-    tensors=3, name="index_fill",
+    tensors=3, name="index_fill", backward_name=lambda node: f"IndexFillBackward{0 if node.edges[2] is None else 1}",
     grad={
         "x": lambda g, index, dim: ops.index_fill(g, dim, index, 0),
         "value": lambda g, index, dim: _of_fill(g, index, dim),
@@ -499,14 +538,15 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     dim = _row_index("index_fill", input, dim, index, RuntimeError)
     if index.dtype is not int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    given = value.dtype.category if isinstance(value, Tensor) else scalar_dtype(value).category
+    if given == COMPLEX and input.dtype.category != COMPLEX:
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if isinstance(value, Tensor):
         if value._array.ndim:
             raise RuntimeError(
                 f"index_fill_ only supports a 0-dimensional value tensor, got {value._array.ndim} dimension(s)"
             )
-        if value.dtype.category == COMPLEX and input.dtype.category != COMPLEX:
-            raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
-        value = value if value.dtype is input.dtype else ops.to_dtype(value, input.dtype)
+        value = value if value.dtype is input.dtype else fitting(value, input.dtype)
     else:
-        value = wrap(number_as(value, input.dtype), input.dtype)
+        value = wrap(checked_array(value, input.dtype), input.dtype)
     return index_fill_op, (input, index, value, dim)

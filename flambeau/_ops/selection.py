@@ -29,14 +29,14 @@ from .._core.state import CUDA, META, modes
 from .._kernel.lang import kernel
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
-from .casting import broadcast_error
+from .casting import broadcast_error, checked_array, checked_number, number_array
 from .declare import pointwise
 from .factory import number_of
 from .primitive import primitive
-from .registry import methods, ops, public
+from .registry import methods, ops, public, quick
 from .rules import not_implemented, type_name
 from .scatter import gather_op
-from .update import grown, into_zeros, number_as, update, updates
+from .update import fitting, grown, into_zeros, update, updates
 
 # -- where and masks -----------------------------------------------------------------------------------------------
 
@@ -50,6 +50,7 @@ where_op = pointwise(
 
 masked_fill_op = pointwise(
     "masked_fill", lambda m, x, mask, value: m.where(mask, value, x), masks=("mask",), public=False,
+    backward_name=lambda node: f"MaskedFillBackward{0 if node.edges[2] is None else 1}",
     grad={
         "x": lambda m, g, mask: m.where(mask, 0, g),
         "value": lambda m, g, mask: m.where(mask, g, 0),
@@ -86,7 +87,18 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         warnings.warn(
             "where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3
         )
+    if not isinstance(input, Tensor):
+        input = _one_element(input, input, other)
+    if not isinstance(other, Tensor):
+        other = _one_element(other, input, other)
     return where_op(condition, input, other)
+
+
+def _one_element(number: Any, input: Any, other: Any) -> Any:
+    """A number as `where` takes it: as a single element of the dtype of the result."""
+    if (number.__class__ is float or number.__class__ is int) and -128 <= number < 128:
+        return number
+    return checked_number(number, where_op.common((None, input, other)), single=True)
 
 
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -116,11 +128,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
             raise RuntimeError(
                 f"masked_fill_ only supports a 0-dimensional value tensor, got {value._array.ndim} dimension(s)"
             )
-        if value.dtype.category == COMPLEX and d.category != COMPLEX:
-            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
-        value = value if value.dtype is d else ops.to_dtype(value, d)
+        value = value if value.dtype is d else fitting(value, d)
     else:
-        value = wrap(number_as(number_of(value, "masked_fill", "value"), d), d)
+        value = wrap(checked_array(number_of(value, "masked_fill", "value"), d), d)
     return masked_fill_op, (input, mask, value)
 
 
@@ -438,6 +448,9 @@ def _bisect(m: Any, bounds: Any, values: Any, out: Any, right: Any) -> None:
         out[i] = low
 
 
+_FEW = 1 << 12  # searches below which threads do not pay
+
+
 @primitive(tensors=3, name="searchsorted", differentiable=False)
 def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: bool, d: dtype) -> Any:
     xp = backend.xp
@@ -454,6 +467,9 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
     flat = values.reshape(-1) if bounds.ndim == 1 else values
     out = np.empty(flat.shape, d.numpy)
     code = BY_NUMPY[values.dtype].code
+    if flat.size < _FEW:
+        cpu.small(_bisect, (code, code, d.code), right=right)(bounds, flat, out)
+        return out.reshape(values.shape)
     call = cpu.kernel(_bisect, (code, code, d.code), right=right)
     if bounds.ndim == 1:
         kernels.split(lambda s: call(bounds, flat[s], out[s]), flat.size, 1 << 12)
@@ -462,6 +478,41 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
     return out.reshape(values.shape)
 
 
+def _quick_search(
+    bounds: Any = None,
+    values: Any = None,
+    *,
+    out_int32: Any = False,
+    right: Any = False,
+    side: Any = None,
+    **others: Any,
+) -> Any:
+    """A few plain values among bounds of their dtype."""
+    if bounds.__class__ is not Tensor or values.__class__ is not Tensor or (bounds._k | values._k) > 1 or others:
+        return NotImplemented
+    x, y, d = bounds._array, values._array, bounds.dtype
+    if (
+        values.dtype is not d
+        or x.ndim != 1
+        or not x.size
+        or not 0 < y.size < _FEW
+        or not 0 < d.category < COMPLEX
+        or not d.code
+    ):
+        return NotImplemented
+    if side is not None or (right is not False and right is not True):
+        return NotImplemented
+    kind = int32 if out_int32 else int64
+    out = np.empty(y.shape, kind.numpy)
+    call = cpu.small(_bisect, (d.code, d.code, kind.code), right=right)
+    if y.ndim == 1:
+        call(x, y, out)
+    else:
+        call(x, y.reshape(-1), out.reshape(-1))
+    return wrap(out, kind)
+
+
+@quick(_quick_search, named=True)
 @public(out=True, method=False)
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
@@ -474,7 +525,7 @@ def searchsorted(
     tensor([1, 3])
     """
     name = "torch.searchsorted(): "
-    if side not in (None, "left", "right"):
+    if side is not None and side not in ("left", "right"):
         raise RuntimeError(f"{name}side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError(f"{name}side and right can't be set to opposites, got side='left' and right=True")
@@ -514,16 +565,16 @@ def _number_like(value: Any, t: Tensor) -> Tensor:
         raise TypeError(f"argument must be Tensor or Number, not {type(value).__name__}")
     kind = scalar_dtype(value)
     d = t.dtype if kind.category <= t.dtype.category else kind
-    return wrap(number_as(value, d), d)
+    return wrap(number_array(value, d), d)
 
 
 def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    d = promote_types(a.dtype, b.dtype)
+    d = a.dtype if a.dtype is b.dtype else promote_types(a.dtype, b.dtype)
     if d.category == BOOL:
         d = uint8
     if d.category == COMPLEX:
         raise not_implemented("searchsorted_out_cpu", d)
-    return tuple(t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))  # type: ignore[return-value]
+    return a if a.dtype is d else ops.to_dtype(a, d), b if b.dtype is d else ops.to_dtype(b, d)
 
 
 @public(out=True, method=False)
@@ -541,9 +592,32 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
+@kernel("(n),(k)->(n)")
+def _among(m: Any, x: Any, test: Any, out: Any, invert: Any) -> None:
+    """Whether each element is (or is not: `invert`) one of the test elements."""
+    for i in range(x.n):
+        found = m.value(False, "b1")
+        for j in range(test.n):
+            found = found | (x[i] == test[j])
+        out[i] = ~found if invert else found
+
+
 @primitive(tensors=2, name="isin", differentiable=False)
 def isin_op(backend: Any, elements: Any, test: Any, invert: bool) -> Any:
+    if backend is cpu and 0 < elements.size * test.size < _FEW * 16:
+        out, code = np.empty(elements.shape, bool), BY_NUMPY[elements.dtype].code
+        call = cpu.small(_among, (code, code, "b1"), invert=invert)
+        call(elements.reshape(-1), test.reshape(-1), out.reshape(-1))
+        return out
     return backend.xp.asarray(backend.xp.isin(elements, test, invert=invert))
+
+
+def _sought(number: Any, among: Tensor) -> Tensor:
+    """A number as a 0-d tensor; integers take the dtype of the integers that they are looked for among."""
+    d = scalar_dtype(number)
+    if d.category == INTEGER == among.dtype.category:
+        d = among.dtype
+    return wrap(number_array(number, d), d)
 
 
 @public(out=True, method=False)
@@ -557,8 +631,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): at least one of elements and test_elements must be a Tensor")
     a, b = (
-        x if isinstance(x, Tensor) else wrap(number_as(x, scalar_dtype(x)), scalar_dtype(x))
-        for x in (elements, test_elements)
+        x if isinstance(x, Tensor) else _sought(x, y) for x, y in ((elements, test_elements), (test_elements, elements))
     )
     d = promote_types(a.dtype, b.dtype)
     if d.category == COMPLEX:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from typing import Any
 
 import numpy as np
 
+from .._backend.copies import row_major
+from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.dtypes import from_numpy_dtype, int32, int64
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._dispatch import backend_of
+from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
+from .index_kernels import BITS
+from .joining_arrays import joined
 from .parts import diagonal_op, place_diagonal
 from .primitive import primitive
-from .registry import labelled, ops, public
-from .views import by_name
+from .registry import labelled, ops, public, relabel
+from .views import by_name, expanded
 
 
 def _same(x: Any, *static: Any) -> Any:
@@ -27,7 +33,15 @@ def _same(x: Any, *static: Any) -> Any:
 
 @primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same)
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
-    return x[tuple([slice(None, None, -1) if d in dims else slice(None) for d in range(x.ndim)])].copy("C")
+    return x[_backwards(x.ndim, dims)].copy("C")
+
+
+@functools.lru_cache(1024)
+def _backwards(ndim: int, dims: tuple[int, ...]) -> tuple[slice, ...]:
+    return tuple([slice(None, None, -1) if d in dims else slice(None) for d in range(ndim)])
+
+
+_wrapped_dims = functools.lru_cache(1024)(wrap_dims)
 
 
 @public()
@@ -41,7 +55,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     if named:
         dims = by_name("flip", dims, named, "dims")
     given = size_argument(dims, "dims")
-    return flip_op(input, wrap_dims(given, input._array.ndim) if given else ())
+    return flip_op.call(input, _wrapped_dims(given, input._array.ndim) if given else ())
 
 
 @public()
@@ -65,7 +79,11 @@ def flipud(input: Tensor) -> Tensor:
     grad={"x": lambda g, shifts, dims: roll_op(g, tuple([-s for s in shifts]), dims)},
 )  # fmt: skip
 def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    return backend.xp.roll(x, shifts, dims)
+    for shift, dim in zip(shifts, dims):
+        cut, before = -shift % max(x.shape[dim], 1), (slice(None),) * dim
+        parts = [x[(*before, slice(cut, None))], x[(*before, slice(cut))]]
+        x = joined(parts, dim) if backend is cpu else backend.xp.concatenate(parts, dim)
+    return x
 
 
 @public()
@@ -82,7 +100,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
         raise RuntimeError("`shifts` required")
     if not along and len(steps) == 1:
         return (
-            ops.reshape(roll_op(ops.reshape(input, (-1,)), steps, (0,)), input._array.shape)
+            relabel(ops.reshape(roll_op(ops.reshape(input, (-1,)), steps, (0,)), input._array.shape), "RollBackward0")
             if input._array.size
             else ops.clone(input)
         )
@@ -92,7 +110,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     wrapped = tuple([wrap_dim(d, ndim) for d in along])
     if not ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return roll_op(input, steps, wrapped)
+    return roll_op.call(input, steps, wrapped)
 
 
 @public()
@@ -123,24 +141,40 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 # -- repetition --------------------------------------------------------------------------------------------------
 
 
-def repeated(input: Tensor, times: Sequence[int]) -> Tensor:
-    """A copy laid side by side `times` along each dimension, of which there are as many as the tensor has."""
-    shape = input._array.shape
-    spread, wide, full = [], [], []
-    for n, r in zip(shape, times):
-        spread += [1, n] if r != 1 else [n]
-        wide += [r, n] if r != 1 else [n]
+@functools.lru_cache(1024)
+def _tiling(shape: tuple[int, ...], times: tuple[int, ...]) -> tuple[Any, ...]:
+    """Of copies of a shape side by side: the shape with room for them, with them, which dimensions they are, and the
+    result's shape."""
+    spread: list[int] = []
+    wide: list[int] = []
+    copies, full = [], []
+    for n, r in zip((1,) * (len(times) - len(shape)) + shape, times):
+        if r != 1:
+            copies.append(len(wide))
+            spread.append(1)
+            wide.append(r)
+        spread.append(n)
+        wide.append(n)
         full.append(n * r)
-    if len(spread) == len(shape):
-        return ops.clone(input)
-    if 0 in full:
-        return ops.reshape(ops.expand(ops.reshape(input, spread), wide), full)
-    made = ops.reshape(ops.expand(ops.reshape(input, spread), wide), full)
-    return ops.clone(made) if made._array.base is not None and 0 in made._array.strides else made
+    return tuple(spread), tuple(wide), tuple(copies), tuple(full)
+
+
+def _repeat_gradient(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
+    _, wide, copies, _ = _tiling(x_shape, times)
+    made = ops.sum(ops.reshape(g, wide), copies) if copies else g
+    return made if made._array.shape == x_shape else ops.reshape(made, x_shape)
+
+
+@primitive(
+    name="repeat", grad={"x": _repeat_gradient},
+    meta=lambda x, times: (_tiling(x.shape, times)[3], from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def repeat_op(backend: Any, x: Any, times: tuple[int, ...]) -> Any:
+    spread, wide, _, full = _tiling(x.shape, times)
+    return row_major(expanded(x.reshape(spread), wide)).reshape(full)
 
 
 @public("Tensor.repeat")
-@labelled("RepeatBackward0")
 def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
     """Copies of the tensor side by side along each dimension.
 
@@ -150,14 +184,11 @@ def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
             [1, 2, 1, 2]])
     """
     times = size_argument(by_name("repeat", repeats, named, "repeats"), "repeats")
-    lead = len(times) - input._array.ndim
-    if lead < 0:
+    if len(times) < input._array.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    if any(r < 0 for r in times):
+    if times and min(times) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
-    if lead:
-        input = ops.reshape(input, (1,) * lead + tuple(input._array.shape))
-    return repeated(input, times)
+    return repeat_op.call(input, times)
 
 
 @public()
@@ -200,7 +231,7 @@ def repeat_interleave(
         wide = ops.expand(ops.unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         made = ops.reshape(wide, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
         _check_output_size(made._array.shape[dim], output_size)
-        return ops.clone(made) if repeats == 1 else made
+        return relabel(ops.clone(made) if repeats == 1 else made, "ViewBackward0")
     if repeats._array.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     extent = shape[dim] if shape else 1
@@ -234,26 +265,58 @@ def _check_output_size(size: int, wanted: int | None) -> None:
 # -- triangles and diagonals -------------------------------------------------------------------------------------
 
 
+@kernel("(n),(b)->(n)")
+def keep_columns(m: Any, x: Any, bounds: Any, out: Any) -> None:
+    """x from bounds[0] to bounds[1], which are inside, and zeros before and after."""
+    first, last = bounds[0], bounds[1]
+    for c in independent(first):
+        out[c] = 0
+    for c in independent(first, last):
+        out[c] = x[c]
+    for c in independent(last, out.n):
+        out[c] = 0
+
+
+_FEW = 1 << 12  # rows of a triangle that is remembered
+
+
+@functools.lru_cache(64)
+def _kept_columns(rows: int, columns: int, diagonal: int, lower: bool) -> Any:
+    """For each row of a triangle the first column that belongs to it, and the first after those."""
+    diagonal = max(-rows - 1, min(diagonal, columns))
+    edge = np.clip(np.arange(rows) + (diagonal + lower), 0, columns)
+    other = np.full_like(edge, 0 if lower else columns)
+    return np.stack([other, edge] if lower else [edge, other], 1)
+
+
 def _triangle(name: str, lower: bool) -> Any:
     def gradient(g: Tensor, diagonal: int) -> Tensor:
         return record(g, diagonal)
 
     def part(backend: Any, x: Any, diagonal: int) -> Any:
-        xp = backend.xp
         rows, columns = x.shape[-2:]
-        across = xp.arange(columns)
-        down = xp.arange(rows)[:, None] + diagonal
-        kept = across <= down if lower else across >= down
-        if x.dtype.isbuiltin == 1:
-            return xp.where(kept, x, x.dtype.type(0))
-        return xp.where(kept, x, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
+        if backend is cpu:
+            bounds = (_kept_columns if rows <= _FEW else _kept_columns.__wrapped__)(rows, columns, diagonal, lower)
+            out = empty(x.shape, x.dtype)
+            code, wide = BITS[x.dtype.itemsize]
+            types = (code, "i64", code)
+            if x.size < PARALLEL:
+                cpu.small(keep_columns, types)(x.view(wide), bounds, out.view(wide))
+            else:
+                cpu.large(keep_columns, types)(x.view(wide), bounds, out.view(wide))
+            return out
+        xp = backend.xp
+        across, down = xp.arange(columns), xp.arange(rows)[:, None] + diagonal
+        return xp.where(across <= down if lower else across >= down, x, xp.zeros((), x.dtype)).astype(
+            x.dtype, copy=False
+        )
 
     record = primitive(name=name, grad={"x": gradient}, meta=_same)(part)
 
     def function(input: Tensor, diagonal: int = 0) -> Tensor:
         if input._array.ndim < 2:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-        return record(input, diagonal)
+        return record(input, diagonal.__index__())
 
     function.__name__ = function.__qualname__ = name
     side = "below" if lower else "above"
@@ -277,9 +340,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     ndim = input._array.ndim
     if ndim == 1:
         extent = input._array.shape[0] + abs(diagonal)
-        return place_diagonal(input, (extent, extent), diagonal, 0, 1)
+        return relabel(place_diagonal(input, (extent, extent), diagonal, 0, 1), "DiagEmbedBackward0")
     if ndim == 2:
-        return ops.clone(diagonal_op(input, diagonal, 0, 1))
+        return relabel(ops.clone(diagonal_op(input, diagonal, 0, 1)), "DiagonalBackward0_copy")
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
 
 

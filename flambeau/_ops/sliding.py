@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._backend.cpu import cpu
 from .._core.dtypes import INTEGER
 from .._tensor import Tensor
 from . import conv_arrays as arrays
 from .conv_arrays import Ints, output_size
+from .conv_columns import folded, unfolded
+from .conv_planes import CODES
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
@@ -21,6 +24,9 @@ from .rules import not_implemented
 )  # fmt: skip
 def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """(N, C, H, W) to (N, C * elements of a block, blocks)."""
+    if backend is cpu and x.dtype in CODES:
+        counts = output_size(x.shape[2:], kernel, stride, padding, dilation)
+        return unfolded(x, kernel, stride, padding, dilation, counts)
     blocks = arrays.windows(backend, arrays.padded(backend, x, padding), kernel, stride, dilation)
     count = math.prod(blocks.shape[4:])
     return backend.xp.ascontiguousarray(blocks).reshape(x.shape[0], x.shape[1] * math.prod(kernel), count)
@@ -33,11 +39,15 @@ def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, st
 def col2im(backend: Any, x: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """The adjoint of `im2col`: blocks are added where they came from."""
     count = output_size(size, kernel, stride, padding, dilation)
+    if backend is cpu and x.dtype in CODES:
+        return folded(x, size, kernel, stride, padding, dilation, count)
     columns = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *count)
     return backend.xp.ascontiguousarray(arrays.add_windows(backend, columns, size, stride, padding, dilation))
 
 
 def _pair(name: str, argument: str, value: Any) -> Ints:
+    if value.__class__ is int:
+        return (value, value)
     values = (value,) if isinstance(value, int) else value
     if not isinstance(values, (tuple, list)) or not all(hasattr(v, "__index__") for v in values):
         raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")

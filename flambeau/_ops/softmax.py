@@ -43,8 +43,12 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
     if x.size == 0:
         return out
     types = (BY_NUMPY[x.dtype].code,) * (len(arrays) + 1)
-    if dim == x.ndim - 1 and x.size * _WORK < PARALLEL:
-        cpu.small(rows, types, log=log)(*arrays, out)
+    if x.size * _WORK < PARALLEL:
+        if dim == x.ndim - 1:
+            cpu.small(rows, types, log=log)(*arrays, out)
+        else:
+            wide = (*x.shape[: dim + 1], -1)
+            cpu.small(columns, types, log=log)(*[a.reshape(wide) for a in arrays], out.reshape(wide))
         return out
     if math.prod(x.shape[dim + 1 :]) == 1:
         if rows is softmax_rows and x.shape[dim] <= LONGEST and out.nbytes >= settings[1] and x.dtype.itemsize > 2:
@@ -155,7 +159,7 @@ def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tens
 
 
 def _quick(op: Any, log: bool) -> Callable[[Any], Any]:
-    """The rows of a small plain tensor."""
+    """A small plain tensor."""
     calls = {
         d: functools.partial(cpu.small, softmax_rows, (d.code, d.code), log=log)
         for d in BY_NUMPY.values()
@@ -167,10 +171,14 @@ def _quick(op: Any, log: bool) -> Callable[[Any], Any]:
         if input.__class__ is not Tensor or input._k > 1 or more or others or dim.__class__ is not int:
             return NotImplemented
         x, d = input._array, input.dtype
-        if (dim != -1 and dim != x.ndim - 1) or not 0 < x.size < PARALLEL // _WORK or not x.ndim or d not in calls:
+        last = x.ndim - 1
+        if not -x.ndim <= dim <= last or not 0 < x.size < PARALLEL // _WORK or d not in calls:
             return NotImplemented
+        dim = dim + x.ndim if dim < 0 else dim
         if input._k:
-            return op.call(input, x.ndim - 1)
+            return op.call(input, dim)
+        if dim != last:
+            return wrap(op.forward(cpu, x, dim), d)
         call = made.get(d)
         if call is None:
             call = made[d] = calls[d]()

@@ -13,18 +13,19 @@ from .._core import return_types
 from .._core.allocation import empty
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from .._core.sizes import wrap_dim
-from .._kernel.sort import MOST, is_short, longest_run, merge_sort, pack, top, unpack
+from .._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
 from .._tensor import Tensor
 from .cumulative import run_rows
 from .factory import number_of
 from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
 from .primitive import primitive
-from .quick_folds import quick_top
+from .quick_folds import quick_sort, quick_top
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
-from .registry import labelled, ops, public
+from .registry import ops, public, relabel
 from .rules import not_implemented
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
+_SHORT = 128  # elements of a row that are sorted even if only some are wanted
 _SORT_WORK = 8  # how much more than moving an element sorting it costs
 
 
@@ -34,6 +35,8 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
         return _sort_elsewhere(backend.xp, x, dim, descending, length)
     n = x.shape[dim]
     length = n if length is None else length
+    if 0 < x.size <= FEW:
+        return _sort_small(x, dim, descending, length)
     moved = gathered(x, dim)
     rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
     values, places = empty((len(rows), length), x.dtype), empty((len(rows), length), np.int64)
@@ -53,14 +56,30 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     return scattered(values.reshape(shape), dim), scattered(places.reshape(shape), dim)
 
 
+def _sort_small(x: Any, dim: int, descending: bool, length: int) -> tuple[Any, Any]:
+    """Few elements, by one call."""
+    code = BY_NUMPY[x.dtype].code
+    rows, shape = to_last(x, dim), _moved_shape(x.shape, dim)
+    values, places, scratch = np.empty(shape, x.dtype), np.empty(shape, np.int64), np.empty((3, *shape), np.int64)
+    call = cpu.small(merge_sort, (code, code, *["i64"] * 4), descending=descending)
+    call(rows, values, places, scratch[0], scratch[1], scratch[2])
+    if length < shape[-1]:
+        values, places = values[..., :length].copy(), places[..., :length].copy()
+    return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
+
+
+def _moved_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    return shape[:dim] + shape[dim + 1 :] + shape[dim : dim + 1]
+
+
 def _chunks(rows: Any) -> Any:
     step = max(1, _CHUNK // rows.shape[1])
     return step, range(0, len(rows), step)
 
 
 def _sort_short(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
-    packed = cpu.kernel(pack, (code, "i64"), descending=descending)
-    unpacked = cpu.kernel(unpack, (code, "i64", code, "i64"))
+    packed = cpu.small(pack, (code, "i64"), descending=descending)
+    unpacked = cpu.small(unpack, (code, "i64", code, "i64"))
     step, starts = _chunks(rows)
     space = np.empty((min(step, len(rows)), rows.shape[1]), np.int64)
     for start in starts:
@@ -114,6 +133,7 @@ def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     return sort_array(backend, x, dim, descending)
 
 
+@quick_sort(sort_op)
 @public(out=True)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
     """Sorted elements along a dimension and their indices; equal elements keep their order.
@@ -129,9 +149,11 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
         raise RuntimeError("Sort does not support complex dtypes on CPU")
     if not input.dtype.code:
         raise not_implemented("sort", input.dtype)
-    return return_types.sort(
-        *run_plain_pair(sort_op, input.dtype, int64, input, wrap_dim(dim, input._array.ndim), bool(descending))
-    )
+    dim = wrap_dim(dim, input._array.ndim)
+    values, places = run_plain_pair(sort_op, input.dtype, int64, input, dim, bool(descending))
+    if stable is not None:
+        relabel(values, "SortBackward1")
+    return return_types.sort(values, places)
 
 
 @public()
@@ -184,7 +206,7 @@ def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
 
 
-@quick_top()
+@quick_top(top_op)
 @public(out=True)
 def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and their indices.
@@ -211,6 +233,31 @@ def _comparable(x: Any) -> Any:
     return x.view(np.uint8) if x.dtype == bool_.numpy else x
 
 
+def _is_small(backend: Any, x: Any, dim: int) -> bool:
+    """Whether sorting is sooner done than looking for a part of the order."""
+    return backend is cpu and x.shape[dim] <= _SHORT and x.size * _SORT_WORK < PARALLEL
+
+
+def _of_sorted(values: Any, places: Any, dim: int, at: int, keepdim: bool) -> tuple[Any, Any]:
+    """What is at one place of sorted rows."""
+    key = (slice(None),) * dim + (slice(at, at + 1) if keepdim else at, ...)
+    return values[key].copy(), places[key].copy()
+
+
+def _of_each_sorted(backend: Any, kernel: Any, x: Any, dim: int, keepdim: bool, **options: Any) -> tuple[Any, Any]:
+    """What a kernel chooses from sorted rows, and where it was."""
+    values, places = sort_array(backend, x, dim, False)
+    shape = reduced_shape(x.shape, (dim,), False)
+    value, place = backend.empty(shape, x.dtype), backend.empty(shape, "int64")
+    code = BY_NUMPY[x.dtype].code
+    call = (cpu.small if backend is cpu else backend.kernel)(kernel, (code, "i64", code, "i64"), **options)
+    call(to_last(values, dim), to_last(places, dim), value, place)
+    if keepdim:
+        shape = reduced_shape(x.shape, (dim,), True)
+        return value.reshape(shape), place.reshape(shape)
+    return value, place
+
+
 def _taken(xp: Any, x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Elements at places (without the dimension), and the places."""
     places = xp.expand_dims(places, dim)
@@ -228,6 +275,8 @@ def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
     xp = backend.xp
     if x.ndim == 0:
         return x.copy(), xp.zeros((), "int64")
+    if _is_small(backend, x, dim):
+        return _of_sorted(*sort_array(backend, x, dim, False), dim, k - 1, keepdim)
     places = xp.argpartition(_comparable(x), k - 1, axis=dim)
     return _taken(xp, x, places[(slice(None),) * dim + (k - 1,)], dim, keepdim)
 
@@ -249,24 +298,17 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
     require_elements("kthvalue", shape, (dim,))
     if not 1 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    return return_types.kthvalue(*kth_op(input, dim, keepdim, k))
+    return return_types.kthvalue(*run_plain_pair(kth_op, input.dtype, int64, input, dim, keepdim, k))
 
 
 def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     """The lower median; NaN counts as missing (`skip`), or else is the result where there is one."""
     xp = backend.xp
     n = x.shape[dim]
-    missing = x != x
-    if not missing.any():
-        places = xp.argpartition(_comparable(x), (n - 1) // 2, axis=dim)
-        return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
-    count = n - missing.sum(axis=dim)
-    middle = xp.maximum(count - 1, 0) // 2
-    if not skip:
-        middle = xp.where(count < n, count, middle)  # the first of the NaN, which are sorted last
-    order = sort_array(backend, x, dim, False)[1]
-    places = xp.take_along_axis(order, xp.expand_dims(middle, dim), dim).squeeze(dim)
-    return _taken(xp, x, places, dim, keepdim)
+    if _is_small(backend, x, dim) or (x != x).any():
+        return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
+    places = xp.argpartition(_comparable(x), (n - 1) // 2, axis=dim)
+    return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
 
 
 @primitive(grad={"x": chosen_grad}, name="median", meta=_one_rule, backward_name="MedianBackward1")
@@ -284,11 +326,14 @@ def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         if input._array.size == 0:
             return ops.new_full(input, (), float("nan") if d.category > 1 else _lowest(d))
-        return median_op(ops.reshape(input, -1), 0, False, name == "nanmedian")[0]
+        flat = ops.reshape(input, -1)
+        whole = run_plain_pair(median_op, d, int64, flat, 0, False, name == "nanmedian")[0]
+        return relabel(whole, f"{name.title()}Backward0")
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     require_elements(name, shape, (dim,))
-    return getattr(return_types, name)(*median_op(input, dim, keepdim, name == "nanmedian"))
+    values, places = run_plain_pair(median_op, d, int64, input, dim, keepdim, name == "nanmedian")
+    return getattr(return_types, name)(relabel(values, f"{name.title()}Backward1"), places)
 
 
 def _lowest(d: Any) -> int:
@@ -296,7 +341,6 @@ def _lowest(d: Any) -> int:
 
 
 @public(out=True)
-@labelled(lambda out, input, dim=None, keepdim=False: "MedianBackward0" if dim is None else "MedianBackward1")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median (the lower of two) of all elements, or along a dimension with its index.
 
@@ -308,7 +352,6 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @public(out=True)
-@labelled(lambda out, input, dim=None, keepdim=False: "NanmedianBackward0" if dim is None else "NanmedianBackward1")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN.
 
@@ -324,12 +367,7 @@ def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     xp = backend.xp
     if x.ndim == 0:
         return x.copy(), xp.zeros((), "int64")
-    values, places = sort_array(backend, x, dim, False)
-    shape = reduced_shape(x.shape, (dim,), False)
-    start, length = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
-    backend.kernel(longest_run, (BY_NUMPY[x.dtype].code, "i64", "i64"))(to_last(values, dim), start, length)
-    found = xp.take_along_axis(places, xp.expand_dims(start + length - 1, dim), dim).squeeze(dim)
-    return _taken(xp, x, found, dim, keepdim)
+    return _of_each_sorted(backend, most_frequent, x, dim, keepdim)
 
 
 @public(out=True)
@@ -346,7 +384,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     require_elements("mode", shape, (dim,))
-    return return_types.mode(*mode_op(input, dim, keepdim))
+    return return_types.mode(*run_plain_pair(mode_op, input.dtype, int64, input, dim, keepdim))
 
 
 # -- distinct values ---------------------------------------------------------------------------------------------
@@ -360,6 +398,17 @@ def _distinct(xp: Any, new: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]
     return starts, inverse.reshape(shape), xp.diff(xp.append(starts, new.size))
 
 
+def _distinct_elements(x: Any) -> tuple[Any, Any, Any]:
+    """The same of all elements, which are sorted for that."""
+    flat = x.reshape(-1)
+    values, order = sort_array(cpu, flat, 0, False)
+    first, inverse, counts = np.empty_like(flat), np.empty_like(order), np.empty_like(order)
+    code, found = BY_NUMPY[x.dtype].code, np.empty((), np.int64)
+    cpu.small(distinct, (code, "i64", code, "i64", "i64", "i64"))(values, order, first, inverse, counts, found)
+    number = found.item()
+    return first[:number].copy(), inverse.reshape(x.shape), counts[:number].copy()
+
+
 def _starts_of_runs(xp: Any, rows: Any) -> Any:
     """Where a row of a matrix differs from the one before it."""
     new = xp.ones(len(rows), bool)
@@ -368,9 +417,16 @@ def _starts_of_runs(xp: Any, rows: Any) -> Any:
     return new
 
 
-@primitive(grad=None, name="unique")
+def _unique_name(node: Any) -> str:
+    _, dim, consecutive = node.saved[:3]
+    return f"Unique{'Consecutive' if consecutive else '2' if dim is None else 'Dim'}Backward0"
+
+
+@primitive(grad=None, name="unique", backward_name=_unique_name)
 def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool) -> Any:
     """Distinct elements (or slices along a dimension), inverse, counts."""
+    if dim is None and not consecutive and backend is cpu and x.size:
+        return _distinct_elements(x)
     xp = backend.xp
     if dim is None:
         rows = x.reshape(-1, 1)

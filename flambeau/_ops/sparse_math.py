@@ -17,6 +17,7 @@ from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, spar
 from .._core.sizes import wrap_dim
 from .._core.state import GRAD, SPARSE
 from .._tensor import Tensor
+from .basic import in_dtype
 from .registry import ops
 from .sparse import (
     coalesce,
@@ -191,13 +192,9 @@ def _add_to_dense(x: Any, y: Tensor) -> Tensor:
     coo = to_sparse_coo(y)
     lead = coo.shape[: coo._array.sparse_dim]
     d = ops.result_type(x, y)
-    flat = ops.reshape(cast(x, d), (-1, *coo.shape[len(lead) :]))
+    flat = ops.reshape(in_dtype(x, d), (-1, *coo.shape[len(lead) :]))
     where = index_tensor(linear(coo._array.index, lead))
-    return ops.reshape(ops.index_add(flat, 0, where, cast(values_of(coo), d)), x.shape)  # type: ignore[no-any-return]
-
-
-def cast(t: Tensor, d: dtype) -> Tensor:
-    return t if t.dtype is d else ops.to_dtype(t, d)
+    return ops.reshape(ops.index_add(flat, 0, where, in_dtype(values_of(coo), d)), x.shape)  # type: ignore[no-any-return]
 
 
 @rule("sub")
@@ -345,7 +342,7 @@ def _cat(op: Any, parts: Any, dim: int) -> Tensor:
 
 @rule("sum")
 def _sum(op: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Tensor:
-    held = cast(values_of(x), d)
+    held = in_dtype(values_of(x), d)
     if len(dims) == x.ndim or not x.ndim:
         total = ops.sum(held)
         return ops.reshape(total, (1,) * x.ndim) if keepdim else total  # type: ignore[no-any-return]

@@ -13,6 +13,8 @@ from .._core.layouts import sparse_coo, sparse_csr
 from .._core.sizes import wrap_dim
 from .._kernel.lang import independent, kernel
 from .._tensor import Tensor
+from .basic import in_dtype
+from .casting import checked_number
 from .primitive import primitive
 from .registry import ops, public
 from .sparse import (
@@ -27,7 +29,7 @@ from .sparse import (
     values_of,
 )
 from .sparse_array import BLOCKED, SparseArray, linear, starts_of
-from .sparse_math import cast, layout_in, rule
+from .sparse_math import layout_in, rule
 
 # -- products ----------------------------------------------------------------------------------------------------
 
@@ -194,8 +196,8 @@ def _mv(op: Any, x: Tensor, y: Tensor) -> Tensor:
 @rule("addmm")
 def _addmm(op: Any, c: Tensor, x: Tensor, y: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     made = product(x, y, "addmm")
-    made = made if alpha == 1 else ops.mul(made, alpha)
-    return made if beta == 0 else ops.add(c if beta == 1 else ops.mul(c, beta), made)  # type: ignore[no-any-return]
+    made = made if alpha == 1 else ops.mul(made, checked_number(alpha, y.dtype))
+    return made if beta == 0 else ops.add(c if beta == 1 else ops.mul(c, checked_number(beta, c.dtype)), made)  # type: ignore[no-any-return]
 
 
 @public("sparse.mm", "smm", method="smm")
@@ -263,7 +265,7 @@ def _entries_softmax(name: str, input: Tensor, dim: int, d: dtype | None, log: b
         raise RuntimeError(f"sparse.{name}: expected a COO tensor, got {layout_of(input)}")
     x = coalesce(input)
     array, dim = x._array, wrap_dim(dim, input.ndim)
-    held = values_of(x) if d is None else cast(values_of(x), d)
+    held = values_of(x) if d is None else in_dtype(values_of(x), d)
     n = array.sparse_dim
     if dim >= n:
         made = (ops.log_softmax if log else ops.softmax)(held, dim - n + 1)

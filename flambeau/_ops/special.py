@@ -13,7 +13,7 @@ from .._tensor import Tensor, wrap
 from .declare import pointwise
 from .inplace import in_place_form
 from .primitive import primitive
-from .registry import methods, ops, public
+from .registry import labelled, methods, ops, public
 from .rules import narrow, real_floating, real_floating_only
 
 _TWO_BY_ROOT_PI = 2.0 / math.sqrt(math.pi)
@@ -48,6 +48,7 @@ erfcx_op = _special(
 )
 ndtr_op = _special(
     "ndtr", lambda m, x: m.ndtr(x), gradient=lambda m, g, x: g * (m.exp(x * x * -0.5) * _DENSITY),
+    backward_name="MulBackward1",
     short=lambda m, cut, x: cut(cut(m.erf(cut(x * math.sqrt(0.5)))) + 1.0) * 0.5,
 )  # fmt: skip
 ops.ndtr_quick = ndtr_op.call  # the kernels' cheaper form, for formulas that are also read with tensors
@@ -108,7 +109,7 @@ def _polygamma_method(input: Tensor, n: int) -> Tensor:
 
 
 methods["polygamma"] = _polygamma_method
-methods["polygamma_"] = in_place_form("polygamma", _polygamma_method)
+methods["polygamma_"] = in_place_form("polygamma", labelled("PolygammaBackward1")(_polygamma_method))
 
 
 def _offsets(x: Tensor, p: int) -> Tensor:
@@ -151,6 +152,7 @@ igammac_op = pointwise(
 zeta_op = pointwise(
     "special_zeta", lambda m, x, y: m.special_zeta(x, y), narrow, paths=("special.zeta",), method=False,
     inplace=False, grad={"y": lambda m, g, x, y: g * -x * m.special_zeta(x + 1.0, y)},
+    number_names={"x": "SpecialZetaBackward1", "y": "SpecialZetaBackward2"},
 )  # fmt: skip
 
 # -- Bessel functions --------------------------------------------------------------------------------------------

@@ -12,13 +12,16 @@ from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
+from .._core.state import modes
+from .._kernel.row_gradients import deviation_rows, log_sum_rows
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
 from .folding import layout, moments_over, reduced_shape, run_plain, run_plain_pair, unlay
 from .primitive import primitive
 from .quick_folds import quick_moments
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
-from .registry import ops, public
+from .registry import ops, public, relabel
+from .row_gradients import along_rows
 from .rules import not_implemented
 
 # -- variances ---------------------------------------------------------------------------------------------------
@@ -34,7 +37,11 @@ def _moments(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float, 
 
 
 def _var_grad(g: Tensor, x: Tensor, dims: Any, keepdim: bool, correction: float) -> Tensor:
-    free = math.prod(x._array.shape[d] for d in dims) - correction
+    free = math.prod([x._array.shape[d] for d in dims]) - correction
+    if free > 0:
+        made = along_rows(deviation_rows, g, x, g, dims, (np.asarray(float(free)),), root=False)
+        if made is not None:
+            return made
     g = restore_dims(g, dims, keepdim)
     centred = x - ops.mean(x, dims, True)
     if free <= 0:  # no limit exists
@@ -43,6 +50,11 @@ def _var_grad(g: Tensor, x: Tensor, dims: Any, keepdim: bool, correction: float)
 
 
 def _std_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool, correction: float) -> Tensor:
+    free = math.prod([x._array.shape[d] for d in dims]) - correction
+    if free > 0:
+        made = along_rows(deviation_rows, g, x, out, dims, (np.asarray(float(free)),), root=True)
+        if made is not None:
+            return made
     scaled = ops.masked_fill(g / (out * 2), ops.eq(out, 0), 0)
     return _var_grad(scaled, x, dims, keepdim, correction)
 
@@ -133,7 +145,7 @@ def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correc
     return (made, ops.mean(input, dims, keepdim)) if name.endswith("mean") else made
 
 
-@quick_moments(False)
+@quick_moments(var_op, False)
 @public(out=True)
 def var(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -147,7 +159,7 @@ def var(
     return _variance("var", input, dim, unbiased, keepdim, correction)
 
 
-@quick_moments(True)
+@quick_moments(std_op, True)
 @public(out=True)
 def std(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -161,6 +173,7 @@ def std(
     return _variance("std", input, dim, unbiased, keepdim, correction)
 
 
+@quick_moments(var_mean_op, False, True)
 @public(method=False)
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -174,6 +187,7 @@ def var_mean(
     return _variance("var_mean", input, dim, unbiased, keepdim, correction)
 
 
+@quick_moments(std_mean_op, True, True)
 @public(method=False)
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -191,6 +205,9 @@ def std_mean(
 
 
 def _log_sum_exp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool) -> Tensor:
+    made = along_rows(log_sum_rows, g, x, out, dims)
+    if made is not None:
+        return made
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
     return g * ops.conj(ops.exp(x - out))
 
@@ -272,6 +289,10 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name} q must be in the range [0, 1] but got {q}")
+        if interpolation in _INTERPOLATIONS and not skip:
+            made = _one_quantile(input, float(q), dim, keepdim, interpolation)
+            if made is not None:
+                return relabel(made, "SqueezeBackward4")
         q = ops.new_full(input, (), float(q)) if input.dtype.category == FLOATING else ops.full((), float(q))
     _check_quantile(name, input, q, interpolation)
     ndim = input._array.ndim
@@ -295,6 +316,30 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     if keepdim and ndim:
         for i in dims:
             made = ops.unsqueeze(made, i + q._array.ndim)
+    return relabel(made, "SqueezeBackward4")
+
+
+def _one_quantile(input: Tensor, q: float, dim: Any, keepdim: bool, interpolation: str) -> Tensor | None:
+    """A quantile of a plain tensor without NaN, for which one rank is that of all rows; None for others."""
+    x, d = input._array, input.dtype
+    if input._k > 1 or modes.on or not (d is float32 or d is float64) or not x.size or not x.ndim:
+        return None
+    place = -1 if dim is None else wrap_dim(dim, x.ndim)
+    ordered = ops.sort(ops.reshape(input, -1) if dim is None else input, place).values
+    n = ordered._array.shape[place]
+    last = ordered._array.take(n - 1, place)
+    if (last != last).any():  # NaN are sorted last
+        return None
+    rank = float(d.numpy.type(q) * d.numpy.type(n - 1))
+    below = math.floor(rank)
+    if interpolation in ("linear", "midpoint"):
+        ends = ops.select(ordered, place, below), ops.select(ordered, place, math.ceil(rank))
+        made = ops.lerp(*ends, rank - below if interpolation == "linear" else 0.5)
+    else:
+        at = below if interpolation == "lower" else math.ceil(rank) if interpolation == "higher" else round(rank)
+        made = ops.clone(ops.select(ordered, place, at))
+    if keepdim:
+        made = ops.reshape(made, reduced_shape(x.shape, range(x.ndim) if dim is None else (place,), True))
     return made
 
 
@@ -398,7 +443,7 @@ def cov(
     centred = x - mean
     other = centred if weights is None else centred * weights
     made = ops.matmul(centred, ops.conj(ops.transpose(other, 0, 1))) / free
-    return ops.squeeze(ops.squeeze(made, 0), 0) if made._array.shape == (1, 1) else made
+    return relabel(ops.reshape(made, ()) if made._array.shape == (1, 1) else made, "SqueezeBackward0")
 
 
 @public()

@@ -10,7 +10,7 @@ from .._core.state import META
 from .._tensor import Tensor
 from .fft import MEAN, PLAIN, ROOT, fft_c2c, fft_c2r, fft_r2c, promoted
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .striding import strided
 from .view_op import view_primitive
 
@@ -133,7 +133,7 @@ def stft(
         made = fft_c2c(pieces, dims, scale, True)
     else:
         made = fft_r2c(pieces, dims, scale, onesided is None or onesided)
-    made = ops.transpose(made, -2, -1)
+    made = relabel(ops.transpose(made, -2, -1), "TransposeBackward1" if x._array.ndim > 1 else "SqueezeBackward4")
     return made if return_complex else ops.view_as_real(made)  # type: ignore[no-any-return]
 
 

@@ -30,15 +30,17 @@ tanh_op = pointwise(
 )  # fmt: skip
 asinh_op = pointwise(
     "asinh", lambda m, x: m.asinh(x), floating, {"x": lambda m, g, x: g * m.conj(m.rsqrt(x * x + 1.0))},
-    aliases=("arcsinh",),
+    aliases=("arcsinh",), in_place_name="AsinhBackward1",
 )  # fmt: skip
 acosh_op = pointwise(
     "acosh", lambda m, x: m.acosh(x), floating,
     {"x": lambda m, g, x: g * m.conj(m.rsqrt(x - 1.0) * m.rsqrt(x + 1.0))}, aliases=("arccosh",),
+    in_place_name="AcoshBackward1",
 )  # fmt: skip
 atanh_op = pointwise(
-    "atanh", lambda m, x: m.atanh(x), floating, {"x": lambda m, g, x: g / m.conj(1.0 - x * x)}, aliases=("arctanh",)
-)
+    "atanh", lambda m, x: m.atanh(x), floating, {"x": lambda m, g, x: g / m.conj(1.0 - x * x)}, aliases=("arctanh",),
+    in_place_name="AtanhBackward1",
+)  # fmt: skip
 
 
 def _sinc_gradient(m: Any, g: Any, x: Any) -> Any:

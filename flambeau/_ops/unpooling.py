@@ -74,6 +74,7 @@ def _max_unpool(
 
 
 @public("nn.functional.max_unpool1d", method=False)
+@labelled("SqueezeBackward1")
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

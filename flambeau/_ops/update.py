@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
-from .._core.dtypes import INTEGER, dtype, from_numpy_dtype
+from .._core.dtypes import COMPLEX, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, INFERENCE, META, local, modes
 from .._dispatch import _check_devices, backend_of
-from .._tensor import Tensor, alias, bump
+from .._tensor import Tensor, alias, bump, wrap
 from . import registry
 from .basic import zeros
-from .casting import number_array
+from .casting import checked_number
 from .inplace import assign, check_writable, keep_original, pointwise_in_place, rewrite_history
 from .pointwise_op import Pointwise
 from .primitive import Primitive
@@ -83,20 +83,27 @@ def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
     return t
 
 
+def apart(array: Any, target: Any) -> Any:
+    """`array`, copied if its memory may be that of `target`, which is about to be written."""
+    return array.copy() if np.may_share_memory(array, target) else array
+
+
 def _run(op: Update, backend: Any, t: Tensor, rest: Any) -> None:
-    given = [a._array if isinstance(a, Tensor) else a for a in rest]
+    array = t._array
     if backend is not cpu:
-        given = [
-            backend.from_numpy(a._array) if isinstance(a, Tensor) and not a._k & CUDA else g
-            for a, g in zip(rest, given)
-        ]
-        op.write(backend, t._array, *given)
-    elif t._array.flags.aligned:
-        op.write(backend, t._array, *given)
+        op.write(backend, array, *[_on_device(backend, a) if isinstance(a, Tensor) else a for a in rest])
+        return
+    given = [apart(a._array, array) if isinstance(a, Tensor) else a for a in rest]
+    if array.flags.aligned:
+        op.write(backend, array, *given)
     else:
-        settled = t._array.copy()
+        settled = array.copy()
         op.write(backend, settled, *given)
-        t._array[...] = settled
+        array[...] = settled
+
+
+def _on_device(backend: Any, t: Tensor) -> Any:
+    return t._array if t._k & CUDA else backend.from_numpy(t._array)
 
 
 def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = ()) -> Callable[[Any], Any]:
@@ -108,7 +115,7 @@ def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = (
         @functools.wraps(prepare)
         def plain(*args: Any, **named: Any) -> Any:
             op, given = prepare(*args, **named)
-            return op(*given)
+            return op.call(*given)
 
         def changed(*args: Any, **named: Any) -> Any:
             op, given = prepare(*args, **named)
@@ -131,18 +138,13 @@ def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = (
     return decorate
 
 
-def number_as(value: Any, d: dtype) -> Any:
-    """A Python number as a 0-d array of a dtype; RuntimeError if it does not fit."""
-    if d.category == INTEGER and isinstance(value, (int, np.integer)):
-        bits = 8 * d.itemsize
-        if (
-            not -(1 << bits - d.is_signed) <= value < 1 << bits - d.is_signed
-        ):  # negative numbers wrap in unsigned dtypes
-            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
-    try:
-        return number_array(value, d)
-    except ValueError:  # NaN in an integer
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+def fitting(value: Tensor, d: dtype) -> Tensor:
+    """A 0-d tensor cast to a dtype, which must hold its value as it must hold a number."""
+    if not value._k & META:
+        checked_number(value.item(), d)  # type: ignore[attr-defined]
+    if value.dtype.category == COMPLEX and d.category != COMPLEX:
+        value = ops.real(value)
+    return ops.to_dtype(value, d)  # type: ignore[no-any-return]
 
 
 def grown(g: Tensor, shape: Any) -> Tensor:
@@ -154,5 +156,13 @@ def grown(g: Tensor, shape: Any) -> Tensor:
 
 def into_zeros(op: Update, shape: Any, g: Tensor, *rest: Any) -> Tensor:
     """op on zeros of a shape, with the dtype and device of `g`: derivatives of operations that read a part."""
+    k = g._k | modes.on
+    for a in rest:
+        if isinstance(a, Tensor):
+            k |= a._k
+    if not k:
+        made = cpu.zeros(shape, g.dtype.numpy)
+        op.write(cpu, made, *[a._array if isinstance(a, Tensor) else a for a in rest])
+        return wrap(made, g.dtype)
     fresh = zeros(tuple(shape), g.dtype, g._k)
     return op(fresh, *rest) if (g._k | modes.on) & ~_PLAIN else write_into(op, fresh, *rest)

@@ -10,13 +10,13 @@ from .._tensor import Tensor
 from .basic import clone
 from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
 from .primitive import primitive
-from .registry import expose, labelled, ops, public
+from .registry import expose, labelled, ops, public, relabel
 
 
 def _copy_of(view: Tensor) -> Tensor:
     copy = clone(view, "C")
     if copy._edge is not None and view._edge is not None:
-        copy._edge[0].__dict__["label"] = view._edge[0].name() + "_copy"
+        relabel(copy, view._edge[0].name() + "_copy")
     return copy  # type: ignore[no-any-return]
 
 

@@ -9,7 +9,7 @@ from .._autograd.node import Node
 from .._core.state import GRAD, local
 from .._tensor import Storage, Tensor
 from .primitive import Primitive, view_link
-from .registry import parameter_names
+from .registry import derivative_name, parameter_names
 from .saved import trace
 
 _new = object.__new__
@@ -19,7 +19,7 @@ class View(Primitive):
     """A view with one result. Its derivative takes (g, shape of the input, arguments...) and keeps no tensor."""
 
     def __init__(self, forward: Callable[..., Any], gradient: Callable[..., Any], name: str, backward_name: str | None):
-        super().__init__(forward, None, view=True, name=name, backward_name=backward_name)
+        super().__init__(forward, None, view=True, name=name, backward_name=backward_name or derivative_name(name))
         self.gradient = gradient
         self.differentiable, self.missing = True, False
         expected, given = len(self.names) + 1, len(parameter_names(gradient))
@@ -69,23 +69,25 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
 
 
 def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """The tensors around several views of `x`, which has no property but a history."""
-    d = x.dtype
+    """The tensors around several views of `x`, which has no property but a history; `op` keeps no tensor."""
+    d, above = x.dtype, x._view
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
-    recorded = local.grad
+    recorded, node = local.grad, None
+    if recorded and x._k and d.category >= 2:
+        node = Node(op, (x._edge or (x, 0),), [None, *static], tuple([(a.shape, d, 0) for a in arrays]))
+        node.info = [(x._array.shape, d, 1)]
     out = []
     for number, array in enumerate(arrays):
         t = _new(Tensor)
         t._array, t.dtype, t._k = array, d, 0
         t._edge = t._autograd_meta = None
         t._storage = storage
-        t._view = (x, op, static, number, 0) if x._view is None else view_link(t, x, op, static, number)
+        t._view = (x, op, static, number, 0) if above is None else view_link(t, x, op, static, number)
+        if node is not None:
+            t._k, t._edge = 1, (node, number)
         if recorded:
             storage.add_view(t)
         out.append(t)
-    made = tuple(out)
-    if recorded and x._k:
-        op.record((x, *static), made)
-    return made
+    return tuple(out)

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._backend.copies import LARGE, row_major
 from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.dtypes import dtype as dtype_class
@@ -25,10 +27,12 @@ from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
 from .primitive import primitive
 from .registry import _overridable as overridable
-from .registry import expose, functions, memory_problem, methods, ops, public
+from .registry import expose, functions, memory_problem, methods, ops, public, relabel
 from .rules import type_name
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 from .view_op import view_of, view_primitive
+
+_RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
 # -- shape -------------------------------------------------------------------------------------------------------
 
@@ -79,6 +83,16 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     return copied_shape_op(input, full)
 
 
+def _without_copy(x: Any, size: Any) -> Any:
+    """The memory of an array in another shape; None if that is for the exact rules to say."""
+    if not _RESHAPES_WITHOUT_COPY:
+        return None
+    try:
+        return x.reshape(size, copy=False)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
 def is_viewable(x: Any, shape: Sequence[int]) -> bool:
     """Whether an array's memory reads as `shape` without a copy."""
     return x.flags.c_contiguous or view_strides(x.shape, element_strides(x), shape) is not None
@@ -113,15 +127,19 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         return view_as_dtype(input, first)
     size: Any = first if len(shape) == 1 and isinstance(first, (tuple, list)) else shape
     x = input._array
-    if (input._k | modes.on) <= 1 and x.flags.c_contiguous:
-        try:
-            made = x.reshape(size)
-        except (ValueError, TypeError, OverflowError):
-            made = x.reshape(infer_size(size_argument(shape), x.size))
-        full = made.shape
-        if full != size and min(size, default=0) < -1:
-            infer_size(size_argument(shape), x.size)
-        return view_of(view_op, input, made, (full,))
+    if (input._k | modes.on) <= 1:
+        if x.flags.c_contiguous:
+            try:
+                made = x.reshape(size)
+            except (ValueError, TypeError, OverflowError):
+                made = x.reshape(infer_size(size_argument(shape), x.size))
+        else:
+            made = _without_copy(x, size)
+        if made is not None:
+            full = made.shape
+            if full != size and min(size, default=0) < -1:
+                infer_size(size_argument(shape), x.size)
+            return view_of(view_op, input, made, (full,))
     full = infer_size(size_argument(shape), x.size)
     if not is_viewable(x, full):
         raise RuntimeError(
@@ -197,7 +215,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @public()
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
-    return reshape(input, (-1,)) if input._array.size else reshape(input, (0,))
+    made = reshape(input, (-1,)) if input._array.size else reshape(input, (0,))
+    return relabel(made, "ViewBackward0", copied_shape_op)
 
 
 @public()

@@ -8,17 +8,17 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL
 from .._core.allocation import fill as fill_memory
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, dtype, scalar_dtype
-from .._core.state import CUDA, GRAD, META, OVERRIDE, QUANTIZED, local, modes
+from .._core.dtypes import FLOATING, INTEGER, dtype
+from .._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, QUANTIZED, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, wrap
 from . import basic, registry
-from .casting import broadcast_error, cast_array
+from .casting import broadcast_error, cast_array, checked_array
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
 from .inplace import check_writable, rewrite_history
 from .primitive import Primitive, primitive
-from .registry import frequent, ops, public
+from .registry import frequent, ops, public, relabel
 
 
 def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
@@ -53,8 +53,10 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
                 write_array(target, src._array, src.dtype)
             bump(input)
             return input
-    check_writable(input, (src,))
     k = input._k | src._k
+    if k & BATCHED:
+        return ops.write_batched(input, src)
+    check_writable(input, (src,))
     if k & GRAD and local.grad:
         before = alias(input)  # its gradient is zero, but it has one
         _write(input, src, k)
@@ -103,7 +105,7 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
 @primitive(
     tensors=2,
     grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)},
-    backward_name="FillBackward2",
+    backward_name=lambda node: f"FillBackward{2 if node.info[1] is None else 3}",
     name="fill",
 )
 def fill_op(backend: Any, x: Any, value: Any) -> Any:
@@ -117,41 +119,6 @@ def zero_op(backend: Any, x: Any) -> Any:
     return backend.xp.zeros_like(x)
 
 
-_LIMITS_NAMES = {
-    "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float",
-    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float64": "double",
-}  # fmt: skip
-
-
-def fill_value(value: Any, d: dtype) -> Any:
-    """A Python number as an element of dtype `d`; RuntimeError where it does not fit."""
-    category = scalar_dtype(value).category
-    if category <= d.category and category < FLOATING and d.category >= FLOATING:
-        value = complex(value) if d.category == COMPLEX else float(value)
-    if d.category == BOOL:
-        return np.array(bool(value))
-    problem = RuntimeError(f"value cannot be converted to type {_LIMITS_NAMES.get(d.name, d.name)} without overflow")
-    if category == COMPLEX and d.category != COMPLEX:
-        if value.imag != 0:
-            raise problem
-        value = value.real
-    if d.category < FLOATING:
-        try:
-            value = int(value)
-        except (OverflowError, ValueError):
-            raise problem from None
-        info = np.iinfo(d.numpy)
-        low = -int(info.max) if info.min == 0 else int(info.min)  # unsigned types wrap negative numbers
-        if not low <= value <= int(info.max):
-            raise problem
-        return np.array(value % (1 << 8 * d.itemsize) if info.min == 0 else value, d.numpy)
-    with np.errstate(all="ignore"):
-        made = np.asarray(value).astype(d.numpy)
-    if d.category == FLOATING and np.isinf(made) and not np.isinf(value):
-        raise problem
-    return made
-
-
 def _filled(t: Tensor, value: Any) -> Any:
     """What `fill` writes: an element of the tensor's dtype, as an array."""
     if t._k & QUANTIZED:
@@ -159,7 +126,7 @@ def _filled(t: Tensor, value: Any) -> Any:
     if not isinstance(value, Tensor):
         if not isinstance(value, (int, float, complex, np.generic)):
             raise TypeError(f"fill_(): argument 'value' must be Tensor or Number, not {type(value).__name__}")
-        return fill_value(value, t.dtype)
+        return checked_array(value, t.dtype, t._array.size == 1)
     array = value._array
     if array.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor, got {array.ndim} dimensions")
@@ -168,12 +135,12 @@ def _filled(t: Tensor, value: Any) -> Any:
     return array if value.dtype is t.dtype else cast_array(array, t.dtype)
 
 
-def _is_small(value: Any, category: int) -> bool:
-    """Whether a number surely fits every dtype of a category."""
+def _is_small(value: Any, d: dtype) -> bool:
+    """Whether a number surely fits a dtype."""
     kind = value.__class__
-    if category == FLOATING:
-        return (kind is float or kind is int) and -60000 < value < 60000
-    return category == FLOATING - 1 and kind is int and 0 <= value < 128
+    if d.category == FLOATING:
+        return (kind is float or kind is int) and -60000 < value < 60000 and d.itemsize > 1
+    return d.category == INTEGER and kind is int and 0 <= value < 128
 
 
 @frequent()
@@ -181,11 +148,13 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     """Sets every element to a number or to the value of a 0-d tensor."""
     if modes.overrides and (taken := registry.overridden(fill_, (input, value), {})) is not NotImplemented:
         return taken
-    if not input._k | modes.on and _is_small(value, input.dtype.category) and 0 not in input._array.strides:
+    if not input._k | modes.on and _is_small(value, input.dtype) and 0 not in input._array.strides:
         if input._array.flags.writeable:
             fill_memory(input._array, value)
             bump(input)
             return input
+    if (input._k | value._k if isinstance(value, Tensor) else input._k) & BATCHED:
+        return ops.write_batched(input, value)
     check_writable(input, expanded=True)
     made = _filled(input, value)
     tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
@@ -203,8 +172,9 @@ def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor of the same shape whose elements all are `value`."""
     made = _filled(input, value)
     if isinstance(value, Tensor):
-        return fill_op(input, value if value.dtype is input.dtype else basic.to_dtype(value, input.dtype))
-    return fill_op(input, made)
+        value = value if value.dtype is input.dtype else basic.to_dtype(value, input.dtype)
+        return relabel(fill_op(input, value), "FillBackward1")
+    return relabel(fill_op(input, made), "FillBackward0")
 
 
 @frequent()
@@ -212,6 +182,8 @@ def zero_(input: Tensor) -> Tensor:
     """Sets every element to zero."""
     if modes.overrides and (taken := registry.overridden(zero_, (input,), {})) is not NotImplemented:
         return taken
+    if input._k & BATCHED:
+        return ops.write_batched(input, 0)
     check_writable(input, expanded=True)
     before = alias(input) if input._k & GRAD and local.grad else None
     if not input._k & META:

@@ -107,61 +107,75 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Turns autocast on or off in this thread for a type of device; with one argument, for cuda."""
     if enabled is None:
         device_type, enabled = "cuda", device_type
     settings().switch(kind_of(device_type), bool(enabled))
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
+    """The 16-bit type that autocast uses on a type of device."""
     return settings().dtypes[kind_of(device_type)]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Sets the 16-bit type that autocast uses on a type of device, in this thread."""
     settings().dtypes[kind_of(device_type)] = dtype
 
 
 def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on in this thread for the CPU."""
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Turns autocast on or off in this thread for the CPU."""
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> dtype:
+    """The 16-bit type that autocast uses on the CPU."""
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: dtype) -> None:
+    """Sets the 16-bit type that autocast uses on the CPU, in this thread."""
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> dtype:
+    """The 16-bit type that autocast uses on GPUs."""
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: dtype) -> None:
+    """Sets the 16-bit type that autocast uses on GPUs, in this thread."""
     set_autocast_dtype("cuda", dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
+    """Whether copies of parameters in the 16-bit type are kept until the outermost context ends."""
     return settings().cached
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Says whether copies of parameters in the 16-bit type are kept for further uses."""
     settings().cached = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
+    """Forgets the copies of parameters in the 16-bit type."""
     settings().copies.clear()
 
 
 def autocast_increment_nesting() -> int:
+    """Notes that a context begins; gives how many are open in this thread."""
     settings().nesting += 1
     return settings().nesting
 
 
 def autocast_decrement_nesting() -> int:
+    """Notes that a context ends; gives how many are open in this thread."""
     settings().nesting -= 1
     return settings().nesting
 

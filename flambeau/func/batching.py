@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.layouts import contiguous_format
 from .._ops.registry import ops
 from .._tensor import Tensor
 from .vmap import batch_rule, batch_size, in_front, make_batched, unwrap
@@ -47,7 +48,7 @@ def _moved(name: str, value: Any, size: int) -> Any:
     "logcumsumexp", "linear_recurrence", "sort", "topk", "kthvalue", "median", "mode", "linalg_vector_norm", "truth",
     "flip", "transpose", "select", "slice", "diagonal", "unfold", "split", "split_with_sizes", "unbind", "squeeze_dim",
     "squeeze_dims", "gather", "scatter", "scatter_add", "getitem_select", "getitem_slice", "getitem_unsqueeze",
-    "getitem_backward", "diagonal_backward", "expand_copy", "fft_c2c", "fft_r2c", "fft_c2r",
+    "getitem_backward", "diagonal_backward", "expand_copy", "fft_c2c", "fft_r2c", "fft_c2r", "glu",
 )  # fmt: skip
 def by_parameter_names(level: int, op: Any, args: Any) -> Any:
     """Runs the op once, its dimensions moved behind the batch's."""
@@ -113,7 +114,17 @@ def join(level: int, op: Any, args: Any) -> Any:
     "overlap_add",
 )
 def on_the_last_dimensions(level: int, op: Any, args: Any) -> Any:
+    if op.name == "clone_format" and args[1] is not contiguous_format:  # which is for a number of dimensions
+        return NotImplemented
     return make_batched(op(in_front(args[0], level), *args[1:]), 0, level)
+
+
+@batch_rule("repeat")
+def repeat(level: int, op: Any, args: Any) -> Any:
+    x, times = in_front(args[0], level), args[1]
+    have = x._array.shape
+    aligned = ops.reshape(x, (have[0], *[1] * (len(times) - len(have) + 1), *have[1:]))
+    return make_batched(op(aligned, (1, *times)), 0, level)
 
 
 @batch_rule("index_select")

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .._core.state import BATCHED, local
+from .._core.sizes import size_argument
+from .._core.state import BATCHED, local, modes
 from .._dispatch import handlers
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
@@ -242,15 +243,82 @@ def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> in
     return sizes.pop()
 
 
+# -- writing into batches ------------------------------------------------------------------------------------------
+
+
+def _level(t: Any) -> int:
+    return t.level if isinstance(t, Batched) else 0
+
+
+def _write(t: Tensor, src: Any) -> Tensor:
+    """`t.copy_(src)` where one of them is batched; `src` may also be a number."""
+    level, bdim = _level(t), getattr(t, "bdim", 0)
+    if _level(src) > level:
+        raise RuntimeError(
+            "vmap: a tensor that is not mapped over cannot hold what differs between samples: the operation in place "
+            "is not possible; use the one that gives a new tensor, or make it from a mapped tensor (`zeros_like`)"
+        )
+    assert isinstance(t, Batched)
+    if not isinstance(src, Tensor):
+        ops.fill_(t.value, src)
+    elif _level(src) == level:
+        front = in_front(src, level)
+        size, *own = front._array.shape
+        aligned = ops.reshape(front, (size, *[1] * (t._array.ndim - len(own)), *own))
+        ops.copy_(t.value, ops.movedim(aligned, 0, bdim) if bdim else aligned)
+    else:
+        ops.copy_(t.value, ops.unsqueeze(ops.expand(src, t._array.shape), bdim))
+    t._k = t.value._k | BATCHED
+    return t
+
+
+def _take_over(t: Batched, other: Batched) -> Batched:
+    """Makes `t` the batch that `other` is."""
+    t.value, t.bdim, t._array, t._k = other.value, other.bdim, other._array, other._k
+    return t
+
+
+_LIKE = frozenset(("zeros_like", "ones_like", "empty_like", "full_like"))
+_NEW = frozenset(("new_zeros", "new_ones", "new_empty", "new_full"))
+_AT_THE_END = frozenset(("one_hot",))  # these look at their tensor as a whole, and add what is new at its end
+_WHOLE = _LIKE | _NEW | _AT_THE_END
+
+
+def _made(function: Any, args: Any, named: Any) -> Any:
+    """Tensors that are made like a batched one, as batches: they may be written to; otherwise NotImplemented."""
+    name = function.__name__
+    if name not in _WHOLE or not args or not isinstance(args[0], Batched):
+        return NotImplemented
+    level = args[0].level
+    front, rest = in_front(args[0], level), list(args[1:])
+    if name in _NEW:
+        lead = front._array.shape[:1]
+        if "size" in named:
+            named = {**named, "size": (*lead, *size_argument((named["size"],)))}
+        elif name == "new_full":
+            rest[0] = (*lead, *size_argument((rest[0],)))
+        else:
+            rest = [*lead, *size_argument(rest)]
+    return make_batched(function(front, *rest, **named), 0, level)
+
+
+ops.write_batched, ops.take_over_batched, ops.made_batched = _write, _take_over, _made
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
 def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_dims: Any, randomness: str) -> Any:
     level = len(levels.open) + 1
     outer = levels.open
     levels.open = local.batches = (*outer, (level, size, randomness))
+    modes.enter(BATCHED)
     try:
         given = [a if d is None else make_batched(a, d, level) for a, d in zip(flat, dims)]
         out = func(*tree_unflatten(given, spec), **named)
     finally:
         levels.open = local.batches = outer
+        modes.leave(BATCHED)
     leaves, out_spec = tree_flatten(out)
     try:
         wanted = broadcast_prefix(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out)

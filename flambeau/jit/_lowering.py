@@ -86,7 +86,6 @@ _COMPOSITE = frozenset(
         "gumbel_softmax",
         "multi_head_attention_forward",
         "affine_grid",
-        "grid_sample",
         "max_unpool1d",
         "linear_cross_entropy",
         "pca_lowrank",

@@ -218,6 +218,14 @@ def _pad(s: Steps, input: Tensor, pad: Any, mode: str = "constant", value: Any =
     return s.do("pad", input, list(pad), mode, *(() if value is None else (float(value),)))
 
 
+@special("grid_sample")
+def _grid_sample(
+    s: Steps, input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: Any = None
+) -> Tensor:  # fmt: skip
+    numbers = ("bilinear", "nearest", "bicubic").index(mode), ("zeros", "border", "reflection").index(padding_mode)
+    return s.do("grid_sampler", input, grid, *numbers, bool(align_corners))
+
+
 @special("interpolate", "upsample", "upsample_nearest", "upsample_bilinear")
 def _interpolate(
     s: Steps, input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None,

@@ -22,10 +22,8 @@ from ._operators import dtype_code
 
 @special("shape", "size")
 def _shape(s: Steps, x: Tensor, dim: Any = None) -> Any:
-    from ._tracer import traced_shape
-
     if dim is None:
-        return traced_shape(s.tracer, x)
+        return s.tracer.shape(x)
     return s.tracer.size(x, range(x._array.ndim)[dim] if x._array.ndim else s.function(x, dim))
 
 
@@ -98,18 +96,14 @@ def _parts(s: Steps, x: Tensor, *args: Any, **named: Any) -> Any:
 
 @special("__iter__")
 def _iterate(s: Steps, x: Tensor) -> Any:
-    from ._tracer import warn
-
-    warn("index: iterating over a tensor fixes its length")
+    s.tracer.warn("index: iterating over a tensor fixes its length")
     return iter(s.do("unbind", x, 0))
 
 
 def _conversion(what: str) -> Any:
     def lower(s: Steps, x: Tensor, *args: Any, **named: Any) -> Any:
-        from ._tracer import warn
-
         if s.tracer.is_known(x):
-            warn(what)
+            s.tracer.warn(what)
         return s.function(x, *args, **named)
 
     return lower

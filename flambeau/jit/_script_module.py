@@ -232,7 +232,7 @@ class TopLevelTracedModule(TracedModule):
 
 
 def _from_bytes(kind: type, data: bytes) -> Any:
-    from ._archive import load
+    from ._archive import load  # it needs the classes of this module
 
     made = load(io.BytesIO(data))
     if issubclass(kind, RecursiveScriptModule):

@@ -268,6 +268,19 @@ class Tracer(TorchFunctionMode):
             return t._array.shape[dim]
         return self.number("size", [t, dim], int(t._array.shape[dim]))
 
+    def shape(self, t: Tensor) -> Size:
+        """The shape of a tensor as traced sizes."""
+        with self.again():
+            return TracedSize.of(self.size(t, d) for d in range(len(t._array.shape)))
+
+    @staticmethod
+    def warn(what: str) -> None:
+        """Tells that a value of this run becomes part of the trace."""
+        warn_user(
+            f"Converting a tensor to a Python {what} might cause the trace to be incorrect: the value of this run is "
+            "recorded as a constant and will not follow other inputs"
+        )
+
     def call_module(self, module: Module, args: Any, kwargs: Any) -> Any:
         """Calls a module inside of the trace."""
         form = _trace_forms.form_of(module)
@@ -285,14 +298,6 @@ class Tracer(TorchFunctionMode):
             return body(*args, **kwargs)
         finally:
             self.call = before
-
-
-def warn(what: str) -> None:
-    """Tells that a value of this run becomes part of the trace."""
-    warn_user(
-        f"Converting a tensor to a Python {what} might cause the trace to be incorrect: the value of this run is recorded "
-        "as a constant and will not follow other inputs"
-    )
 
 
 def warn_user(text: str) -> None:
@@ -395,9 +400,3 @@ def watched() -> Iterator[None]:
 def is_tracing() -> bool:
     """Whether `torch.jit.trace` runs the example."""
     return any(mode.__class__ is Tracer for mode in local.function_modes)
-
-
-def traced_shape(tracer: Tracer, t: Tensor) -> Size:
-    """The shape of a tensor as traced sizes."""
-    with tracer.again():
-        return TracedSize.of(tracer.size(t, d) for d in range(len(t._array.shape)))

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from .._autograd.modes import enable_grad, no_grad
 from .._core.dtypes import COMPLEX
 from .._core.info import finfo
 from .._core.state import SPARSE
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ._elementwise import check_tensor_lr, zeros_like
-from .optimizer import Optimizer, ParamsT, _get_scalar_dtype
+from ._one_by_one import OneByOne
+from .optimizer import ParamsT, _get_scalar_dtype
 
 __all__ = ["Adafactor"]
 
 
-class Adafactor(Optimizer):
+class Adafactor(OneByOne):
     """Adafactor (Shazeer and Stern, 2018), with relative step sizes and clipped updates.
 
     >>> import flambeau as torch
@@ -68,19 +67,6 @@ class Adafactor(Optimizer):
                 kept = self.state.get(p)
                 if kept and not isinstance(kept["step"], Tensor):
                     kept["step"] = ops.tensor(float(kept["step"]), dtype=_get_scalar_dtype())
-
-    @no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Makes one step; the result of `closure`, if given, is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._change(p, p.grad, self.state[p], group)
-        return loss
 
     def _start(self, p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         state["step"] = ops.tensor(0.0, dtype=_get_scalar_dtype())

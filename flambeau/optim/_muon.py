@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from .._autograd.modes import enable_grad, no_grad
 from .._core.dtypes import COMPLEX
 from .._core.state import SPARSE
 from .._tensor import Tensor
 from ._elementwise import check_tensor_lr, zeros_like
-from .optimizer import Optimizer, ParamsT
+from ._one_by_one import OneByOne
+from .optimizer import ParamsT
 
 __all__ = ["Muon"]
 
@@ -48,7 +47,7 @@ def adjusted_lr(lr: float, kind: str | None, shape: Any) -> float:
     return lr
 
 
-class Muon(Optimizer):
+class Muon(OneByOne):
     """Muon (Jordan, 2024), for the matrices of hidden layers.
 
     >>> import flambeau as torch
@@ -91,19 +90,6 @@ class Muon(Optimizer):
                     raise ValueError(
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}"
                     )
-
-    @no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Makes one step; the result of `closure`, if given, is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._change(p, p.grad, self.state[p], group)
-        return loss
 
     def _change(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         if p.dtype.category == COMPLEX:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from .._autograd.modes import enable_grad, no_grad
 from .._core.dtypes import COMPLEX
 from .._core.state import SPARSE
 from .._tensor import Tensor
 from ._elementwise import check_betas, check_tensor_lr, zeros_like
-from .optimizer import Optimizer, ParamsT
+from ._one_by_one import OneByOne
+from .optimizer import ParamsT
 
 __all__ = ["SparseAdam"]
 
 
-class SparseAdam(Optimizer):
+class SparseAdam(OneByOne):
     """Adam whose moments and parameters change only where the (sparse) gradient has entries.
 
     >>> import flambeau as torch
@@ -52,20 +51,6 @@ class SparseAdam(Optimizer):
             if places:
                 raise ValueError(f"{what} params at indices {places}: {problem}")
 
-    @no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Makes one step; the result of `closure`, if given, is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            group.setdefault("maximize", False)
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._change(p, p.grad, self.state[p], group)
-        return loss
-
     def _change(self, p: Tensor, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         if not g._k & SPARSE:
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
@@ -76,7 +61,7 @@ class SparseAdam(Optimizer):
         step, (beta1, beta2) = state["step"], group["betas"]
         g = g.coalesce()
         place = tuple(g.indices())
-        values = -g.values() if group["maximize"] else g.values()
+        values = -g.values() if group.get("maximize") else g.values()
         if not values.numel():
             return
         average = state["exp_avg"][place].lerp_(values, 1 - beta1)

@@ -20,7 +20,6 @@ _LIBRARIES = (
     "llvmlite",
     "ml_dtypes",
     "cupy-cuda12x",
-    "mpi4py",
     "onnx",
     "pillow",
     "tensorboard",

@@ -3,9 +3,10 @@
 import pytest
 
 import flambeau as torch
-from flambeau.distributions import Normal
+from flambeau.distributions import Categorical, Gamma, Normal, OneHotCategorical
 from flambeau.func import vmap
 
+WIDE = torch.linspace(0, 1, 40).reshape(1, 1, 5, 8)
 FUNCTIONS = {
     "randn": lambda x: torch.randn(3) + x,
     "rand_like": torch.rand_like,
@@ -13,6 +14,18 @@ FUNCTIONS = {
     "randint": lambda x: torch.randint(0, 1000, (3,)),
     "randperm": lambda x: torch.randperm(9),
     "dropout": lambda x: torch.nn.functional.dropout(x + 1, 0.5),
+    "dropout of an unmapped tensor": lambda x: torch.nn.functional.dropout(torch.ones(50), 0.5),
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(WIDE, WIDE, WIDE, dropout_p=0.5),
+    "zeros_like": lambda x: torch.zeros_like(x).normal_(),
+    "new_empty": lambda x: x.new_empty(3).exponential_(),
+    "gumbel_softmax": torch.nn.functional.gumbel_softmax,
+    "Normal of numbers": lambda x: Normal(0.0, 1.0).sample(),
+    "Normal of numbers, of a shape": lambda x: Normal(0.0, 1.0).sample((2,)),
+    "Normal of tensors": lambda x: Normal(torch.zeros(3), torch.ones(3)).sample() + x,
+    "Normal.rsample": lambda x: Normal(x, 1.0).rsample(),
+    "Categorical": lambda x: Categorical(torch.ones(1000)).sample((5,)),
+    "OneHotCategorical": lambda x: OneHotCategorical(torch.ones(1000)).sample(),
+    "Gamma": lambda x: Gamma(torch.ones(3), torch.ones(3)).sample(),
 }
 FOR_TENSORS = {
     "normal": lambda x: torch.normal(x, torch.ones(3)),

@@ -18,6 +18,8 @@ MEMORY = 48 << 30  # so that a machine that promises memory it does not have can
 
 
 def names(deep: Any) -> dict[str, Any]:
+    """What calls may use: `x` is a 4 x 6 float tensor in the middle of a larger buffer, `v` its first row, `i` a 3 x 4
+    tensor of int64, `b` three bools; `deep` is a list nested 100,000 times, `cyclic` a list that holds itself."""
     memory, longs = np.arange(256, dtype=np.float32), np.arange(256)
     x = torch.from_numpy(memory[64:88]).view(4, 6)
     cyclic: list[Any] = []
@@ -31,14 +33,15 @@ def names(deep: Any) -> dict[str, Any]:
 
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
-    from hostile_cases import CASES
+    import hostile_shapes
+    import hostile_values
 
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     deep: Any = 1.0
     for _ in range(100_000):
         deep = [deep]
-    for line in CASES.splitlines():
+    for line in (hostile_shapes.CASES + hostile_values.CASES).splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         expected, call = line.split(maxsplit=1)

@@ -183,3 +183,47 @@ def test_bytes_are_rounded_as_in_pytorch(mode, options, expected):
     assert F.interpolate(x, size=(3, 4), mode=mode, **options)[0, 0].tolist() == expected
     exact = F.interpolate(x.double(), size=(3, 4), mode=mode, **options).clamp(0, 255)[0, 0]
     assert (exact - torch.tensor(expected)).abs().max() < 1.01
+
+
+def _summed_in(call):
+    """The gradient of one bfloat16 element that became four, for the gradients 256, 1, 1 and 1."""
+    x = torch.zeros(1, 1, 1, dtype=torch.bfloat16, requires_grad=True)
+    call(x).backward(torch.tensor([[[256.0, 1, 1, 1]]], dtype=torch.bfloat16))
+    return x.grad.item()
+
+
+def test_gradients_of_repeated_elements_are_added_where_pytorch_does():
+    assert _summed_in(lambda x: F.pad(x, (0, 3), mode="replicate")) == 256  # each sum is rounded
+    assert _summed_in(lambda x: F.interpolate(x, 4)) == 260  # in single precision
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_the_same_size_is_a_copy(mode):
+    x = rand(1, 1, 2, 2)
+    made = F.interpolate(x, (2, 2), mode=mode)
+    made.zero_()
+    assert x.abs().min() > 0
+
+
+def test_arguments_are_checked_after_equal_ones_were_right():
+    x = rand(1, 1, 4, 4)
+    F.interpolate(x, 8), F.pad(x, (1, 1, 1, 1), mode="reflect")
+    with pytest.raises(TypeError):
+        F.interpolate(x, 8.0)
+    with pytest.raises(RuntimeError, match="Padding size"):
+        F.pad(x, (4, 4, 1, 1), mode="reflect")
+
+
+def test_channels_are_shuffled_back_by_the_gradient():
+    x = rand(2, 6, 3, grad=True)
+    made = torch.channel_shuffle(x, 3)
+    np.testing.assert_array_equal(made.detach().numpy(), x.detach().numpy()[:, [0, 2, 4, 1, 3, 5]])
+    assert gradcheck(lambda x: torch.channel_shuffle(x, 3), (x,))
+
+
+def test_grids_that_stay_the_same_can_be_written_to():
+    theta = torch.eye(2, 3).unsqueeze(0)
+    first = F.affine_grid(theta, (1, 1, 2, 2), align_corners=True)
+    before = first.clone()
+    first.zero_()
+    assert torch.equal(F.affine_grid(theta, (1, 1, 2, 2), align_corners=True), before)

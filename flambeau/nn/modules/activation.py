@@ -25,6 +25,68 @@ def _in_place(flag: bool, before: str = ", ") -> str:
     return before + "inplace=True" if flag else ""
 
 
+class _InPlace(Module):
+    """Layers whose only setting is whether they overwrite their input."""
+
+    __constants__ = ["inplace"]
+    inplace: bool
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return _in_place(self.inplace, "")
+
+
+class _Exponential(Module):
+    """Layers that approach -alpha."""
+
+    __constants__ = ["alpha", "inplace"]
+    alpha: float
+    inplace: bool
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}{_in_place(self.inplace)}"
+
+
+class _Shrink(Module):
+    """Layers that give zero for what is within `lambd` of it."""
+
+    __constants__ = ["lambd"]
+    lambd: float
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class _AlongDimension(Module):
+    """Layers over one dimension."""
+
+    __constants__ = ["dim"]
+    dim: int | None
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("dim", None)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
 class Threshold(Module):
     """x where x > threshold, otherwise `value`."""
 
@@ -46,7 +108,7 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{_in_place(self.inplace)}"
 
 
-class ReLU(Module):
+class ReLU(_InPlace):
     """max(x, 0).
 
     >>> import flambeau as torch
@@ -54,18 +116,8 @@ class ReLU(Module):
     tensor([0., 2.])
     """
 
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _in_place(self.inplace, "")
 
 
 class RReLU(Module):
@@ -138,15 +190,10 @@ class Sigmoid(Module):
         return ops.sigmoid(input)
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(_InPlace):
     """Three straight lines near the sigmoid: min(max(x / 6 + 1 / 2, 0), 1)."""
 
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
+    extra_repr = Module.extra_repr  # says nothing, as PyTorch's
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -159,107 +206,48 @@ class Tanh(Module):
         return ops.tanh(input)
 
 
-class SiLU(Module):
+class SiLU(_InPlace):
     """x * sigmoid(x), also called swish."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _in_place(self.inplace, "")
 
-
-class Mish(Module):
+class Mish(_InPlace):
     """x * tanh(softplus(x))."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _in_place(self.inplace, "")
 
-
-class Hardswish(Module):
+class Hardswish(_InPlace):
     """x * min(max(x + 3, 0), 6) / 6."""
 
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
+    extra_repr = Module.extra_repr  # says nothing, as PyTorch's
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
 
-class ELU(Module):
+class ELU(_Exponential):
     """x above zero, alpha * (exp(x) - 1) below."""
-
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}{_in_place(self.inplace)}"
 
-
-class CELU(Module):
+class CELU(_Exponential):
     """x above zero, alpha * (exp(x / alpha) - 1) below."""
-
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}{_in_place(self.inplace)}"
 
-
-class SELU(Module):
+class SELU(_InPlace):
     """A scaled ELU that keeps mean 0 and variance 1."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _in_place(self.inplace, "")
 
 
 class GLU(Module):
@@ -296,21 +284,11 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Hardshrink(Module):
+class Hardshrink(_Shrink):
     """Zero where abs(x) <= lambd."""
-
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
 
 class LeakyReLU(Module):
@@ -358,21 +336,11 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """x moved towards zero by lambd, zero if nearer."""
-
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
 
 class PReLU(Module):
@@ -414,28 +382,14 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
-class Softmin(Module):
+class Softmin(_AlongDimension):
     """softmax(-x) along a dimension."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class Softmax(Module):
+class Softmax(_AlongDimension):
     """exp(x) divided by its sum along a dimension.
 
     >>> import flambeau as torch
@@ -443,22 +397,8 @@ class Softmax(Module):
     tensor([0.5000, 0.5000])
     """
 
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmax2d(Module):
@@ -471,22 +411,8 @@ class Softmax2d(Module):
         return F.softmax(input, -3, _stacklevel=5)
 
 
-class LogSoftmax(Module):
+class LogSoftmax(_AlongDimension):
     """The logarithm of softmax along a dimension."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"

@@ -223,7 +223,7 @@ def pad_packed_sequence(
         lengths = lengths[back]
         place = np.argsort(back, kind="stable")[place]
     shape = data._array.shape[1:]
-    padded = ops.full((length * batch, *shape), padding_value, dtype=data.dtype, device=data.device)  # type: ignore[attr-defined]
+    padded = ops.full((length * batch, *shape), float(padding_value), dtype=data.dtype, device=data.device)  # type: ignore[attr-defined]
     if steps.rows < data._array.shape[0]:
         data = ops.narrow(data, 0, 0, steps.rows)
     rows = place * length + step if batch_first else step * batch + place
@@ -267,7 +267,7 @@ def pad_sequence(
     if padding_side == "left":
         step = step + (length - lengths)[number]
     rows = number * length + step if batch_first else step * batch + number
-    padded = ops.full((length * batch, *rest), padding_value, dtype=first.dtype, device=first.device)  # type: ignore[attr-defined]
+    padded = ops.full((length * batch, *rest), float(padding_value), dtype=first.dtype, device=first.device)  # type: ignore[attr-defined]
     joined = ops.cat([t if t.dtype is first.dtype else ops.to_dtype(t, first.dtype) for t in given], 0)
     padded = ops.index_copy(padded, 0, _on(rows, first), joined)
     outer = (batch, length) if batch_first else (length, batch)

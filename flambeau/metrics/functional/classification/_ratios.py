@@ -73,61 +73,23 @@ def averaged(
     return (safe_divide(weights, weights.sum(-1, keepdim=True)) * scores).sum(-1)
 
 
-def _binary(
-    ratio: Ratio,
-    preds: Tensor,
-    target: Tensor,
-    threshold: float,
-    multidim_average: str,
-    ignore_index: int | None,
-    validate_args: bool,
-    zero_division: float,
-) -> Tensor:
-    counts = checked_binary(preds, target, threshold, multidim_average, ignore_index, validate_args)
-    return averaged(ratio, counts, None, "binary", zero_division)
-
-
-def _multiclass(
-    ratio: Ratio,
-    preds: Tensor,
-    target: Tensor,
-    num_classes: int | None,
-    average: str | None,
-    top_k: int,
-    multidim_average: str,
-    ignore_index: int | None,
-    validate_args: bool,
-    zero_division: float,
-) -> Tensor:
-    counts = checked_multiclass(
-        preds, target, num_classes, average, top_k, multidim_average, ignore_index, validate_args
-    )
-    return averaged(ratio, counts, average, "multiclass", zero_division, top_k)
-
-
-def _multilabel(
-    ratio: Ratio,
-    preds: Tensor,
-    target: Tensor,
-    num_labels: int,
-    threshold: float,
-    average: str | None,
-    multidim_average: str,
-    ignore_index: int | None,
-    validate_args: bool,
-    zero_division: float,
-) -> Tensor:
-    counts = checked_multilabel(
-        preds, target, num_labels, threshold, average, multidim_average, ignore_index, validate_args
-    )
-    return averaged(ratio, counts, average, "multilabel", zero_division)
-
-
-_TASKS: dict[str, tuple[Callable[..., Tensor], str]] = {
-    "binary": (_binary, "of zeros and ones, or of scores and a threshold"),
-    "multiclass": (_multiclass, "of labels, or of scores (N, C, ...), averaged over the classes"),
-    "multilabel": (_multilabel, "of zeros and ones (N, L, ...), or of scores, averaged over the labels"),
+_TASKS: dict[str, tuple[Callable[..., Counts], str]] = {
+    "binary": (checked_binary, "of zeros and ones, or of scores and a threshold"),
+    "multiclass": (checked_multiclass, "of labels, or of scores (N, C, ...), averaged over the classes"),
+    "multilabel": (checked_multilabel, "of zeros and ones (N, L, ...), or of scores, averaged over the labels"),
 }
+
+
+def _scored(task: str, checked: Callable[..., Counts], names: list[str]) -> Callable[..., Tensor]:
+    """(ratio, preds, target, the options of the counts, zero_division) -> the score of a task."""
+
+    def compute(ratio: Ratio, preds: Tensor, target: Tensor, *options: Any) -> Tensor:
+        *of_counts, zero_division = options
+        given = dict(zip(names, of_counts))
+        counts = checked(preds, target, *of_counts)
+        return averaged(ratio, counts, given.get("average"), task, zero_division, given.get("top_k", 1))
+
+    return compute
 
 
 def _functions(name: str, what: str, ratio: Ratio | None = None) -> tuple[Callable[..., Tensor], ...]:
@@ -145,11 +107,12 @@ def _functions(name: str, what: str, ratio: Ratio | None = None) -> tuple[Callab
         return of_ratio if ratio else of_beta
 
     made = []
-    for task, (compute, said) in _TASKS.items():
-        _, *names = inspect.signature(compute).parameters
-        names[2:2] = first.split()
-        signature = takes(" ".join(names), num_classes=None if ratio else REQUIRED)
-        made.append(described(score(compute), signature, f"{task}_{name}", f"{what}, {said}."))
+    for task, (checked, said) in _TASKS.items():
+        _, _, *names = inspect.signature(checked).parameters
+        signature = takes(
+            f"preds target {first} {' '.join(names)} zero_division", num_classes=None if ratio else REQUIRED
+        )
+        made.append(described(score(_scored(task, checked, names)), signature, f"{task}_{name}", f"{what}, {said}."))
     of_task = "threshold num_classes num_labels average multidim_average top_k ignore_index validate_args zero_division"
     return *made, by_task(what, f"{first} {of_task}", *made, average="micro", beta=1.0)
 

@@ -1,0 +1,209 @@
+"""Losses on margins between the scores of classes; under `nn.functional`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
+from .._core.dtypes import float32, float64, int64
+from .._core.state import GRAD, local, modes
+from .._kernel.margins import (
+    multi_margin_gradient,
+    multi_margin_rows,
+    multilabel_margin_gradient,
+    multilabel_margin_rows,
+)
+from .._tensor import Tensor, wrap
+from .fused import Fused, record
+from .losses import check_reduction, functional, legacy_reduction, reduced
+from .registry import labelled, ops
+from .replay import gradients
+from .saved import fetch
+
+
+def _is_plain(x: Tensor, y: Tensor, weight: Tensor | None = None) -> bool:
+    """Whether kernels may look at matrices of scores, class numbers and weights of classes."""
+    d = x.dtype
+    if x._k > 1 or y._k or modes.on or not (d is float32 or d is float64) or y.dtype is not int64 or not x._array.size:
+        return False
+    return weight is None or (not weight._k and weight.dtype is d and weight._array.shape == x._array.shape[1:])
+
+
+# -- one class -----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _multi_kernels(code: str, p: int, large: bool) -> tuple[Any, Any]:
+    scores, make = (code, "i64", code, "f64"), cpu.large if large else cpu.small
+    forward = make(multi_margin_rows, (*scores, code), p=p)
+    return forward, make(multi_margin_gradient, (code, *scores, code), p=p)
+
+
+def _multi(x: Tensor, y: Tensor, p: int, margin: float, weight: Tensor | None) -> Tensor:
+    """The losses of rows."""
+    if not _is_plain(x, y, weight):
+        return _composed_multi(x, y, p, margin, weight)
+    array = x._array
+    factors = _ones(array.dtype, array.shape[1]) if weight is None else weight._array
+    loss = empty(array.shape[0], array.dtype)
+    settings = factors, np.asarray(float(margin))
+    _multi_kernels(x.dtype.code, p, array.size >= PARALLEL)[0](array, y._array, *settings, loss)
+    out = wrap(loss, x.dtype)
+    if x._k and local.grad:
+        record(_MULTI, out, (x,), [x, y, weight, p, margin, settings])
+    return out
+
+
+@functools.lru_cache(64)
+def _ones(d: Any, count: int) -> Any:
+    return np.ones(count, d)
+
+
+def _multi_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    x, y, weight = fetch(node, 0), fetch(node, 1), fetch(node, 2)
+    p, margin, settings = node.saved[3:]
+    if create_graph or g._k & ~GRAD:
+        return gradients(lambda t: _composed_multi(t, y, p, margin, weight), [x], [g], [True])
+    out = empty(x._array.shape, x._array.dtype)
+    _multi_kernels(x.dtype.code, p, x._array.size >= PARALLEL)[1](g._array, x._array, y._array, *settings, out)
+    return (wrap(out, x.dtype),)
+
+
+_MULTI = Fused("multi_margin_loss", "MultiMarginLossBackward0", _multi_gradient)
+
+
+def _composed_multi(x: Tensor, y: Tensor, p: int, margin: float, weight: Tensor | None) -> Tensor:
+    """The same over tensors."""
+    at = ops.unsqueeze(y, 1)
+    gap = ops.clamp_min(margin - ops.gather(x, 1, at) + x, 0)
+    if p == 2:
+        gap = gap * gap
+    if weight is not None:
+        gap = gap * ops.unsqueeze(ops.index_select(weight, 0, y), 1)
+    return ops.sum(ops.scatter(gap, 1, at, 0), 1) / x._array.shape[1]  # type: ignore[no-any-return]
+
+
+# -- several classes -----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _multilabel_kernels(code: str, large: bool) -> tuple[Any, Any]:
+    make = cpu.large if large else cpu.small
+    forward = make(multilabel_margin_rows, (code, "i64", code, "i64"))
+    return forward, make(multilabel_margin_gradient, (code, code, "i64", "i64", code))
+
+
+def _multilabel(x: Tensor, y: Tensor) -> Tensor:
+    """The losses of rows."""
+    if not _is_plain(x, y):
+        return _composed_multilabel(x, y)
+    array = x._array
+    loss, chosen = empty(array.shape[0], array.dtype), empty(array.shape, np.int64)
+    _multilabel_kernels(x.dtype.code, array.size >= PARALLEL)[0](array, y._array, loss, chosen)
+    out = wrap(loss, x.dtype)
+    if x._k and local.grad:
+        record(_MULTILABEL, out, (x,), [x, y, chosen])
+    return out
+
+
+def _multilabel_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    x, y, chosen = fetch(node, 0), fetch(node, 1), node.saved[2]
+    if create_graph or g._k & ~GRAD:
+        return gradients(lambda t: _composed_multilabel(t, y), [x], [g], [True])
+    out = empty(x._array.shape, x._array.dtype)
+    _multilabel_kernels(x.dtype.code, x._array.size >= PARALLEL)[1](g._array, x._array, y._array, chosen, out)
+    return (wrap(out, x.dtype),)
+
+
+_MULTILABEL = Fused("multilabel_margin_loss", "MultilabelMarginLossBackward0", _multilabel_gradient)
+
+
+def _composed_multilabel(x: Tensor, y: Tensor) -> Tensor:
+    """The same over tensors."""
+    valid = ops.eq(ops.cumsum(ops.to_dtype(y < 0, int64), 1), 0)  # (N, C): the labels before the first -1
+    at = ops.where(valid, y, ops.zeros_like(y))
+    often = ops.scatter_add(ops.zeros_like(y), 1, at, ops.to_dtype(valid, y.dtype))
+    others = ops.unsqueeze(often == 0, 1)  # (N, 1, C)
+    gap = ops.clamp_min(1 - ops.unsqueeze(ops.gather(x, 1, at), 2) + ops.unsqueeze(x, 1), 0)  # (N, labels, C)
+    used = ops.to_dtype(ops.logical_and(ops.unsqueeze(valid, 2), others), x.dtype)
+    return ops.sum(gap * used, (1, 2)) / x._array.shape[1]  # type: ignore[no-any-return]
+
+
+# -- public functions ------------------------------------------------------------------------------------------------
+
+
+@functional
+@labelled("MultiMarginLossBackward0")
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The mean over other classes of max(0, margin - x[y] + x[i])**p."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    shape = input._array.shape
+    if weight is not None and weight._array.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    if len(shape) > 2 or not (shape[-1] if shape else 1):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
+        )
+    single = len(shape) < 2
+    x = ops.reshape(input, (1, -1)) if single else input
+    y = target if target._array.ndim == 1 else ops.reshape(target, (-1,))
+    rows, count = x._array.shape
+    if y._array.shape[0] != rows or target._array.ndim > 1:
+        raise RuntimeError(f"inconsistent target size, expected {rows} but got {list(target._array.shape)}")
+    if rows and (y._array.min() < 0 or y._array.max() >= count):
+        raise RuntimeError("target out of range")
+    loss = _multi(x, y, p, margin, weight)
+    if reduction == "none" and single:
+        return ops.reshape(loss, ())  # type: ignore[no-any-return]
+    return reduced(loss, reduction)
+
+
+@functional
+@labelled("MultilabelMarginLossBackward0")
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """The mean over labels y and other classes i of max(0, 1 - x[y] + x[i]); labels end at the first -1."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    shape = input._array.shape
+    if len(shape) > 2 or not (shape[-1] if shape else 1):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
+        )
+    if target._array.shape != shape:
+        raise RuntimeError(f"inconsistent target size: {list(target._array.shape)} for input of size: {list(shape)}")
+    single = len(shape) < 2
+    x, y = (ops.reshape(t, (1, -1)) if single else t for t in (input, target))
+    count = x._array.shape[1]
+    if y._array.size and (y._array.min() < -1 or y._array.max() >= count):
+        raise RuntimeError("target out of range")
+    loss = _multilabel(x, y)
+    if reduction == "none" and single:
+        return ops.reshape(loss, ())  # type: ignore[no-any-return]
+    return reduced(loss, reduction)
+
+
+@functional
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The mean over classes of the binary cross-entropy of sigmoid(input)."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    last = input._array.ndim - 1
+    loss = ops.sum(loss, last) / input._array.shape[last] if last >= 0 else loss
+    return reduced(loss, reduction)

@@ -1,0 +1,156 @@
+"""Large and small joins, copies and triangles against NumPy: the ways that all cores take, and the short ones."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._backend import lapack
+from flambeau._ops.joining_arrays import joined
+from flambeau.autograd import gradcheck, gradgradcheck
+
+
+def numbers(*shape, dtype=np.float32):
+    return (np.random.default_rng(len(shape)).standard_normal(shape) * 50).astype(dtype)
+
+
+LAYOUTS = {
+    "rows": (lambda: [numbers(40, 100, 30) for _ in range(3)], 1),
+    "first": (lambda: [numbers(3, 300, 100), numbers(1, 300, 100)], 0),
+    "pieces": (lambda: np.split(numbers(40, 50, 90), [20, 70], 2), -1),
+    "thin": (lambda: [numbers(40000, 1), numbers(40000, 2)], 1),
+    "wide elements": (lambda: [numbers(30, 400, dtype=np.complex128), numbers(30, 1000, dtype=np.complex128)], 1),
+    "bytes": (lambda: [numbers(3, 100001, dtype=np.int8), numbers(3, 7, dtype=np.int8)], 1),
+    "an empty one": (lambda: [numbers(100, 0, 10), numbers(100, 300, 10)], 1),
+    "turned": (lambda: [numbers(300, 400).T, numbers(300, 400).T], 0),
+    "backwards": (lambda: [numbers(300, 400)[::-1], numbers(300, 400)[:, ::-1]], 1),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_large_joins(name):
+    make, dim = LAYOUTS[name]
+    arrays = make()
+    wanted = np.concatenate(arrays, dim)
+    assert wanted.nbytes >= 1 << 18
+    made = joined(arrays, dim)
+    assert made.dtype == wanted.dtype
+    np.testing.assert_array_equal(made, wanted)
+
+
+def test_large_join_of_tensors():
+    parts = [torch.from_numpy(numbers(64, 32, 128)).requires_grad_(i != 1) for i in range(3)]
+    whole = torch.cat(parts, 2)
+    np.testing.assert_array_equal(whole.detach().numpy(), np.concatenate([p.detach().numpy() for p in parts], 2))
+    whole.backward(torch.arange(whole.numel(), dtype=torch.float32).reshape(whole.shape))
+    place = torch.arange(whole.numel(), dtype=torch.float32).reshape(whole.shape)
+    assert torch.equal(parts[2].grad, place[..., 256:]) and parts[1].grad is None
+    with pytest.raises(RuntimeError):
+        torch.cat([torch.ones(300, 300), torch.ones(300, 200)], 0)
+    with pytest.raises(IndexError):
+        torch.cat([torch.ones(300, 300)] * 2, 2)
+    with pytest.raises(TypeError):
+        torch.cat([torch.ones(2), torch.ones(3)], None)
+
+
+def test_names_of_joins():
+    x, y = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3)
+    assert torch.cat([y, x], -1).grad_fn.name() == "CatBackward0"
+    assert torch.stack([y, x], 1).grad_fn.name() == "StackBackward0"
+    with torch.no_grad():
+        assert not torch.cat([x, y]).requires_grad
+    assert not torch.stack([y, y]).requires_grad
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 700, 400), (5000, 2), (0, 3)])
+@pytest.mark.parametrize("diagonal", [0, 2, -1, 1 << 40, -(1 << 40)])
+def test_triangles(shape, diagonal):
+    array, near = numbers(*shape), max(-6000, min(diagonal, 6000))
+    np.testing.assert_array_equal(torch.from_numpy(array).tril(diagonal).numpy(), np.tril(array, near))
+    np.testing.assert_array_equal(torch.from_numpy(array).triu(diagonal).numpy(), np.triu(array, near))
+
+
+def test_triangle_leaves_nan_out():
+    x = torch.full((3, 3), float("nan")).tril(-1)
+    assert x[0].tolist() == [0, 0, 0] and x[2, 2] == 0 and bool(x[2, 0].isnan())
+
+
+@pytest.mark.parametrize(
+    "shape, times", [((3,), (2,)), ((1,), (3,)), ((2, 3), (2, 1, 3)), ((), (2,)), ((2, 3), (1, 1))]
+)
+def test_repeat(shape, times):
+    array = numbers(*shape, dtype=np.float64)
+    x = torch.tensor(array, requires_grad=True)
+    made = x.repeat(times)
+    np.testing.assert_array_equal(made.detach().numpy(), np.tile(array, times))
+    assert made.grad_fn.name() == "RepeatBackward0" and made.data_ptr() != x.data_ptr()
+    assert gradcheck(lambda x: x.repeat(times), (x,)) and gradgradcheck(lambda x: x.repeat(times), (x,))
+    each = torch.vmap(lambda t: t.repeat(times))(torch.stack([x.detach(), x.detach() + 1]))
+    np.testing.assert_array_equal(each[1].numpy(), np.tile(array + 1, times))
+    assert torch.empty(shape, device="meta").repeat(times).shape == made.shape
+
+
+def test_repeat_of_nothing():
+    x = torch.ones(2, 3, requires_grad=True)
+    x.repeat(0, 2).sum().backward()
+    assert torch.equal(x.grad, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_glu(dim):
+    x = torch.tensor(numbers(2, 4, 6, dtype=np.float64) / 50, requires_grad=True)
+    glu = torch.nn.functional.glu
+    a, b = x.detach().chunk(2, dim)
+    assert torch.allclose(glu(x, dim), a * b.sigmoid())
+    assert gradcheck(lambda x: glu(x, dim), (x,)) and gradgradcheck(lambda x: glu(x, dim), (x,))
+    assert torch.equal(torch.vmap(lambda t: glu(t, -1))(x.detach()), glu(x.detach(), -1))
+    assert glu(x, dim).grad_fn.name() == "GluBackward0"
+
+
+def test_tiny_matrices():
+    a = numbers(5, 4, 4, dtype=np.float64)
+    positive = a @ a.swapaxes(1, 2) + 4 * np.eye(4)
+    np.testing.assert_allclose(lapack.tiny("inv", positive), np.linalg.inv(positive))
+    np.testing.assert_allclose(lapack.tiny("cholesky_lo", positive), np.linalg.cholesky(positive))
+    positive[3] = -1
+    assert lapack.tiny("cholesky_lo", positive) is None and lapack.tiny("inv", positive) is None
+    info = torch.linalg.cholesky_ex(torch.tensor(positive)).info
+    assert info.tolist() == [0, 0, 0, 1, 0]
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.inv(torch.tensor(positive))
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.cholesky(torch.full((3, 3), float("nan")))
+
+
+def test_gather_and_indices_of_any_rank():
+    """Elements along dimensions that are not the last, of arrays that do not lie in order too."""
+    x = numbers(3, 4, 5, 6)
+    index = np.random.default_rng(0).integers(0, 3, (2, 4, 3, 6))
+    for source in (x, x.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2)):
+        made = torch.from_numpy(source).gather(0, torch.from_numpy(index)).numpy()
+        np.testing.assert_array_equal(made, np.take_along_axis(x[:, :, :3], index, 0))
+        target = torch.from_numpy(source.copy())
+        target.scatter_add_(1, torch.from_numpy(index), torch.ones(2, 4, 3, 6))
+        wanted = x.copy()
+        at = tuple(np.indices(index.shape))
+        np.add.at(wanted, (at[0], index, at[2], at[3]), 1)
+        np.testing.assert_allclose(target.numpy(), wanted, rtol=1e-6)
+
+
+def test_gradient_of_negative_indices():
+    x = torch.zeros(3, 4, requires_grad=True)
+    x[torch.tensor([-1, 0, -1])].backward(torch.ones(3, 4))
+    assert x.grad[:, 0].tolist() == [1, 0, 2]
+    x.grad = None
+    x[:, torch.tensor([[-4, 3]])].backward(torch.ones(3, 1, 2))
+    assert x.grad[0].tolist() == [1, 0, 0, 1]
+
+
+def test_writes_from_own_memory():
+    x = torch.arange(4)
+    x.scatter_(0, x, x)
+    assert x.tolist() == [0, 1, 2, 3]
+    x.index_copy_(0, x.flip(0), x)
+    assert x.tolist() == [3, 2, 1, 0]
+    y = torch.arange(3)
+    y.index_add_(0, y[:], y[:])
+    assert y.tolist() == [0, 2, 4]
