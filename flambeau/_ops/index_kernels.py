@@ -135,6 +135,18 @@ def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any, from_end
         _scatter_row(m, index, values, x, how, from_end)
 
 
+@kernel("(k),(k)->(n),()")
+def scatter_checked(m: Any, index: Any, values: Any, x: Any, found: Any, how: Any) -> None:
+    """`scatter_elements` of dense indices, unless one of them is out of range."""
+    wrong = _any_outside(m, index, m.value(0, "i64"), x.n)
+    found[()] = wrong
+    if ~wrong:
+        if _dense(values) & _dense(x):
+            _scatter_row(m, index, values, x, how, False)
+        else:
+            _scatter_row(m, index, values, x, how, False)
+
+
 @kernel("(k,w),(k,w)->(n,w)")
 def scatter_columns(m: Any, index: Any, values: Any, x: Any, how: Any) -> None:
     """x[index[i, c], c] is combined with values[i, c], in order."""
@@ -356,6 +368,25 @@ def _side_by_side(call: Any, operands: Sequence[Any], columns: bool, found: Any)
         split(lambda s: call(*[a[:, s] for a in operands]), made.shape[1], found=found)
     else:
         call(*given, *results)
+
+
+def scatter_where_valid(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -> int | None:
+    """`scatter`, and the first index out of range, if any.
+
+    Then nothing is written or, of many elements, only other rows: one pass over the indices looks at them and uses them.
+    """
+    few = backend is not cpu or index.size < PARALLEL or not dim == index.ndim - 1 > 0
+    if few or values.shape != index.shape or not index.flags.c_contiguous:
+        bad = first_outside(backend, index, 0, x.shape[dim] if x.ndim else 1)
+        if bad is None:
+            scatter(backend, x, dim, index, values, how)
+        return bad
+    index, target = as_index(index), _narrowed(x, index.shape, dim)
+    code, wide = BITS[x.dtype.itemsize] if how == "set" else (BY_NUMPY[x.dtype].code, x.dtype)
+    call = cpu.kernel(scatter_checked, (_CODE[index.dtype], code, code, "b1"), how=how)
+    found = _new(index.shape[:-1], _BOOL)
+    cpu.rows(call, [index, values.view(wide)], [target.view(wide), found], index.size)
+    return first_outside(backend, index, 0, target.shape[dim]) if found.any() else None
 
 
 def split(call: Callable[[slice], Any], count: int, least: int = 16, found: Any = None) -> None:

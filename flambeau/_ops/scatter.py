@@ -42,6 +42,12 @@ def check_index(
         raise error(text or f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
+def _write(backend: Any, x: Any, index: Any, src: Any, dim: int, how: str) -> None:
+    bad = kernels.scatter_where_valid(backend, x, dim, index, src, how)
+    if bad is not None:
+        raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {_extent(x, dim)}")
+
+
 def _need_tensor(name: str, argument: str, value: Any) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
@@ -165,8 +171,7 @@ def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     },
 )  # fmt: skip
 def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
-    check_index(backend, x, index, dim)
-    kernels.scatter(backend, x, dim, index, src, "set")
+    _write(backend, x, index, src, dim, "set")
 
 
 @update(
@@ -174,14 +179,12 @@ def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     grad={"x": lambda g: g, "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim)},
 )  # fmt: skip
 def scatter_add_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
-    check_index(backend, x, index, dim)
-    kernels.scatter(backend, x, dim, index, src, "add")
+    _write(backend, x, index, src, dim, "add")
 
 
 @update(tensors=3, name="scatter_combine")
 def scatter_combine_op(backend: Any, x: Any, index: Any, src: Any, dim: int, how: str) -> None:
-    check_index(backend, x, index, dim)
-    kernels.scatter(backend, x, dim, index, src, how)
+    _write(backend, x, index, src, dim, how)
 
 
 @updates()

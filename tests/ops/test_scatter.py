@@ -108,7 +108,7 @@ def test_bad_indices_write_nothing():
     for call in (
         lambda: x.gather(1, i),
         lambda: x.scatter_(1, i, 1.0),
-        lambda: x.scatter_add_(1, i, source),
+        lambda: x[600:].scatter_add_(1, i[600:], source),
         lambda: x.scatter_reduce_(1, i, source, "amax"),
     ):
         with pytest.raises(RuntimeError, match="index 400 is out of bounds for dimension 1 with size 400"):
@@ -127,6 +127,10 @@ def test_bad_indices_write_nothing():
     with pytest.raises(IndexError, match="out of range"):
         x.take(tensor([-280_001]))
     assert not x.numpy().any()
+    for write in (x.scatter_, x.scatter_add_):  # many: rows are looked at one by one
+        with pytest.raises(RuntimeError, match="index 400 is out of bounds for dimension 1 with size 400"):
+            write(1, i, source)
+    assert not x[-1].numpy().any() and not x[:, 1:].numpy().any()
     with pytest.raises(RuntimeError, match="index -1 is out of bounds"):
         x.gather(0, tensor([[-1]]))
 
