@@ -125,10 +125,28 @@ def inline(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, dict[str, Any]]:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    assert isinstance(tree, ast.FunctionDef)
+    module = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree = module.body[0]
+    if not isinstance(tree, ast.FunctionDef) or not _is_source_of(module, tree, function):
+        raise RuntimeError(
+            f"the source of the kernel {function.__qualname__} in {function.__code__.co_filename} has changed since it was "
+            "imported; start the program again"
+        )
     closure = inspect.getclosurevars(function)
     return tree, {**closure.builtins, **function.__globals__, **closure.nonlocals}
+
+
+def _is_source_of(module: ast.Module, tree: ast.FunctionDef, function: Any) -> bool:
+    """Whether the file still has the names and numbers that Python compiled: it may be replaced while a program runs."""
+    plain = ast.Module([ast.FunctionDef(**{**vars(tree), "decorator_list": []})], module.type_ignores)
+    found = next(c for c in compile(plain, "kernel", "exec", dont_inherit=True).co_consts if hasattr(c, "co_code"))
+    return _parts(found, ()) == _parts(function.__code__, function.__code__.co_freevars)
+
+
+def _parts(code: Any, free: tuple[str, ...]) -> tuple[Any, ...]:
+    """The names in a function's code, whose free ones are global in a copy of it that stands alone, and its constants."""
+    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+    return code.co_name, {*code.co_names, *free}, code.co_varnames, constants
 
 
 def _reassigned(tree: ast.FunctionDef) -> set[str]:

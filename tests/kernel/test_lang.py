@@ -1,0 +1,38 @@
+"""Kernels written as Python functions are read from their files when they are first used."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from flambeau._backend.cpu import cpu
+
+SOURCE = """
+from flambeau._kernel.lang import kernel
+
+
+@kernel("(n)->(n)")
+def twice(m, x, out):
+    for i in range(x.n):
+        out[i] = x[i] * 2.0
+
+
+@kernel("(n)->(n)")
+def thrice(m, x, out):
+    for i in range(x.n):
+        out[i] = x[i] * 3.0
+"""
+
+
+def test_a_file_that_is_replaced_while_the_program_runs(tmp_path):
+    path = tmp_path / "some_kernels.py"
+    path.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("some_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert cpu.kernel(module.twice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+    path.write_text(SOURCE.replace("thrice", "other").replace("twice", "thrice").replace("other", "twice"))
+    with pytest.raises(RuntimeError, match="thrice .* has changed since it was imported; start the program again"):
+        cpu.kernel(module.thrice, ("f32", "f32"))
+    path.write_text(SOURCE)
+    assert cpu.kernel(module.thrice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [3, 3, 3]
