@@ -1,34 +1,128 @@
-"""Row-major copies of arrays that lie in memory in another order, in blocks that fit the cache, over all cores."""
+"""Copies of arrays that lie in memory in any order, large ones by all cores."""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._core.allocation import empty
+from .._kernel import pool
+from .._kernel.lang import independent, kernel
+from .._kernel.ufunc import addresses
 from . import threads
+from .cpu import merged_dims, start_of
 
-LARGE = 1 << 16  # elements from which blocks and threads pay
+LARGE = 1 << 16  # elements from which blocks and threads pay for arrays in another order
+SHARED = 1 << 19  # bytes from which threads pay for any array
 _BLOCK = 64
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_CODES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
+_DEAL = 4  # parts for each thread: one that starts late does less
+
+
+@kernel("(n)->(n)")
+def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
+    """The elements of x, from its end on if `backwards`."""
+    for i in independent(x.n):
+        out[i] = x[x.n - 1 - i if backwards else i]
 
 
 def row_major(x: Any) -> Any:
     """A copy whose last dimension is the innermost in memory."""
-    if x.size < LARGE or x.flags.c_contiguous or not isinstance(x, np.ndarray):
+    if x.nbytes < SHARED and (x.size < LARGE or x.flags.c_contiguous) or x.__class__ is not np.ndarray:
         return x.copy("C")
     out = empty(x.shape, x.dtype)
     fill(out, x)
     return out
 
 
+def duplicate(x: Any) -> Any:
+    """A copy whose dimensions lie in memory in the same order."""
+    if x.nbytes < SHARED or x.__class__ is not np.ndarray:
+        return x.copy("K")
+    out = empty(x.shape, x.dtype) if x.flags.c_contiguous else np.empty_like(x)
+    fill(out, x)
+    return out
+
+
+def place(out: Any, x: Any) -> None:
+    """`out[...] = x` for arrays of one dtype, of which `x` broadcasts and shares no memory with `out`."""
+    if out.nbytes < SHARED or out.__class__ is not np.ndarray:
+        out[...] = x
+    else:
+        fill(out, x if x.shape == out.shape else np.broadcast_to(x, out.shape))
+
+
 def fill(out: Any, x: Any) -> None:
-    """Writes an array of the same shape and dtype into a row-major one."""
+    """Writes an array into another one of the same shape and dtype that shares no memory with it."""
     bits = _BITS.get(x.itemsize)
     if bits is not None:  # NumPy copies its own integers faster than foreign types
         out, x = out.view(bits), x.view(bits)
+    count = threads.get_num_threads()
+    plan = _plan(x.itemsize, count, x.shape, x.strides, out.strides)
+    if plan is None or not x.flags.aligned or not out.flags.aligned:
+        _fill_in_blocks(out, x)
+    else:
+        plan(start_of(x), start_of(out))
+
+
+@functools.lru_cache(1024)
+def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...]) -> Any:
+    """How `count` threads copy between arrays of such strides, as a function of their addresses.
+
+    None if there is nothing to copy, if NumPy has to do it, or if the source's neighbours are not those of the target.
+    """
+    dims = merged_dims([(shape, source), (shape, target)], shape)
+    if not dims or 0 in shape or len(dims) >= pool.MOST_DIMS or size not in _CODES:
+        return None
+    n, (step, to) = dims.pop()
+    if step and any(0 < abs(steps[0]) < abs(step) for _, steps in dims):
+        return None
+    backwards = step == -size
+    loop = addresses[copy_line((_CODES[size], _CODES[size]), backwards=backwards)]
+    jobs = _DEAL * count
+    if not dims:
+        return _line_plan(loop, jobs, count, n, step, to, backwards)
+    if math.prod([d for d, _ in dims]) < jobs:  # few long lines: cut into equal parts
+        part = next((n // p for p in range(jobs, 4 * jobs) if n % p == 0), n)
+        dims.append((n // part, [part * step, part * to]))
+        n = part
+    first = (n - 1) * step if backwards else 0  # the kernel wants the lowest address
+    core = [abs(step) if backwards else step, to]
+    length, steps = dims.pop()
+    rows = math.prod([d for d, _ in dims])
+    if length > 64 or rows < jobs:  # cut, so that there is work for all threads
+        part = next(p for p in (64, 32, 16, 8, 4, 2, 1) if length % p == 0 and (p == 1 or rows * length >= p * jobs))
+        dims.append((length // part, [part * s for s in steps]))
+        length = part
+    strides = [tuple([s[i] for _, s in dims]) for i in range(2)]
+    words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), tuple([d for d, _ in dims]), strides)
+    return lambda x, out: pool.run_walk(words, [x + first, out], count)
+
+
+def _line_plan(loop: int, jobs: int, count: int, n: int, step: int, to: int, backwards: bool) -> Callable[..., None]:
+    """The same for a single dimension."""
+    bounds = [n * i // jobs for i in range(jobs + 1)]
+    parts = [(a, b) for a, b in zip(bounds, bounds[1:]) if a < b]
+    steps = [0, 0, abs(step) if backwards else step, to]
+
+    def run(x: int, out: int) -> None:
+        pool.run_calls(
+            [(loop, [x + (b - 1 if backwards else a) * step, out + a * to], [1, b - a], steps) for a, b in parts], count
+        )
+
+    return run
+
+
+def _fill_in_blocks(out: Any, x: Any) -> None:
+    """Copies blocks that fit the cache."""
+    if not x.ndim:
+        out[...] = x
+        return
     width = x.shape[-1]
     steps = [(abs(s), d) for d, (s, n) in enumerate(zip(x.strides, x.shape)) if n > 1 and s]
     turned = bool(steps) and min(steps)[1] != x.ndim - 1

@@ -203,8 +203,22 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
 def _plan(operands: list[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]) -> Any:
     """How to walk operands (shape, strides) that broadcast to `shape`: (length, steps, outer shape, outer strides).
 
-    Dimensions that lie one after the other in all operands count as one; the inner loop takes the dimension with the
-    smallest steps of the result. None if there are too many dimensions.
+    The inner loop takes the dimension with the smallest steps of the result. None if there are too many dimensions.
+    """
+    merged = merged_dims(operands, shape)
+    if not merged or len(merged) - 1 > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
+        return None
+    length, steps = merged.pop()
+    outer = tuple(n for n, _ in merged)
+    return length, steps, outer, [tuple(s[i] for _, s in merged) for i in range(len(operands))]
+
+
+def merged_dims(
+    operands: list[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]
+) -> list[tuple[int, list[int]]]:
+    """The dimensions of operands (shape, strides) that broadcast to `shape`, as (extent, stride in each operand).
+
+    Those with the largest steps of the last operand come first; those that lie one after the other in all count as one.
     """
     lines = []
     for own, strides in operands:
@@ -220,11 +234,7 @@ def _plan(operands: list[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[
                 merged[-1] = (above * n, steps)
                 continue
         merged.append((n, steps))
-    if not merged or len(merged) - 1 > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
-        return None
-    length, steps = merged.pop()
-    outer = tuple(n for n, _ in merged)
-    return length, steps, outer, [tuple(s[i] for _, s in merged) for i in range(len(operands))]
+    return merged
 
 
 @functools.cache

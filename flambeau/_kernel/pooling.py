@@ -78,6 +78,57 @@ def max_rows(m, x, over_d, over_h, over_w, taps, out, index, stride, lowest):
                 i += over_d[a, 2]
 
 
+def _precedes(type, element, at, best, place):
+    """As `_above`, for elements that come in any order: the first of equal ones, the last NaN."""
+    ahead = (element > best) | ((element == best) & (at < place))
+    return ahead | ((element != element) & ((best == best) | (at > place))) if type[0] not in "iu" else ahead
+
+
+@inline
+def _columns(m, x, best, rows, d, d_end, d_step, h, h_end, h_step):
+    """The largest element of each column of a band of rows, and its row."""
+    first = m.cast(d * x.shape[1] + h, "i32")
+    for k in independent(x.n):
+        best[k] = x[d, h, k]
+        rows[k] = first
+    i = d + 0
+    while i < d_end:
+        j = h + 0
+        while j < h_end:
+            row = m.cast(i * x.shape[1] + j, "i32")
+            for k in independent(x.n):
+                element = x[i, j, k]
+                larger = _above(x.type, element, best[k])
+                best[k] = m.where(larger, element, best[k])
+                rows[k] = m.where(larger, row, rows[k])
+            j += h_step
+        i += d_step
+
+
+@kernel("(d,h,w),(a,t),(b,t),(c,t)->(a,b,c),(a,b,c)")
+def max_bands(m, x, over_d, over_h, over_w, out, index, widest):
+    """As `max_planes` for rows of at most `widest` elements: the columns of a band first, then its windows."""
+    best = m.local(x.type, widest)
+    rows = m.local("i32", widest)
+    for a in range(over_d.shape[0]):
+        for b in range(over_h.shape[0]):
+            _columns(
+                m, x, best, rows, over_d[a, 0], over_d[a, 1], over_d[a, 2], over_h[b, 0], over_h[b, 1], over_h[b, 2]
+            )
+            for c in range(over_w.shape[0]):
+                k = over_w[c, 0] + 0
+                top = best[k]
+                place = m.cast(rows[k], "i64") * x.n + k
+                while k < over_w[c, 1]:
+                    at = m.cast(rows[k], "i64") * x.n + k
+                    larger = _precedes(x.type, best[k], at, top, place)
+                    top = m.where(larger, best[k], top)
+                    place = m.where(larger, at, place)
+                    k += over_w[c, 2]
+                out[a, b, c] = top
+                index[a, b, c] = place
+
+
 @kernel("(d,h,w),(t),(t),(t)->(),()")
 def max_element(m, x, over_d, over_h, over_w, out, index):
     """One window; for devices where every result has a thread."""
@@ -129,6 +180,27 @@ def mean_planes(m, x, over_d, over_h, over_w, divisor, out, narrow):
                 )  # fmt: skip
 
 
+@kernel("(d,h,w),(a,t),(b,t),(c,t),(),(k,t)->(a,b,c)")
+def mean_rows(m, x, over_d, over_h, over_w, divisor, taps, out, stride, widest):
+    """As `mean_planes` for windows `stride` apart and at most `widest` results in a row, with taps as of `max_rows`."""
+    kind = x.type if x.type in ("i64", "f64") else "f32"
+    sums = m.local(kind, widest)
+    for a in range(over_d.shape[0]):
+        for b in range(over_h.shape[0]):
+            for c in independent(out.n):
+                sums[c] = 0
+            for i in range(over_d[a, 0], over_d[a, 1]):
+                for j in range(over_h[b, 0], over_h[b, 1]):
+                    for k in range(taps.shape[0]):
+                        start = taps[k, 0]
+                        for c in independent(taps[k, 1], taps[k, 2]):
+                            sums[c] = sums[c] + x[i, j, start + c * stride]
+            given = divisor[()]
+            rows = over_d[a, 2] * over_h[b, 2]
+            for c in independent(out.n):
+                out[a, b, c] = sums[c] / m.cast(m.where(given != 0, given, rows * over_w[c, 2]), kind)
+
+
 @kernel("(d,h,w),(t),(t),(t),()->()")
 def mean_element(m, x, over_d, over_h, over_w, divisor, out, narrow):
     _mean(
@@ -147,13 +219,38 @@ def _share(m, out, at, g, a, a_end, b, b_end, c, c_end):
                 out[at] = out[at] + g[i, j, k]
 
 
-@kernel("(a,b,c),(d,t),(h,t),(w,t)->(d,h,w)")
-def spread_planes(m, g, in_d, in_h, in_w, out):
-    """The adjoint of a sum over windows; tables give the first and last window that an element lies in."""
+@kernel("(a,b,c),(d,t),(h,t),(w,t),(),()->(d,h,w)")
+def spread_planes(m, g, in_d, in_h, in_w, divisor, overlap, out, single, divide):
+    """The adjoint of a sum over windows; tables give the first and last window that an element lies in, and whether
+    the element before lies in the same ones. Along a row, an element lies in up to `overlap` windows; with `single`,
+    every element lies in one window alone. `divide` divides shares."""
+    count = m.cast(divisor[()], "f64" if g.type == "f64" else "f32")
     for d in range(in_d.shape[0]):
         for h in range(in_h.shape[0]):
-            for w in range(in_w.shape[0]):
-                _share(m, out, (d, h, w), g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w[w, 0], in_w[w, 1])
+            if in_h[h, 2] != 0:
+                for w in independent(out.n):
+                    out[d, h, w] = out[d, h - 1, w]
+            elif single:
+                i, j = in_d[d, 0], in_h[h, 0]
+                for w in independent(out.n):
+                    out[d, h, w] = g[i, j, in_w[w, 0]] / count if divide else g[i, j, in_w[w, 0]]
+            else:
+                _row(m, out, d, h, g, in_d[d, 0], in_d[d, 1], in_h[h, 0], in_h[h, 1], in_w, overlap[()])
+
+
+@inline
+def _row(m, out, d, h, g, a, a_end, b, b_end, in_w, overlap):
+    """A row of what elements get from the windows they lie in, added up as `_share` does."""
+    for w in independent(out.n):
+        out[d, h, w] = 0
+    last = g.n - 1
+    for i in range(a, a_end):
+        for j in range(b, b_end):
+            for k in range(overlap):
+                for w in independent(out.n):
+                    window = in_w[w, 0] + k
+                    share = g[i, j, m.where(window < last, window, last)]
+                    out[d, h, w] = m.where(window < in_w[w, 1], out[d, h, w] + share, out[d, h, w])
 
 
 @kernel("(a,b,c),(t),(t),(t)->()")

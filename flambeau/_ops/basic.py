@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._autograd import engine
-from .._backend.copies import row_major
+from .._backend.copies import duplicate, row_major
 from .._backend.cpu import PARALLEL
 from .._core.allocation import zeros as zeroed
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
@@ -38,7 +38,7 @@ def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""
     if order == "K" and 0 in x.strides:
         order = "C"
-    return x.copy(order) if order == "K" else row_major(x)
+    return duplicate(x) if order == "K" else row_major(x)
 
 
 def empty_array(shape: Any, d: dtype, k: int) -> Any:

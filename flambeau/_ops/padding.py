@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import place
 from .._core.dtypes import BY_NUMPY
 from .._core.state import GRAD
 from .._tensor import Tensor
@@ -37,7 +38,7 @@ def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
     made = backend.empty(shape, x.dtype) if value else backend.zeros(shape, x.dtype)
     if value:
         made[...] = number_array(value, BY_NUMPY[x.dtype])
-    made[inner] = x[left]
+    place(made[inner], x[left])
     return made
 
 

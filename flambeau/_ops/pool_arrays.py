@@ -15,6 +15,8 @@ from .._core.dtypes import BY_NUMPY
 from .._kernel import pooling as kernels
 from .casting import cast_array
 
+_WIDEST = 512  # elements or results of a row that a kernel has room for
+
 # -- windows -------------------------------------------------------------------------------------------------------
 
 
@@ -54,14 +56,38 @@ class Windows:
         return _taps(self.readable[2], self.size[-1])
 
     @functools.cached_property
+    def dense_taps(self) -> tuple[Any, int] | None:
+        """As `taps`, for tables whose third number is an extent."""
+        table = self.three[2].copy()
+        table[:, 2] = 1
+        return _taps(table, self.size[-1])
+
+    @functools.cached_property
+    def wide(self) -> bool:
+        """Whether windows are best looked for in the columns of whole rows: they take up most of those."""
+        across = self.readable[2]
+        few = self.size[-1] <= _WIDEST and math.prod(self.size[:-1]) < 1 << 31
+        return few and self.shared and 2 * int((across[:, 1] - across[:, 0]).sum()) >= self.size[-1]
+
+    @functools.cached_property
     def inside(self) -> list[Any]:
-        """Three tables: for each element, the first and last window that it lies in."""
-        made = []
+        """Three tables: for each element, the first and last window that it lies in, and whether those are the ones of
+        the element before."""
+        made = [np.array([[0, 1, 0]])] * (3 - len(self))
         for table, n in zip(self.tables, self.size):
             i = np.arange(n)
             first = np.searchsorted(table[:, 1], i, "right")
-            made.append(np.stack([first, np.maximum(np.searchsorted(table[:, 0], i, "right"), first)], 1))
-        return _three(made)
+            last = np.maximum(np.searchsorted(table[:, 0], i, "right"), first)
+            same = np.zeros(n, np.int64)
+            same[1:] = (first[1:] == first[:-1]) & (last[1:] == last[:-1])
+            made.append(np.stack([first, last, same], 1))
+        return made
+
+    @functools.cached_property
+    def overlap(self) -> int:
+        """How many windows an element lies in along a row, at most; 0 if every element lies in one window alone."""
+        counts = [table[:, 1] - table[:, 0] for table in self.inside]
+        return 0 if all((n == 1).all() for n in counts) else int(counts[-1].max())
 
 
 def _three(tables: Sequence[Any]) -> list[Any]:
@@ -138,7 +164,8 @@ def _kernel(kernel: Any, d: Any, operands: int, results: int, work: int, **optio
 def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: int = 0, narrow: bool = False) -> Any:
     """How planes are pooled: (kernel, shape of its operand, numbers that it takes, shape of its results, that of ours).
 
-    A kind is "max", "mean" or "spread", for which the shape and its windows go from results to elements.
+    A kind is "max", "mean" or "spread", for which the shape and its windows go from results to elements. `number` is a
+    divisor.
     """
     lead = shape[: len(shape) - len(windows)]
     planes, results = (math.prod(lead), *windows.planes), (math.prod(lead), *windows.results)
@@ -149,10 +176,17 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
         if windows.taps is not None:
             kernel, numbers = kernels.max_rows, [*numbers, windows.taps[0]]
             options = {"stride": windows.taps[1], "lowest": _lowest(d)}
+        elif windows.wide:
+            kernel, options = kernels.max_bands, {"widest": _WIDEST}
     elif kind == "mean":
         numbers, options = [*windows.three, np.asarray(number, np.int64)], {"narrow": narrow and d.itemsize == 2}
+        if windows.dense_taps is not None and windows.counts[-1] <= _WIDEST and not options["narrow"]:
+            kernel, numbers = kernels.mean_rows, [*numbers, windows.dense_taps[0]]
+            options = {"stride": windows.dense_taps[1], "widest": _WIDEST}
     else:
-        planes, results, made, given, numbers = results, planes, given, made, windows.inside
+        planes, results, made, given = results, planes, given, made
+        numbers = [*windows.inside, np.asarray(number, np.int64), np.asarray(windows.overlap, np.int64)]
+        options = {"single": windows.overlap == 0, "divide": number > 0}
     work = max(math.prod(given), count * math.prod(made) * 4)
     return _kernel(kernel, d, 1 + len(numbers), count, work, **options), planes, numbers, results, made
 
@@ -213,7 +247,7 @@ def means(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool) ->
         call(x.reshape(planes), *numbers, out.reshape(results))
     else:
         narrow = narrow and x.dtype.itemsize == 2
-        _by_result(backend, kernels.mean_element, x.reshape(planes), numbers, [out.reshape(results)], narrow=narrow)
+        _by_result(backend, kernels.mean_element, x.reshape(planes), numbers[:4], [out.reshape(results)], narrow=narrow)
     return out
 
 
@@ -226,15 +260,20 @@ def _divisors(windows: Windows, divisor: int, d: Any) -> Any:
 
 def spread(backend: Any, g: Any, windows: Windows, divisor: int) -> Any:
     """The adjoint of `means`."""
-    call, results, numbers, planes, shape = _plan(windows, g.shape, g.dtype, "spread")
+    d = BY_NUMPY[g.dtype]
+    counts = _divisors(windows, divisor, d.wide.numpy)
+    even = backend is cpu and windows.overlap == 0 and counts.size > 0 and bool((counts == counts.flat[0]).all())
+    number = int(counts.flat[0]) if even else 0  # by which the kernel divides
+    call, results, numbers, planes, shape = _plan(windows, g.shape, g.dtype, "spread", number)
     if not g.size:
         return backend.zeros(shape, g.dtype)
     out = backend.empty(shape, g.dtype)
-    d = BY_NUMPY[g.dtype]
-    counts = backend.xp.asarray(_divisors(windows, divisor, d.wide.numpy))
-    shares = g / counts if d.wide is d else cast_array(cast_array(g, d.wide) / counts, d)
+    shares = g
+    if not number:
+        counts = backend.xp.asarray(counts)
+        shares = g / counts if d.wide is d else cast_array(cast_array(g, d.wide) / counts, d)
     if backend is cpu:
         call(shares.reshape(results), *numbers, out.reshape(planes))
     else:
-        _by_result(backend, kernels.spread_element, shares.reshape(results), numbers, [out.reshape(planes)])
+        _by_result(backend, kernels.spread_element, shares.reshape(results), windows.inside, [out.reshape(planes)])
     return out

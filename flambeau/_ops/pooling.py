@@ -477,6 +477,9 @@ def avg_pool3d(
     )
 
 
+_SPACE = [tuple(range(-rank, 0)) for rank in range(4)]
+
+
 def _define_adaptive_avg_pool(rank: int) -> None:
     name = f"adaptive_avg_pool{rank}d"
 
@@ -493,8 +496,11 @@ def _define_adaptive_avg_pool(rank: int) -> None:
             )
         if input.dtype.category != FLOATING:
             raise not_implemented(name, input.dtype)
+        whole = rank > 1 and size == (1,) * rank  # PyTorch's is then a mean
+        if whole and len(shape) > rank and input._array.flags.c_contiguous:
+            return ops.mean(input, _SPACE[rank], True)  # type: ignore[no-any-return]
         out = mean_pool(input, _sharing(shape[-rank:], size, True), 0, rank == 3 and max(size) > 1)
-        if rank > 1 and size == (1,) * rank:  # PyTorch's is then a mean
+        if whole:
             return relabel(out, "MeanBackward1")
         return _named(out, "AdaptiveAvg", rank)
 

@@ -33,7 +33,7 @@ def _same(x: Any, *static: Any) -> Any:
 
 @primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same)
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
-    return x[_backwards(x.ndim, dims)].copy("C")
+    return row_major(x[_backwards(x.ndim, dims)])
 
 
 @functools.lru_cache(1024)
