@@ -134,7 +134,7 @@ def _taps(table: Any, size: int) -> tuple[Any, int] | None:
     start, end, step = table[len(table) // 2]
     stride = int(start - table[len(table) // 2 - 1, 0])
     count = int((end - start + step - 1) // step)
-    if not 1 <= stride <= 4 or count > 16:
+    if not (1 <= stride <= 4 and 1 <= count <= 16):
         return None
     first = int(start) - stride * (len(table) // 2)  # of the first window, in the padding maybe
     taps = []
@@ -143,9 +143,11 @@ def _taps(table: Any, size: int) -> tuple[Any, int] | None:
         low = max(0, -(column // stride))
         high = max(low, min(len(table), (size - 1 - column) // stride + 1))
         taps.append((column, low, high))
-    results = np.arange(len(table))
-    covered = sum(((results >= low) & (results < high)).astype(np.int64) for _, low, high in taps)
-    if not np.array_equal(covered, (table[:, 1] - table[:, 0] + step - 1) // step):
+    columns = np.array([c for c, _, _ in taps])[:, None] + np.arange(len(table)) * stride
+    inside = (columns >= 0) & (columns < size)
+    counts = (table[:, 1] - table[:, 0] + step - 1) // step
+    begins = np.where(inside, columns, size).min(0)
+    if not (np.array_equal(inside.sum(0), counts) and np.array_equal(begins[counts > 0], table[counts > 0, 0])):
         return None
     return np.array(taps), stride
 
@@ -186,7 +188,7 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
     else:
         planes, results, made, given = results, planes, given, made
         numbers = [*windows.inside, np.asarray(number, np.int64), np.asarray(windows.overlap, np.int64)]
-        options = {"single": windows.overlap == 0, "divide": number > 0}
+        options = {"single": windows.overlap == 0, "divide": number != 0}
     work = max(math.prod(given), count * math.prod(made) * 4)
     return _kernel(kernel, d, 1 + len(numbers), count, work, **options), planes, numbers, results, made
 

@@ -119,6 +119,7 @@ FUNCTIONS = {
     "avg1": (lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 2, 7)),
     "avg2": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), (1, 2, 5, 6)),
     "avg3": (lambda x: F.avg_pool3d(x, 2, 1, divisor_override=3), (1, 1, 3, 3, 4)),
+    "avg2 with a negative divisor": (lambda x: F.avg_pool2d(x, 2, divisor_override=-3), (1, 2, 4, 4)),
     "adaptive avg": (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), (1, 2, 5, 5)),
     "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (3, 2)), (1, 2, 5, 5)),
     "lp": (lambda x: F.lp_pool2d(x.abs() + 0.1, 3, 2), (1, 2, 4, 4)),
