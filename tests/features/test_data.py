@@ -15,14 +15,13 @@ D = torch.utils.data
 
 
 class Numbers(D.Dataset):
-    def __init__(self, count=1000, wait=0.0):
-        self.x, self.wait = torch.arange(count), wait
+    def __init__(self, count=1000):
+        self.x = torch.arange(count)
 
     def __len__(self):
         return len(self.x)
 
     def __getitem__(self, index):
-        time.sleep(self.wait)
         return self.x[index], os.getpid()
 
 
@@ -49,14 +48,19 @@ def test_workers_are_processes():
     assert len(processes) == 2 and os.getpid() not in processes
 
 
-def test_slow_samples_overlap():
-    def seconds(workers):
-        start = time.perf_counter()
-        for _ in D.DataLoader(Numbers(40, wait=0.05), batch_size=4, num_workers=workers):
-            pass
-        return time.perf_counter() - start
+class Slow(D.Dataset):
+    def __len__(self):
+        return 24
 
-    assert seconds(2) < seconds(0)
+    def __getitem__(self, index):
+        start = time.monotonic()
+        time.sleep(0.1)
+        return torch.tensor([os.getpid(), start, time.monotonic()], dtype=torch.float64)
+
+
+def test_slow_samples_overlap():
+    spans = torch.cat(list(D.DataLoader(Slow(), batch_size=4, num_workers=2))).tolist()
+    assert any(p != q and a < d and c < b for p, a, b in spans for q, c, d in spans)
 
 
 class Broken(Numbers):
