@@ -176,7 +176,10 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
     items = out.size // max(1, shape[-2] * shape[-1])
     if len(shape) != 3:  # parts of a batch are cut from one dimension
         items = -items if len(shape) > 3 else 1
-    function, size = _planned(code, pairs, items, shape[-2], k, shape[-1], c is not None, threads.get_num_threads())
+    inner = shape[-3] if len(shape) > 3 else items
+    function, size = _planned(
+        code, pairs, items, shape[-2], k, shape[-1], c is not None, threads.get_num_threads(), inner
+    )
     a, b, to, *rest = operands
     scratch = _workspace.take(size)
     function(*((a, b, scratch, to) if factors is None else (a, b, rest[0], *factors, scratch, to)))
@@ -243,16 +246,19 @@ def _planned_pairs(pairs: str, m: int, k: int, n: int, added: bool, cores: int) 
 
 @functools.lru_cache(4096)
 def _planned(
-    code: str, pairs: str | None, items: int, m: int, k: int, n: int, added: bool, cores: int
+    code: str, pairs: str | None, items: int, m: int, k: int, n: int, added: bool, cores: int, inner: int = 1
 ) -> tuple[Any, int]:
-    """(ufunc, bytes of scratch) of a product that is cut along its batch or its rows and columns, if that pays."""
+    """(ufunc, bytes of scratch) of a product that is cut along its batch or its rows and columns, if that pays.
+
+    `inner` is the extent of the last dimension of the batch, along which that is cut.
+    """
     work = abs(items) * m * n * k
     if pairs:
         return gemm_bf16.gemm(pairs, added, k, *_pairs_cut(pairs, items, m, k, n, cores))
     grid = (1, 1, 1)
     if work >= _PARALLEL and m * n:
         count = min(cores, max(1, work // (_PARALLEL // 2)))
-        grid = (count, 1, 1) if items >= count else (1, *_grid(m, n, count))
+        grid = (count, 1, 1) if inner >= count else (1, *_grid(m, n, count))
     rows, wide = _tile(code, -(-m // grid[1]), -(-n // grid[2]))
     return gemm.gemm(code, rows, added, grid, wide)
 

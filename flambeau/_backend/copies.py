@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,7 @@ def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
 
 def row_major(x: Any) -> Any:
     """A copy whose last dimension is the innermost in memory."""
-    if x.nbytes < SHARED and (x.size < LARGE or x.flags.c_contiguous) or x.__class__ is not np.ndarray:
+    if (x.nbytes < SHARED and (x.size < LARGE or x.flags.c_contiguous)) or x.__class__ is not np.ndarray:
         return x.copy("C")
     out = empty(x.shape, x.dtype)
     fill(out, x)
@@ -107,7 +108,7 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
 def _line_plan(loop: int, jobs: int, count: int, n: int, step: int, to: int, backwards: bool) -> Callable[..., None]:
     """The same for a single dimension."""
     bounds = [n * i // jobs for i in range(jobs + 1)]
-    parts = [(a, b) for a, b in zip(bounds, bounds[1:]) if a < b]
+    parts = [(a, b) for a, b in itertools.pairwise(bounds) if a < b]
     steps = [0, 0, abs(step) if backwards else step, to]
 
     def run(x: int, out: int) -> None:

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from .._core.state import held_over_forks
+from . import threads
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
 _NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
 _TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
+_SPLIT = 1 << 20  # multiplications of a triangular system that are worth a second thread
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
 
 
@@ -204,6 +206,14 @@ def _array_lu(xp: Any, a: Any, m: int, n: int, pivot: bool) -> tuple[Any, Any, A
     return w.reshape(a.shape), pivots.reshape(*lead, k), info.astype(xp.int32).reshape(lead)
 
 
+def exchanged(m: int, swaps: Any) -> list[int]:
+    """The order of m rows after exchanges of row i with row swaps[i]."""
+    made = list(range(m))
+    for i, j in enumerate(swaps.tolist()):
+        made[i], made[j] = made[j], made[i]
+    return made
+
+
 def permutation(xp: Any, pivots: Any, m: int) -> Any:
     """The order of rows that a sequence of exchanges gives: row i of PᵀA is row order[i] of A."""
     lead, k = pivots.shape[:-1], pivots.shape[-1]
@@ -211,6 +221,8 @@ def permutation(xp: Any, pivots: Any, m: int) -> Any:
     swaps = pivots.reshape(count, k).astype(xp.int64) - 1
     if swaps.size and (int(swaps.min()) < 0 or int(swaps.max()) >= m):
         raise RuntimeError("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive")
+    if count == 1 and xp is np:
+        return np.array(exchanged(m, swaps[0])).reshape(*lead, m)
     order = xp.broadcast_to(xp.arange(m), (count, m)).copy()
     each = xp.arange(count)
     for j in range(k):
@@ -357,12 +369,18 @@ def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) ->
     one = np.ones((), a.dtype)
     flags = (b"R", b"L" if upper else b"U", b"N", b"U" if unit else b"N")
     count = x.size // (n * k)
+    places = a.ctypes.data, x.ctypes.data, one.ctypes.data
+
+    def run(i: int, start: int, stop: int) -> None:
+        to = places[1] + (i * n * k + start) * x.itemsize
+        routine(*flags, _integer(stop - start), size, places[2], places[0] + i * n * n * a.itemsize, size, to, width)
+
     with few_threads(n * max(n, k)):
-        for i in range(count):
-            routine(
-                *flags, width, size, one.ctypes.data, a.ctypes.data + i * n * n * a.itemsize, size,
-                x.ctypes.data + i * n * k * x.itemsize, width,
-            )  # fmt: skip
+        if count == 1 and n * n * k >= _SPLIT and k >= 32:
+            threads.over(threads.ranges(k, 16), functools.partial(run, 0))
+        else:
+            for i in range(count):
+                run(i, 0, k)
     return x
 
 

@@ -244,6 +244,23 @@ entry:{_loop("i", body, "0", "%count")}
 """
 
 
+def _exponential_text(name: str, wide: bool) -> str:
+    """-log(1 - u) times a factor, by the C library."""
+    kind, rounded = ("double", "") if wide else ("float", "\n  %n = fptrunc double %v to float")
+    body = f"""{_double("u", "%i")}
+  %minus = fneg double %u
+  %log = call double @log1p(double %minus)
+  %v = fmul double %log, %factor{rounded}
+  %po = getelementptr {kind}, ptr %out, i64 %i
+  store {kind} {"%v" if wide else "%n"}, ptr %po"""
+    return f"""{_LIBRARY}
+define void @{name}(ptr noalias %words, ptr noalias %out, i64 %count, double %factor) {{
+entry:{_loop("i", body, "0", "%count")}
+  ret void
+}}
+"""
+
+
 def _normal64_text(name: str) -> str:
     """Rows of 16, as in `_normal_text`, in float64; `count` is the number of pairs."""
     body = f"""
@@ -442,6 +459,8 @@ _KERNELS: dict[str, tuple[Callable[[str], str], tuple[Any, ...]]] = {
     "normal": (_normal_text, (*_ARRAYS, _FLOAT, _FLOAT)),
     "normal64": (_normal64_text, (*_ARRAYS, _DOUBLE, _DOUBLE)),
     "pairs": (_pairs_text, _ARRAYS),
+    "exponential32": (lambda name: _exponential_text(name, False), (*_ARRAYS, _DOUBLE)),
+    "exponential64": (lambda name: _exponential_text(name, True), (*_ARRAYS, _DOUBLE)),
 }
 
 

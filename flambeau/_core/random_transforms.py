@@ -30,6 +30,8 @@ from .random import (
 _F32 = np.float32
 _EXACT_UP_TO = 64  # elements for which a call of the C library per element is affordable
 
+_NATIVE_UP_TO = 4096  # elements that native code takes to the C library; NumPy's vectors are faster for more
+
 # Minimax polynomials for log on [sqrt(1/2), sqrt(2)] and for sine and cosine on [-pi/4, pi/4].
 LOG_POLYNOMIAL = tuple(
     _F32(c)
@@ -273,6 +275,12 @@ def exponential(engine: MersenneState, shape: Shape, dtype: Any, rate: float = 1
     dtype = np.dtype(dtype)
     if rate <= 0.0:
         raise RuntimeError(f"exponential_: expected lambd > 0, got {rate}")
+    kernels, count = random.kernels, element_count(shape)
+    if kernels is not None and count <= _NATIVE_UP_TO and dtype.char in "fd":
+        out, words = np.empty(shape, dtype), engine.words(2 * count)
+        draw = kernels.exponential32 if dtype.char == "f" else kernels.exponential64
+        draw(kernels.address(words), kernels.address(out), count, -1.0 / rate)
+        return out
     return _transformed(
         engine, shape, dtype, "exponential_",
         lambda u: (-1.0 / rate) * _apply(math.log1p, np.log1p, -u),

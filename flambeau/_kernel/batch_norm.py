@@ -10,8 +10,8 @@ from .lang import independent, inline, kernel
 from .value import COMPUTE
 
 BLOCK = 1024  # elements of a row whose moments are taken at once
-COLUMNS = 128
-ROWS = 32
+COLUMNS = 512  # of a matrix that are dealt with at a time: long runs, so that few rows share lines of the cache
+ROWS = 16
 
 
 @inline

@@ -199,3 +199,24 @@ def copy_rows(m, x, bias, out, chunk, added):
         if whole == 0:
             for c in range(width):
                 out[i, c] = x[i, c] + bias[()] if added else x[i, c]
+
+
+@kernel("(h,v)->(h,w),(h,w)")
+def split_rows(m, x, even, odd, chunk):
+    """Elements of rows in turn, as `copy_rows` copies; x has both for every element of the results."""
+    width = even.n
+    whole = width - width % chunk
+    for i in range(even.shape[0]):
+        for start in range(0, whole, chunk):
+            for c in independent(chunk):
+                even[i, start + c] = x[i, 2 * (start + c)]
+                odd[i, start + c] = x[i, 2 * (start + c) + 1]
+        if (whole < width) & (whole > 0):
+            for c in independent(chunk):
+                last = width - chunk + c
+                even[i, last] = x[i, 2 * last]
+                odd[i, last] = x[i, 2 * last + 1]
+        if whole == 0:
+            for c in range(width):
+                even[i, c] = x[i, 2 * c]
+                odd[i, c] = x[i, 2 * c + 1]

@@ -53,3 +53,33 @@ def sum_rows(m, index, g, first, padding, out):
 def sum_rows_flat(m, index, g, first, padding, out):
     """The same for a g that is one number."""
     _sum_rows(m, index, g, True, first, padding, out)
+
+
+@kernel("(l),(v,d)->(d),()")
+def sum_bag(m, index, table, out, wrong):
+    """The sum of the rows that `index` names; `wrong` says whether one of them does not exist."""
+    bad = m.value(0, "b1")
+    for j in independent(table.n):
+        out[j] = m.value(0, out.type)
+    for i in range(index.n):
+        at = m.cast(index[i], "i64")
+        if (at < 0) | (at >= table.shape[0]):
+            bad = m.value(1, "b1")
+        else:
+            for j in independent(table.n):
+                out[j] = out[j] + table[at, j]
+    wrong[()] = bad
+
+
+@kernel("(b,l),(b,d),()->(v,d)")
+def sum_bags_back(m, index, g, first, out):
+    """Each row of g added to the rows that its bag names, for the numbers from `first` on; the result must be dense."""
+    _clear(out)
+    low = first[()]
+    high = low + out.shape[0]
+    for b in range(index.shape[0]):
+        for i in range(index.n):
+            at = m.cast(index[b, i], "i64")
+            if (at >= low) & (at < high):
+                for j in independent(out.n):
+                    out[at - low, j] = out[at - low, j] + g[b, j]

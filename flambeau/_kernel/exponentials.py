@@ -254,6 +254,14 @@ def log(m: Any, x: Value) -> Value:
     return _log_special(m, x, m.fma(k, high, f + m.fma(k, low, tail)))
 
 
+def log_moderate(m: Any, x: Value) -> Value:
+    """log(x) where that is known to be a positive normal number or NaN."""
+    k, z = _split(m, x)
+    high, low = _LN2_SHORT[x.type]
+    k, f = m.cast(k, x.type), z - 1.0
+    return m.fma(k, high, f + m.fma(k, low, _log_tail(m, f)))
+
+
 _LOG2_OF_E = {"f32": (1.4426950216293335, 1.925963033500011e-08), "f64": (1.4426950408889634, 2.0355273740931033e-17)}
 _LOG10_OF_E = {
     "f32": (0.4342944920063019, -1.0103049952192578e-08),

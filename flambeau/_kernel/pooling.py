@@ -201,6 +201,28 @@ def mean_rows(m, x, over_d, over_h, over_w, divisor, taps, out, stride, widest):
                 out[a, b, c] = sums[c] / m.cast(m.where(given != 0, given, rows * over_w[c, 2]), kind)
 
 
+@kernel("(d,h,w),(a,t),(b,t),(c,t),()->(a,b,c)")
+def mean_bands(m, x, over_d, over_h, over_w, divisor, out, widest):
+    """As `mean_planes` for rows of at most `widest` elements: the columns of a band first, then its windows."""
+    kind = x.type if x.type in ("i64", "f64") else "f32"
+    sums = m.local(kind, widest)
+    for a in range(over_d.shape[0]):
+        for b in range(over_h.shape[0]):
+            for k in independent(x.n):
+                sums[k] = 0
+            for i in range(over_d[a, 0], over_d[a, 1]):
+                for j in range(over_h[b, 0], over_h[b, 1]):
+                    for k in independent(x.n):
+                        sums[k] = sums[k] + x[i, j, k]
+            given = divisor[()]
+            rows = over_d[a, 2] * over_h[b, 2]
+            for c in range(over_w.shape[0]):
+                total = m.value(0, kind)
+                for k in range(over_w[c, 0], over_w[c, 1]):
+                    total += sums[k]
+                out[a, b, c] = total / m.cast(m.where(given != 0, given, rows * over_w[c, 2]), kind)
+
+
 @kernel("(d,h,w),(t),(t),(t),()->()")
 def mean_element(m, x, over_d, over_h, over_w, divisor, out, narrow):
     _mean(

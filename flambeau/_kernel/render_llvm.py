@@ -185,6 +185,10 @@ class Llvm:
             return self.value(f"{op} {s} {a.name} to {t}", type)
         return self.value(f"trunc {s} {a.name} to {t}", type)
 
+    def truncate(self, a: Value, type: str) -> Value:
+        """A float that is known to fit a signed integer type; unlike `cast`, it is done in vectors."""
+        return self.value(f"fptosi {_TYPE[a.type]} {a.name} to {_TYPE[type]}", type)
+
     # -- memory --------------------------------------------------------------------------------
 
     def address(self, pointer: str, offset: Value) -> str:

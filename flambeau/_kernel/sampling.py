@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 
-from .lang import kernel
+from .lang import independent, inline, kernel
 from .value import COMPUTE
+
+POINTS = 128  # of a grid that are looked at together
 
 
 def _cut(m, type):
@@ -84,55 +86,131 @@ def _corners(m, sizes, places, type, nearest):
     return made
 
 
-def _sample(m, x, c, corners):
-    cut, kind, total = _cut(m, x.type), COMPUTE.get(x.type, x.type), None
-    for index, inside, weight, _ in corners:
-        part = cut(m.where(inside, x[c, index], m.value(0, kind)) * weight)
+class _Corners:
+    """The elements around some points at a time, in memory: their numbers (-1 outside), weights, and the places' shares
+    and slopes, so that loops over channels need not compute them again."""
+
+    def __init__(self, m, rank, kind, nearest, index):
+        count = 1 if nearest else 2**rank
+        self.m, self.kind, self.rank = m, kind, rank
+        self.indices = [m.local(index, POINTS) for _ in range(count)]
+        self.weights = [m.local(kind, POINTS) for _ in range(count)]
+        self.shares = [[m.local(kind, POINTS) for _ in range(1 if nearest else 2)] for _ in range(rank)]
+        self.slopes = [m.local(kind, POINTS) for _ in range(rank)]
+
+    def put(self, i, corners, places):
+        m, last = self.m, corners[-1][3]
+        for (number, inside, weight, _), indices, weights in zip(corners, self.indices, self.weights):
+            indices[i] = m.cast(m.where(inside, number, m.value(-1, "i64")), indices.type)
+            weights[i] = weight
+        for d in range(self.rank):
+            self.slopes[d][i] = places[d][1]
+            self.shares[d][0][i], self.shares[d][-1][i] = corners[0][3][d], last[d]
+
+    def inside(self, corner, i):
+        """Whether the element is there, and a number that can be read in any case."""
+        m, number = self.m, self.m.cast(self.indices[corner][i], "i64")
+        return number >= 0, m.where(number >= 0, number, m.value(0, "i64"))
+
+    def value(self, x, c, corner, i):
+        fits, number = self.inside(corner, i)
+        return self.m.where(fits, x[c, number], self.m.value(0, self.kind))
+
+    def shares_of(self, corner, i):
+        """The shares of each dimension that made a corner's weight."""
+        last = self.rank - 1
+        return [self.shares[d][(corner >> (last - d)) & 1][i] for d in range(self.rank)]
+
+
+def _corners_of(m, grid, rank, nearest, index):
+    return _Corners(m, rank, COMPUTE.get(grid.type, grid.type), nearest, index)
+
+
+@inline
+def _locate(m, held, sizes, align, grid, first, count, rank, padding, nearest):
+    """Computes the corners of so many points from `first` on; roundings to 16 bits would take long to vectorise."""
+    if grid.type in COMPUTE:
+        for i in range(count):
+            _put(m, held, sizes, align, grid, first, i, rank, padding, nearest)
+    else:
+        for i in independent(count):
+            _put(m, held, sizes, align, grid, first, i, rank, padding, nearest)
+
+
+def _put(m, held, sizes, align, grid, first, i, rank, padding, nearest):
+    places = _places(m, sizes, grid, first + i, rank, padding, align)
+    held.put(i, _corners(m, sizes, places, grid.type, nearest), places)
+
+
+def _sample(m, x, c, held, i):
+    cut, total = _cut(m, x.type), None
+    for corner, weights in enumerate(held.weights):
+        part = cut(held.value(x, c, corner, i) * weights[i])
         total = part if total is None else cut(total + part)
     return total
 
 
 @kernel("(c,s),(r),(),(p,r)->(c,p)")
-def sample_points(m, x, sizes, align, grid, out, rank, padding, nearest):
-    """The values at the points of a grid."""
-    for p in range(out.n):
-        places = _places(m, sizes, grid, p, rank, padding, align[()] != 0)
-        corners = _corners(m, sizes, places, grid.type, nearest)
+def sample_points(m, x, sizes, align, grid, out, rank, padding, nearest, index):
+    """The values at the points of a grid, some points of all channels after the others."""
+    held = _corners_of(m, grid, rank, nearest, index)
+    for first in range(0, out.n, POINTS):
+        rest = out.n - first
+        count = m.where(rest < POINTS, rest, POINTS)
+        _locate(m, held, sizes, align[()] != 0, grid, first, count, rank, padding, nearest)
         for c in range(out.shape[0]):
-            out[c, p] = _sample(m, x, c, corners)
+            if x.type in COMPUTE:
+                for i in range(count):
+                    out[c, first + i] = _sample(m, x, c, held, i)
+            else:
+                for i in independent(count):
+                    out[c, first + i] = _sample(m, x, c, held, i)
 
 
-def _slopes(m, x, c, g, corners, sums):
+def _slopes(m, x, c, g, held, i, sums):
     """The gradients by the coordinates of a place with those of one more channel."""
-    cut, kind = _cut(m, x.type), COMPUTE.get(x.type, x.type)
-    values = [m.where(inside, x[c, index], m.value(0, kind)) for index, inside, _, _ in corners]
-    if len(corners) == 4:  # differences across, weighted by the shares down, and the other way round
-        (a, b, d, e), (n, w), (s, o) = values, corners[0][3], corners[3][3]
+    cut = _cut(m, x.type)
+    values = [held.value(x, c, corner, i) for corner in range(len(held.weights))]
+    if len(values) == 4:  # differences across, weighted by the shares down, and the other way round
+        (a, b, d, e), (n, w), (s, o) = values, held.shares_of(0, i), held.shares_of(3, i)
         down = cut(cut(cut(d - a) * w) + cut(cut(e - b) * o))
         across = cut(cut(cut(b - a) * n) + cut(cut(e - d) * s))
         return [cut(sums[0] + cut(down * g)), cut(sums[1] + cut(across * g))]
     sums = list(sums)
-    for number, (value, (_, inside, _, shares)) in enumerate(zip(values, corners)):
+    for number, value in enumerate(values):
+        shares, inside = held.shares_of(number, i), held.inside(number, i)[0]
         for d in range(3):
-            others = [shares[i] for i in (2, 1, 0) if i != d]
+            others = [shares[k] for k in (2, 1, 0) if k != d]
             part = cut(cut(cut(value * others[0]) * others[1]) * g)
             more = cut(sums[d] + part if number >> (2 - d) & 1 else sums[d] - part)
             sums[d] = m.where(inside, more, sums[d])
     return sums
 
 
-def _spread(m, by_x, c, g, corners):
+def _spread(m, by_x, c, g, held, i):
     """What one value adds to the gradients of the elements around it; outside, nothing to the first element."""
-    cut, kind = _cut(m, by_x.type), COMPUTE.get(by_x.type, by_x.type)
-    for index, inside, weight, _ in corners:
-        by_x[c, index] = by_x[c, index] + m.where(inside, cut(weight * g), m.value(0, kind))
+    cut = _cut(m, by_x.type)
+    for corner, weights in enumerate(held.weights):
+        fits, number = held.inside(corner, i)
+        share = m.where(fits, cut(weights[i] * g), m.value(0, held.kind))
+        by_x[c, number] = by_x[c, number] + share
 
 
-def _move(m, by_grid, p, x, c, g, corners, rank):
+def _move(m, by_grid, p, x, c, g, held, i, rank):
     """Adds the gradients of one channel to those of a place."""
-    sums = _slopes(m, x, c, g, corners, [by_grid[p, rank - 1 - d] for d in range(rank)])
+    sums = _slopes(m, x, c, g, held, i, [by_grid[p, rank - 1 - d] for d in range(rank)])
     for d in range(rank):
         by_grid[p, rank - 1 - d] = sums[d]
+
+
+@inline
+def _move_all(m, by_grid, first, count, x, c, g, held, rank):
+    if by_grid.type in COMPUTE:
+        for i in range(count):
+            _move(m, by_grid, first + i, x, c, g[c, first + i], held, i, rank)
+    else:
+        for i in independent(count):
+            _move(m, by_grid, first + i, x, c, g[c, first + i], held, i, rank)
 
 
 def _clear(by_grid, p, rank):
@@ -140,26 +218,37 @@ def _clear(by_grid, p, rank):
         by_grid[p, d] = 0
 
 
-def _scale(by_grid, p, places, rank):
+def _scale(by_grid, p, held, i, rank):
     for d in range(rank):
-        by_grid[p, rank - 1 - d] = by_grid[p, rank - 1 - d] * places[d][1]
+        by_grid[p, rank - 1 - d] = by_grid[p, rank - 1 - d] * held.slopes[d][i]
 
 
 @kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
-def sample_points_backward(m, x, sizes, align, grid, g, by_x, by_grid, rank, padding, nearest):
-    """The gradients by the input, point after point, and by the grid."""
-    for c in range(by_x.shape[0]):
-        for s in range(by_x.n):
-            by_x[c, s] = 0
-    for p in range(g.n):
-        places = _places(m, sizes, grid, p, rank, padding, align[()] != 0)
-        corners = _corners(m, sizes, places, grid.type, nearest)
-        _clear(by_grid, p, rank)
+def sample_points_backward(
+    m, x, sizes, align, grid, g, by_x, by_grid, rank, padding, nearest, index, for_x, for_grid
+):  # fmt: skip
+    """The gradients by the input, point after point in each channel, and by the grid, as far as they are wanted."""
+    held = _corners_of(m, grid, rank, nearest, index)
+    if for_x:
         for c in range(by_x.shape[0]):
-            _spread(m, by_x, c, g[c, p], corners)
-            if not nearest:
-                _move(m, by_grid, p, x, c, g[c, p], corners, rank)
-        _scale(by_grid, p, places, rank)
+            for s in independent(by_x.n):
+                by_x[c, s] = 0
+    for first in range(0, g.n, POINTS):
+        rest = g.n - first
+        count = m.where(rest < POINTS, rest, POINTS)
+        _locate(m, held, sizes, align[()] != 0, grid, first, count, rank, padding, nearest)
+        if for_grid:
+            for i in range(count):
+                _clear(by_grid, first + i, rank)
+        for c in range(by_x.shape[0]):
+            if for_x:
+                for i in range(count):
+                    _spread(m, by_x, c, g[c, first + i], held, i)
+            if for_grid and not nearest:
+                _move_all(m, by_grid, first, count, x, c, g, held, rank)
+        if for_grid:
+            for i in range(count):
+                _scale(by_grid, first + i, held, i, rank)
 
 
 # -- cubic, in two dimensions ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend import threads
 from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32
@@ -85,7 +86,8 @@ def _run(call: Any, columns: bool, arrays: list[Any], outs: list[Any], size: int
     if not columns:
         cpu.rows(call, arrays, outs, size * WORK)
         return
-    cuts = parts_of(outs[0].shape[1], size * WORK, _LINE)
+    channels = outs[0].shape[1]
+    cuts = parts_of(channels, size * WORK, max(_LINE, channels // threads.get_num_threads()))
     if len(cuts) == 1:
         call(*arrays, *outs)
         return

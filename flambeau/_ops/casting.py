@@ -29,6 +29,7 @@ from .._core.dtypes import (
     float64,
     promote_types,
     scalar_dtype,
+    uint64,
 )
 from .._core.state import CUDA
 from .._dispatch import backend_of
@@ -227,7 +228,7 @@ def cast_array(array: Any, d: dtype) -> Any:
         return wide.astype(d.numpy) if d is complex32 else cast_array(wide, d)
     if kind == "c" and d.category != COMPLEX:
         array = array.real if d.category != BOOL else array != 0
-    if d.category == INTEGER and kind not in "biu":
+    if d.category == INTEGER and kind not in "biu" and (array.size < PARALLEL or d is uint64 or not d.code):
         with np.errstate(all="ignore"):
             if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
                 return array.astype(np.int64).astype(d.numpy)
@@ -249,12 +250,30 @@ _casts: dict[tuple[dtype, dtype], Any] = {}
 
 
 def _cast_kernel(source: dtype, d: dtype) -> Any:
-    """The kernel that casts within a category or integers to floats, faster than NumPy's loops; None for other casts."""
+    """The kernel that casts between real numbers or between complex ones, faster than NumPy's loops; None for others."""
     call = _casts.get((source, d))
-    same = source.category == d.category or (source.category == INTEGER and d.category == FLOATING)
-    if call is None and same and source.code and d.code:
-        call = _casts[source, d] = cpu.pointwise("cast", lambda m, x: x, (source.code,), (d.code,), (source.wide.code,))
+    both = (source.category == COMPLEX) == (d.category == COMPLEX) and source.code and d.code
+    if call is None and both and d is not uint64:
+        body = _truncated(d) if d.category == INTEGER and source.category == FLOATING else _as_it_is
+        call = _casts[source, d] = cpu.pointwise("cast", body, (source.code,), (d.code,), (source.wide.code,))
     return call
+
+
+def _as_it_is(m: Any, x: Any) -> Any:
+    return x
+
+
+def _truncated(d: dtype) -> Any:
+    """The cast of floats to an integer dtype: what does not fit is the lowest of 32 or 64 bits, of which few are kept."""
+    code = "i32" if d.name == "int32" else "i64"
+    bound = 1 << (31 if code == "i32" else 63)
+
+    def body(m: Any, x: Any) -> Any:
+        fits = (x >= float(-bound)) & (x < float(bound))
+        whole = x.r.truncate(m.where(fits, x, 0.0), code)
+        return m.cast(m.where(fits, whole, m.constant(-bound, whole)), d.code)
+
+    return body
 
 
 def _cast_by(call: Any, source: Any, target: Any) -> Any:

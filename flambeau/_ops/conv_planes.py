@@ -94,11 +94,60 @@ def copy(source: Any, target: Any, bias: Any = None, split: bool = False) -> Non
 
 def fill(planes: Planes, buffer: Any, x: Any, stride: Ints, before: Ints, split: bool = False) -> None:
     """Copies images into their planes; the element i of a dimension has the place i + before there."""
+    pairs = stride[-1] == 2 and x.ndim > 3 and x.strides[-1] == x.itemsize and min(before) >= 0
+    done: set[int] = set()
     for number, phase in enumerate(planes.phases):
-        source, target = [slice(None)] * 2, [slice(None)] * 2
-        for n, extent, s, p, r in zip(x.shape[2:], planes.extents, stride, before, phase):
-            first = max(0, -((r - p) // s))
-            last = max(first, min(extent, (n - 1 + p - r) // s + 1))
-            target.append(slice(first, last))
-            source.append(slice(first * s + r - p, (last - 1) * s + r - p + 1, s) if last > first else slice(0))
-        copy(x[tuple(source)], planes.view(buffer, planes.extents, number * planes.plane)[tuple(target)], None, split)
+        if number in done:
+            continue
+        other = planes.phases.index((*phase[:-1], 1)) if pairs and (*phase[:-1], 1) in planes.phases else number
+        one = _ranges(planes, x, stride, before, phase)
+        target = _phase_view(planes, buffer, number)
+        if other == number:
+            copy(x[one[0]], target[one[1]], None, split)
+        else:
+            done.add(other)
+            two = _ranges(planes, x, stride, before, planes.phases[other])
+            _copy_pair(x, target, one, _phase_view(planes, buffer, other), two, split)
+
+
+def _phase_view(planes: Planes, buffer: Any, number: int) -> Any:
+    return planes.view(buffer, planes.extents, number * planes.plane)
+
+
+def _ranges(planes: Planes, x: Any, stride: Ints, before: Ints, phase: Ints) -> tuple[Any, Any]:
+    """Which elements of images a phase has, and their places in its plane."""
+    source, target = [slice(None)] * 2, [slice(None)] * 2
+    for n, extent, s, p, r in zip(x.shape[2:], planes.extents, stride, before, phase):
+        first = max(0, -((r - p) // s))
+        last = max(first, min(extent, (n - 1 + p - r) // s + 1))
+        target.append(slice(first, last))
+        source.append(slice(first * s + r - p, (last - 1) * s + r - p + 1, s) if last > first else slice(0))
+    return tuple(source), tuple(target)
+
+
+def _copy_pair(x: Any, target: Any, one: Any, beside: Any, two: Any, split: bool) -> None:
+    """Copies two phases whose elements take turns along rows; each has ranges (source, target)."""
+    if one[0][-1].start is None or two[0][-1].start is None:
+        common = 0  # one of them has nothing
+    else:
+        if one[0][-1].start > two[0][-1].start:
+            target, one, beside, two = beside, two, target, one
+        common = min(t[1][-1].stop - t[1][-1].start for t in (one, two))
+    if common:
+        start, rows = one[0][-1].start, one[0][:-1]
+        given = x[(*rows, slice(start, start + 2 * common))]
+        outs = [
+            into[(*to[:-1], slice(to[-1].start, to[-1].start + common))]
+            for into, (_, to) in ((target, one), (beside, two))
+        ]
+        code = CODES[x.dtype]
+        chunk = kernels.lanes(code)
+        call = cpu.kernel(kernels.split_rows, (code,) * 3, chunk=chunk if common >= chunk else chunk // 2)
+        if split:
+            cpu.rows(call, [given], outs, outs[0].size)
+        else:
+            call(given, *outs)
+    for into, (source, to) in ((target, one), (beside, two)):
+        if to[-1].stop - to[-1].start > common:
+            rest = slice(source[-1].start + 2 * common, source[-1].stop, 2)
+            copy(x[(*source[:-1], rest)], into[(*to[:-1], slice(to[-1].start + common, to[-1].stop))], None, split)

@@ -22,6 +22,8 @@ from .._kernel import pool
 from . import conv_columns as by_columns
 from . import conv_groups as by_groups
 from . import conv_lanes as by_lanes
+from . import conv_patches as by_patches
+from . import conv_volumes as by_volumes
 from . import conv_winograd as by_tiles
 from .conv_arrays import Ints, output_size
 from .conv_planes import CODES, Pass, Planes, copy, fill, windows_of
@@ -33,6 +35,7 @@ _BLOCK = 1 << 17  # elements of results that are made at a time
 _PARALLEL = 1 << 20  # products from which a second thread pays
 _FEW_CORES = 4  # threads up to which each runs the interpreter for its images
 _BYTES_A_CORE = 1 << 22
+_LINES = 16  # channels from which images of one dimension stand upright for several threads
 
 
 @functools.lru_cache(256)
@@ -221,13 +224,20 @@ def takes(x: Any, weight: Sequence[int], positions: Ints, groups: int) -> bool:
     return min(weight[:2]) >= FEWEST_IN_LANES
 
 
-def _with_rows(a: Any, b: Any) -> tuple[Any, Any]:
-    """Arrays of one dimension as those of images with one row."""
-    return a[:, :, None], b[:, :, None]
+def _with_rows(a: Any, b: Any, down: bool) -> tuple[Any, Any]:
+    """Arrays of one dimension as those of images with one row, or with one column."""
+    return (a[..., None], b[..., None]) if down else (a[:, :, None], b[:, :, None])
 
 
-def _of_rows(stride: Ints, padding: Ints, dilation: Ints) -> tuple[Ints, Ints, Ints]:
+def _of_rows(stride: Ints, padding: Ints, dilation: Ints, down: bool) -> tuple[Ints, Ints, Ints]:
+    if down:
+        return (*stride, 1), (*padding, 0), (*dilation, 1)
     return (1, *stride), (0, *padding), (1, *dilation)
+
+
+def _goes_down(x: Any, inputs: int, outputs: int, groups: int) -> bool:
+    """Whether a long line is best a column: threads that have no image of their own share its rows."""
+    return groups == 1 and len(x) < threads.get_num_threads() and min(inputs, outputs) >= _LINES
 
 
 # -- all convolutions ----------------------------------------------------------------------------------------------------
@@ -238,9 +248,15 @@ def convolve(
 ) -> Any:
     """See `conv_arrays.convolve`; with a bias."""
     if len(counts) == 1:
-        x, weight = _with_rows(x, weight)
-        steps = _of_rows(stride, padding, dilation)
-        return convolve(x, weight, bias, *steps, groups, (1, *counts))[:, :, 0]
+        down = _goes_down(x, weight.shape[1], len(weight), groups)
+        x, weight = _with_rows(x, weight, down)
+        steps, counts = _of_rows(stride, padding, dilation, down), (*counts, 1) if down else (1, *counts)
+        made = convolve(x, weight, bias, *steps, groups, counts)
+        return made[..., 0] if down else made[:, :, 0]
+    if by_patches.suits(weight.shape, groups, stride, padding, dilation):
+        return by_patches.convolve(x, weight, bias, counts)
+    if by_volumes.suits(len(x), weight.shape, x.dtype, groups, stride, dilation, x.shape[2:], counts):
+        return by_volumes.convolve(convolve, x, weight, bias, stride, padding, dilation, counts)
     if by_groups.suits(weight.shape, groups, padding, x.shape[2:]):
         return by_groups.convolve(x, weight, bias, stride, padding, dilation, groups, counts)
     if by_tiles.suits(x.shape, weight.shape, x.dtype, stride, dilation, groups, counts):
@@ -262,9 +278,16 @@ def convolve_transposed(
 ) -> Any:
     """See `conv_arrays.convolve_transposed`; with a bias."""
     if len(size) == 1:
-        x, weight = _with_rows(x, weight)
-        steps = _of_rows(stride, padding, dilation)
+        x, weight = _with_rows(x, weight, False)
+        steps = _of_rows(stride, padding, dilation, False)
         return convolve_transposed(x, weight, bias, *steps, groups, (1, *size))[:, :, 0]
+    if by_patches.suits(weight.shape, groups, stride, padding, dilation):
+        return by_patches.convolve_transposed(x, weight, bias, size)
+    turned = (weight.shape[1], weight.shape[0], *weight.shape[2:])
+    if max(stride) == 1 and by_volumes.suits(
+        len(x), turned, x.dtype, groups, stride, dilation, x.shape[2:], tuple(size)
+    ):
+        return by_volumes.convolve_transposed(convolve_transposed, x, weight, bias, padding, dilation, tuple(size))
     kernel, inner = weight.shape[2:], weight.shape[1]
     if by_groups.suits_transposed(weight.shape, groups, stride, padding, dilation, size):
         return by_groups.convolve_transposed(x, weight, bias, stride, padding, dilation, groups, tuple(size))
@@ -285,10 +308,18 @@ def convolve_transposed(
 def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Any:
     """See `conv_arrays.weight_sums`."""
     if len(kernel) == 1:
-        x, g = _with_rows(x, g)
-        return weight_sums(x, g, (1, *kernel), *_of_rows(stride, padding, dilation), groups)[:, :, 0]
+        down = _goes_down(x, x.shape[1], g.shape[1], groups)
+        x, g = _with_rows(x, g, down)
+        made = weight_sums(
+            x, g, (*kernel, 1) if down else (1, *kernel), *_of_rows(stride, padding, dilation, down), groups
+        )
+        return made[..., 0] if down else made[:, :, 0]
+    if by_patches.suits((g.shape[1], x.shape[1] // groups, *kernel), groups, stride, padding, dilation):
+        return by_patches.weight_sums(x, g, kernel)
     counts = g.shape[2:]
     outputs, inputs = g.shape[1] // groups, x.shape[1] // groups
+    if by_volumes.suits(len(x), (outputs, inputs, *kernel), x.dtype, groups, stride, dilation, x.shape[2:], counts):
+        return by_volumes.weight_sums(weight_sums, x, g, kernel, stride, padding, dilation)
     if by_groups.suits((outputs * groups, inputs, *kernel), groups, padding, x.shape[2:]):
         return by_groups.weight_sums(x, g, kernel, stride, padding, dilation, groups)
     if by_tiles.suits(x.shape, (outputs, inputs, *kernel), x.dtype, stride, dilation, groups, counts):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import SHARED, duplicate, row_major
 from .._backend.placement import as_device, bits
 from .._core.devices import CPU, device
 from .._core.dtypes import (
@@ -284,6 +285,8 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
             return basic.clone(input, "K")
         array = input._array
         try:
+            if array.nbytes >= SHARED:
+                return wrap(row_major(array) if 0 in array.strides else duplicate(array), input.dtype)
             return wrap(array.copy("C" if 0 in array.strides else "K"), input.dtype)
         except (MemoryError, ValueError) as error:
             raise (registry.memory_problem(error) or error) from None

@@ -6,14 +6,46 @@ from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import FLOATING, int32, int64
-from .._core.state import CUDA
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, FLOATING, int32, int64
+from .._core.state import CUDA, GRAD, modes
+from .._kernel.embedding import sum_bag, sum_bags_back
 from .._tensor import Tensor, wrap
 from .conversion import host_array
-from .embedding import _renormalise
+from .embedding import _OUT_OF_RANGE, _renormalise
+from .fused import parts_of, side_by_side
+from .primitive import primitive
 from .registry import functions, labelled, ops, public, relabel
 
 _MODES = ("sum", "mean", "max")
+
+
+@primitive(
+    tensors=2, name="sum_bags", backward_name="EmbeddingBagBackward0",
+    grad={"x": lambda g, index, x_shape: sum_bags_backward(g, index, x_shape[0])},
+)  # fmt: skip
+def sum_bags(backend: Any, x: Any, index: Any) -> Any:
+    """The sums of the rows of x that each row of the index names."""
+    out = empty((len(index), x.shape[1]), x.dtype)
+    wrong = np.empty(len(index), np.bool_)
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sum_bag, (BY_NUMPY[index.dtype].code, code, code, "b1"))
+    cpu.rows(call, [index, x], [out, wrong], index.size * x.shape[1])
+    if wrong.any():
+        raise IndexError(_OUT_OF_RANGE)
+    return out
+
+
+@primitive(tensors=2, name="sum_bags_backward", grad={"x": lambda g, index: sum_bags(g, index)})
+def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
+    """The rows of x added up for each row of the table; every thread fills a part of the table."""
+    out = empty((count, x.shape[1]), x.dtype)
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sum_bags_back, (BY_NUMPY[index.dtype].code, code, "i64", code))
+    parts = parts_of(count, out.size + index.size * x.shape[1])
+    side_by_side(call, [[index, x, np.asarray(low, np.int64), out[low:high]] for low, high in parts])
+    return out
 
 
 def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
@@ -132,6 +164,9 @@ def functional_embedding_bag(
         bags, length = input._array.shape
         plain = max_norm is None and per_sample_weights is None and padding_idx is None and not sparse
         if plain and mode != "max" and length and not scale_grad_by_freq and weight.dtype.itemsize > 2:
+            if not (weight._k | input._k | modes.on) & ~GRAD and weight._array.size:
+                total = sum_bags(weight, input)
+                return total if mode == "sum" else relabel(total / length, "EmbeddingBagBackward0")
             rows = functions["nn.functional.embedding"](input, weight)
             return relabel((ops.sum if mode == "sum" else ops.mean)(rows, 1), "EmbeddingBagBackward0")
         offsets = wrap(

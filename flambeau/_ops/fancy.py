@@ -107,6 +107,13 @@ def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
                 return x.take(first, dims[0])
             except IndexError:
                 raise _index_error(arrays, dims, x.shape) from None
+    elif len(arrays) == 2 and x.ndim == 2 and backend is cpu and first.ndim == 1 and x.size:
+        second = arrays[1]
+        if first.shape == second.shape and first.dtype == second.dtype == np.int64 and first.size < PARALLEL:
+            made = kernels.take_pairs(x, first, second)
+            if made is None:
+                raise _index_error(arrays, dims, x.shape)
+            return made
     arrays, dims = without_masks(x.shape, arrays, dims)
     common = _broadcast(arrays)
     shape = _result_shape(x.shape, dims, common)
@@ -141,6 +148,9 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
     if not accumulate and len(arrays) == 1 and first.dtype == bool and first.shape == x.shape and values.ndim == 0:
         backend.xp.copyto(x, values, where=first)
         return
+    if accumulate and backend is cpu and _is_whole_mask(x, values, arrays):
+        kernels.add_selected(x, first, values)
+        return
     if not accumulate and backend is cpu and not any(a.dtype == np.uint8 for a in arrays):
         try:  # NumPy checks indices and shapes before it writes
             x[_fancy_key(arrays, dims)] = values
@@ -167,6 +177,14 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
         _accumulate(backend, x, values, arrays, dims, common)
         return
     x[_fancy_key(arrays, dims)] = values
+
+
+def _is_whole_mask(x: Any, values: Any, arrays: Any) -> bool:
+    """Whether one mask covers a dense x, with a value for each element that it marks."""
+    mask = arrays[0]
+    if len(arrays) != 1 or mask.dtype != bool or mask.shape != x.shape or not x.flags.c_contiguous:
+        return False
+    return values.ndim == 1 and values.dtype == x.dtype and values.size == np.count_nonzero(mask)
 
 
 def _fancy_key(arrays: Any, dims: Any) -> tuple[Any, ...]:

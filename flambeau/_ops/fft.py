@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend import threads
+from .._backend import fourier, threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
@@ -32,7 +32,11 @@ _INVERSE_NAMES = ("forward", "ortho", "backward")
 
 
 def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None = None) -> Any:
-    """One of NumPy's transforms along one dimension; much work is split over the threads along another."""
+    """One transform along one dimension: ours if there are many of them, or NumPy's, split over the threads."""
+    if backend is cpu and x.size >= fourier.LEAST:
+        made = _by_kernel(name, x, dim, scale, n or x.shape[dim])
+        if made is not None:
+            return made
     if backend is cpu and 0 < x.size < PARALLEL and dim == x.ndim - 1:
         bare = _bare(name, x.dtype, n or x.shape[dim], scale)
         if bare is not None:
@@ -57,6 +61,23 @@ def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None 
 
     threads.over(threads.ranges(x.shape[cut]), part)
     return made
+
+
+_KINDS = {
+    ("fft", True): fourier.COMPLEX, ("ifft", True): fourier.COMPLEX, ("rfft", False): fourier.HALF,
+    ("fft", False): fourier.WHOLE, ("irfft", True): fourier.REAL, ("real", True): fourier.REAL_PART,
+}  # fmt: skip
+
+
+def _by_kernel(name: str, x: Any, dim: int, scale: str, n: int) -> Any:
+    """A transform by our own kernels, None if they are not for it; "real" is the real part of the inverse one."""
+    kind = _KINDS.get((name, x.dtype.kind == "c"))
+    if kind is None:
+        return None
+    inverse = name not in ("fft", "rfft")
+    plain = scale == ("forward" if inverse else "backward")
+    factor = 1.0 if plain else 1 / math.sqrt(n) if scale == "ortho" else 1 / n
+    return fourier.transform(kind, x, dim, n, inverse, factor)
 
 
 @functools.lru_cache(1024)
@@ -114,10 +135,25 @@ def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bo
     return x if dims else x.copy()
 
 
+@primitive(
+    meta=lambda x, dims, scale: (x.shape, from_numpy_dtype(x.real.dtype)),
+    grad={"x": lambda g, dims, scale: fft_r2c(g, dims, scale, False)},
+)  # fmt: skip
+def real_of_inverse(backend: Any, x: Any, dims: tuple[int, ...], scale: int) -> Any:
+    """The real part of an inverse transform."""
+    for dim in reversed(dims[:-1]):
+        x = _along(backend, "ifft", x, dim, _INVERSE_NAMES[scale])
+    if backend is cpu and x.size >= fourier.LEAST:
+        made = _by_kernel("real", x, dims[-1], _INVERSE_NAMES[scale], x.shape[dims[-1]])
+        if made is not None:
+            return made
+    return backend.xp.ascontiguousarray(_along(backend, "ifft", x, dims[-1], _INVERSE_NAMES[scale]).real)
+
+
 def _r2c_grad(g: Tensor, x_shape: Any, dims: Any, scale: int, onesided: bool) -> Tensor:
     """The real part of the transform back; from half a spectrum it is a real transform of that, each point counted once."""
     if not onesided:
-        return ops.contiguous(ops.real(fft_c2c(g, dims, scale, False)))  # type: ignore[no-any-return]
+        return real_of_inverse(g, dims, scale)  # type: ignore[no-any-return]
     n = x_shape[dims[-1]]
     return fft_c2r(_weighted(g, dims[-1], n, 0.5), dims, scale, n)  # type: ignore[no-any-return]
 

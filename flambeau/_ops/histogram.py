@@ -14,17 +14,24 @@ from .._core.state import CUDA
 from .._kernel.sort import upper_bound
 from .._tensor import Tensor
 from .casting import checked_number
+from .counting import extent_of, tallied, tallied_bins
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
 
+_FEW = 1 << 14  # elements up to which NumPy counts as quickly
 _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
 
 @primitive(tensors=2, differentiable=False, name="bincount")
 def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
     xp = backend.xp
+    if weights is None and backend is cpu and x.size >= _FEW and x.dtype.kind in "iu" and x.dtype != np.uint64:
+        low, high = extent_of(x)
+        if low < 0:
+            raise ValueError(_NEGATIVE)
+        return tallied(x, 0, max(high + 1, length))
     if weights is None:
         return xp.bincount(x, minlength=length).astype("int64", copy=False)
     kind = weights.dtype if weights.dtype == float32.numpy else float64.numpy
@@ -63,6 +70,8 @@ def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
     xp = backend.xp
     kind = x.dtype.type  # every step is rounded to the elements' own precision, as PyTorch does
     values = x.reshape(-1)
+    if backend is cpu and x.dtype.itemsize >= 4 and x.size >= _FEW and bins < 1 << 24:
+        return tallied_bins(values, bins, low, high).astype(x.dtype)
     values = values[(values >= kind(low)) & (values <= kind(high))]
     places = ((values - kind(low)) * kind(bins) / kind(kind(high) - kind(low))).astype("int64")
     return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype(x.dtype)

@@ -78,6 +78,20 @@ def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: 
         found[()] = _gather_row(m, x, index, out, from_end)
 
 
+@kernel("(h,w),(k),(k)->(k),()")
+def gather_pairs(m: Any, x: Any, row: Any, column: Any, out: Any, found: Any) -> None:
+    """out[i] = x[row[i], column[i]], counted from the end where negative; ends at an index out of range and tells of it."""
+    wrong = m.value(False, "b1")
+    for i in range(out.n):
+        j = _place(m, row[i], x.shape[0], True)
+        c = _place(m, column[i], x.n, True)
+        if (j >= m.cast(x.shape[0], "u64")) | (c >= m.cast(x.n, "u64")):
+            wrong = True
+            break
+        out[i] = x[j, c]
+    found[()] = wrong
+
+
 @kernel("(n,w),(k)->(k,w),()")
 def gather_rows(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
     """The row out[i] is x[index[i]], as `gather_elements`."""
@@ -177,6 +191,18 @@ def compress(m: Any, x: Any, mask: Any, out: Any) -> None:
     while (j < out.n) & (i < x.n):
         out[j] = x[i]
         j += m.cast(mask[i], "i64")
+        i += 1
+
+
+@kernel("(n),(k)->(n)")
+def add_where(m: Any, mask: Any, values: Any, out: Any) -> None:
+    """Adds the values, in order, to the elements of out where the mask holds; that are at least k."""
+    j = m.value(0, "i64")
+    i = m.value(0, "i64")
+    while (j < values.n) & (i < out.n):
+        if mask[i]:
+            out[i] = out[i] + values[j]
+            j += 1
         i += 1
 
 
@@ -463,8 +489,25 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     if lead:
         cpu.rows(call, [source, np.broadcast_to(index, (*lead, index.size))], [made, found], out.size)
     else:
-        split(lambda s: call(source, index[s], made[s]), index.size, found=found)
+        parts = threads.ranges(index.size, 16)
+        found = np.empty(len(parts), np.bool_)
+        cpu.side_by_side(
+            call, [[source, index[a:b], made[a:b], found[i : i + 1].reshape(())] for i, (a, b) in enumerate(parts)]
+        )
     return None if _any(found) else out
+
+
+def take_pairs(x: Any, rows: Any, columns: Any) -> Any:
+    """The elements of a matrix at (row, column), two vectors of int64, or None if one is out of range."""
+    out, found = _new(rows.size, x.dtype), _new((), _BOOL)
+    _pair_gatherer(x.dtype.itemsize)(bits(x), rows, columns, bits(out), found)
+    return None if found else out
+
+
+@functools.cache
+def _pair_gatherer(size: int) -> Any:
+    code = BITS[size][0]
+    return cpu.small(gather_pairs, (code, "i64", "i64", code, "b1"))
 
 
 def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str, from_end: bool = False) -> None:
@@ -493,7 +536,8 @@ def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: st
         lead = np.broadcast_to(index, (*values.shape[: -2 if rows else -1], index.size))
         cpu.rows(call, [lead, values], [x], values.size)
     elif rows:
-        split(lambda s: call(index, values[:, s], x[:, s]), x.shape[1])
+        parts = threads.ranges(x.shape[1], 16)
+        cpu.side_by_side(call, [[index, values[:, a:b], x[:, a:b]] for a, b in parts])
     else:
         call(index, values, x)
 
@@ -509,14 +553,30 @@ def select(backend: Any, x: Any, mask: Any) -> Any:
         out = empty(np.count_nonzero(marks), x.dtype)
         call(flat, marks, bits(out))
         return out
-    parts = threads.ranges(flat.size)
-    ends = np.cumsum([0, *(np.count_nonzero(marks[a:b]) for a, b in parts)])
+    parts, ends = _marked_parts(marks)
     out = empty(ends[-1], x.dtype)
     made = bits(out)
-
-    def job(i: int) -> Callable[[], Any]:
-        a, b = parts[i]
-        return lambda: call(flat[a:b], marks[a:b], made[ends[i] : ends[i + 1]])
-
-    threads.run([job(i) for i in range(len(parts))])
+    cpu.side_by_side(
+        call, [[flat[a:b], marks[a:b], made[ends[i] : ends[i + 1]]] for i, (a, b) in enumerate(parts) if b > a]
+    )
     return out
+
+
+def _marked_parts(marks: Any) -> tuple[list[tuple[int, int]], Any]:
+    """Parts of a long mask for the threads, and where what each of them marks begins and ends among all that is marked."""
+    parts = threads.ranges(marks.size)
+    return parts, np.cumsum([0, *(np.count_nonzero(marks[a:b]) for a, b in parts)])
+
+
+def add_selected(x: Any, mask: Any, values: Any) -> None:
+    """Adds values, in order, to the elements of a dense x where a mask of its shape holds: as many as there are."""
+    flat, marks, given = x.reshape(-1), mask.reshape(-1), values.reshape(-1)
+    code = _code(x)
+    call = cpu.kernel(add_where, ("b1", code, code))
+    if flat.size < PARALLEL:
+        call(marks, given, flat)
+        return
+    parts, ends = _marked_parts(marks)
+    cpu.side_by_side(
+        call, [[marks[a:b], given[ends[i] : ends[i + 1]], flat[a:b]] for i, (a, b) in enumerate(parts) if b > a]
+    )

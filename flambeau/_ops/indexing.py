@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import duplicate, place
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from .._core.state import CUDA, FUNCTION_MODE, META, OVERRIDE, local, modes
+from .._core.state import CUDA, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
 from .._tensor import Tensor, bump, wrap
 from . import registry
 from .casting import checked_array
@@ -34,7 +35,11 @@ _DOTS = type(...)
 def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> Any:
     """Zeros of a shape with x in the part that a basic key names."""
     out = backend.zeros(shape, x.dtype)
-    out[key] = x
+    part = out[key]
+    if part.ndim:
+        place(part, x)
+    else:  # NumPy has given a copy
+        out[key] = x
     return out
 
 
@@ -360,6 +365,10 @@ def _settled(
         tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
     if (x._k or values) and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
         k = x._k & CUDA
+        if not (k or values or x._k & ~GRAD) and len(tensors) == 1 and tensors[0].dtype is bool_:
+            mask = tensors[0]._array
+            if mask.shape == x._array.shape and mask.ndim:
+                return [wrap(duplicate(mask), bool_)], dims
         arrays, places = without_masks(x._array.shape, [t._array for t in tensors], dims)
         return [wrap(a, from_numpy_dtype(a.dtype), k) for a in arrays], tuple(places)
     return tensors, dims

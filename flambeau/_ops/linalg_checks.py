@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._backend import lapack
+from .._backend import lapack, threads
 from .._core.dtypes import FLOATING, bfloat16, float16
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
@@ -77,10 +78,39 @@ def check_info(info: Tensor, message: Callable[[int], str], error: type[Exceptio
     raise error(where + message(int(flat[place])))
 
 
+_SEVERAL = 1 << 11  # elements of a batch that are worth several threads
+
+
+def _in_parts(function: Any, a: Any, *args: Any, **named: Any) -> Any:
+    """A function of a batch of matrices that gives arrays or None, on parts of the batch side by side."""
+    flat = a.reshape(-1, *a.shape[-2:])
+    parts = threads.ranges(len(flat), 4)
+    found: list[Any] = [None] * len(parts)
+
+    def run(i: int, start: int, stop: int) -> None:
+        found[i] = function(flat[start:stop], *args, **named)
+
+    if len(parts) == 1:
+        return function(a, *args, **named)
+    threads.run([functools.partial(run, i, *part) for i, part in enumerate(parts)])
+
+    def joined(pieces: Any) -> Any:
+        if pieces[0] is None:
+            return None
+        made = np.concatenate(pieces)
+        return made.reshape(*a.shape[:-2], *made.shape[1:])
+
+    if isinstance(found[0], tuple):
+        return tuple(joined(pieces) for pieces in zip(*found))
+    return joined(found)
+
+
 def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
     """A call of NumPy's linear algebra; its error becomes ours."""
     try:
         with lapack.few_threads(args[0].size):
+            if args[0].ndim > 2 and args[0].__class__ is np.ndarray and args[0].size >= _SEVERAL:
+                return _in_parts(function, *args, **named)
             return function(*args, **named)
     except np.linalg.LinAlgError as problem:
         raise LinAlgError(f"{name}: The algorithm failed to converge: {problem}") from None

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._backend import lapack
+from .._backend import lapack, systems
+from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import from_numpy_dtype, int32, int64
 from .._tensor import Tensor
@@ -127,6 +128,8 @@ def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     info = xp.zeros(a.shape[:-2], xp.int32)
     try:
         made = lapack.tiny("cholesky_lo", lower)
+        if made is None and backend is cpu:
+            made = systems.cholesky(lower)
         if made is None:
             with lapack.few_threads(a.size):
                 made = xp.linalg.cholesky(lower)
@@ -296,7 +299,8 @@ def _lu_grad(gs: Any, outs: Any, pivot: bool) -> Tensor:
 
 @primitive(grad=_lu_grad, name="linalg_lu_factor_ex")
 def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
-    return lapack.lu_factor(backend.xp, a, pivot)
+    made = systems.lu(a) if pivot and backend is cpu else None
+    return lapack.lu_factor(backend.xp, a, pivot) if made is None else made
 
 
 @primitive(

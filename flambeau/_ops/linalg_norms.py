@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
-from .._core.dtypes import COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
 from .._core.sizes import wrap_dim
 from .._core.state import local, modes
-from .._kernel.angles import distances
+from .._kernel.angles import distances, from_products, square_length
 from .._tensor import Tensor, wrap
 from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed
 from .linalg_solvers import inverse_op
@@ -160,6 +160,10 @@ def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
 # -- distances -----------------------------------------------------------------------------------------------------
 
 
+def _by_size(kernel: Any, types: tuple[str, ...], work: int) -> Any:
+    return (cpu.small if work < PARALLEL else cpu.large)(kernel, types)
+
+
 def _euclidean_grad(g: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: Any) -> Any:
     weight = ops.masked_fill(g / out, ops.eq(out, 0), 0)
 
@@ -180,6 +184,13 @@ def euclidean_op(backend: Any, x: Any, y: Any) -> Any:
     """Distances of all pairs of rows by one product: |x|² + |y|² - 2 x·y."""
     xp = backend.xp
     made = product(backend, x, y.swapaxes(-1, -2))
+    if backend is cpu and made.size and made.flags.c_contiguous:
+        code = BY_NUMPY[x.dtype].code
+        lengths = [np.empty(a.shape[:-1], x.dtype) for a in (x, y)]
+        for a, squares in zip((x, y), lengths):
+            _by_size(square_length, (code, code), a.size)(a, squares)
+        _by_size(from_products, (code,) * 3, made.size)(lengths[0], lengths[1][..., None, :], made)
+        return made
     made *= -2
     made += xp.square(x).sum(-1)[..., :, None]
     made += xp.square(y).sum(-1)[..., None, :]
@@ -239,8 +250,7 @@ def _distances(x1: Tensor, x2: Tensor) -> Tensor | None:
     if k > 1 or modes.on or (k and local.grad) or not x.size or not y.size or x.shape[:-2] != y.shape[:-2]:
         return None
     out = np.empty((*x.shape[:-1], y.shape[-2]), x.dtype)
-    make = cpu.small if out.size * x.shape[-1] < PARALLEL else cpu.large
-    make(distances, (x1.dtype.code,) * 3)(x, y, out)
+    _by_size(distances, (x1.dtype.code,) * 3, out.size * x.shape[-1])(x, y, out)
     return wrap(out, x1.dtype)
 
 

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .._backend import lapack
+from .._backend import lapack, systems
+from .._backend.cpu import cpu
 from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import broadcast_shapes, wrap_dim
-from .._tensor import Tensor
+from .._core.state import GRAD, local, modes
+from .._tensor import Tensor, wrap
 from .linalg_checks import check_square, eye_like, nothing
 from .linalg_solvers import linalg_inv
-from .matmul import adjoint, conjugate
+from .matmul import adjoint, conjugate, product
 from .primitive import primitive
 from .registry import ops, public
 
@@ -61,30 +63,76 @@ _PADE_NORM = 5.371920351148152
 _MOST_SQUARINGS = 1100  # larger norms overflow in any case
 
 
-def _exponential(xp: Any, a: Any) -> Any:
-    """Scaling and squaring; each matrix of the batch has its own number of squarings."""
-    norm = xp.abs(a).sum(-2).max(-1)
-    norm = xp.where(xp.isfinite(norm), norm, 0)
-    squarings = xp.ceil(xp.log2(xp.maximum(norm / _PADE_NORM, 1))).astype(xp.int64)
-    squarings = xp.minimum(squarings, _MOST_SQUARINGS)
-    a = a * xp.exp2(-squarings.astype(xp.float64))[..., None, None]
-    b, eye = _PADE, xp.eye(a.shape[-1], dtype=a.dtype)
-    a2 = xp.matmul(a, a)
-    a4 = xp.matmul(a2, a2)
-    a6 = xp.matmul(a2, a4)
-    odd = xp.matmul(a6, b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye
-    odd = xp.matmul(a, odd)
-    even = xp.matmul(a6, b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
-    made = xp.linalg.solve(even - odd, even + odd)
-    for i in range(int(squarings.max()) if squarings.size else 0):
-        made = xp.where((squarings > i)[..., None, None], xp.matmul(made, made), made)
-    return made
+class _Exponential:
+    """The exponential of matrices by scaling and squaring; each matrix of a batch has its own number of squarings.
+
+    Matrices are lists: themselves, and their derivative in one direction if that is wanted.
+    """
+
+    def __init__(self, backend: Any):
+        self.backend, self.xp = backend, backend.xp
+
+    def times(self, x: list[Any], y: list[Any]) -> list[Any]:
+        made = [product(self.backend, x[0], y[0])]
+        return made if len(x) == 1 else [*made, product(self.backend, x[0], y[1]) + product(self.backend, x[1], y[0])]
+
+    def sum(self, powers: list[list[Any]], factors: Any, one: float = 0.0) -> list[Any]:
+        """The powers times factors, and the identity times one."""
+        made = [sum(f * p[i] for f, p in zip(factors[1:], powers[1:])) + factors[0] * powers[0][i]
+                for i in range(len(powers[0]))]  # fmt: skip
+        if one:
+            diagonal = self.xp.arange(made[0].shape[-1])
+            made[0][..., diagonal, diagonal] += one
+        return made
+
+    def solve(self, a: list[Any], b: list[Any]) -> list[Any]:
+        x = [self._solve(a[0], b[0])]
+        return x if len(a) == 1 else [*x, self._solve(a[0], b[1] - product(self.backend, a[1], x[0]))]
+
+    def _solve(self, a: Any, b: Any) -> Any:
+        made = systems.solve(a, b) if self.backend is cpu else None
+        return self.xp.linalg.solve(a, b) if made is None else made[0]
+
+    def __call__(self, a: list[Any]) -> list[Any]:
+        xp, b = self.xp, _PADE
+        norm = xp.abs(a[0]).sum(-2).max(-1)
+        norm = xp.where(xp.isfinite(norm), norm, 0) / _PADE_NORM
+        squarings = xp.minimum(xp.ceil(xp.log2(xp.maximum(norm, 1))).astype(xp.int64), _MOST_SQUARINGS)
+        most = int(squarings.max()) if squarings.size else 0
+        if most:
+            factor = xp.exp2(-squarings.astype(xp.float64))[..., None, None]
+            a = [x * factor for x in a]
+        a2 = self.times(a, a)
+        a4 = self.times(a2, a2)
+        powers = [self.times(a2, a4), a4, a2]
+        odd, even = self.sum(powers, b[7:2:-2], b[1]), self.sum(powers, b[6:1:-2], b[0])
+        odd = [x + y for x, y in zip(odd, self.times(powers[0], self.sum(powers, b[13:8:-2])))]
+        even = [x + y for x, y in zip(even, self.times(powers[0], self.sum(powers, b[12:7:-2])))]
+        odd = self.times(a, odd)
+        made = self.solve([x - y for x, y in zip(even, odd)], [x + y for x, y in zip(even, odd)])
+        for i in range(most):
+            squared = self.times(made, made)
+            every = (squarings > i)[..., None, None]
+            made = squared if bool(every.all()) else [xp.where(every, x, y) for x, y in zip(squared, made)]
+        return made
+
+
+def _exponential(backend: Any, *given: Any) -> Any:
+    """exp(a), or the derivative of that in a direction if one is given."""
+    xp, d = backend.xp, given[0].dtype
+    if not given[0].size:
+        return given[0].copy()
+    wide = [x.astype(xp.complex128 if d.kind == "c" else xp.float64) for x in given]
+    with np.errstate(all="ignore"), lapack.few_threads(wide[0].size):
+        return _Exponential(backend)(wide)[-1].astype(d)
 
 
 def _exponential_grad(g: Tensor, a: Tensor) -> Tensor:
-    """The upper right block of exp([[Aᴴ, g], [0, Aᴴ]])."""
-    n = a._array.shape[-1]
+    """The derivative at Aᴴ in the direction g: the upper right block of exp([[Aᴴ, g], [0, Aᴴ]])."""
     turned = adjoint(a)
+    if not local.grad and not (g._k | turned._k | modes.on) & ~GRAD:
+        return wrap(_exponential(cpu, turned._array, g._array), a.dtype)
+    n = a._array.shape[-1]
     upper = ops.cat((turned, g), -1)
     lower = ops.cat((ops.zeros_like(turned), turned), -1)
     whole = matrix_exp_op(ops.cat((upper, lower), -2))
@@ -95,12 +143,7 @@ def _exponential_grad(g: Tensor, a: Tensor) -> Tensor:
     grad={"a": _exponential_grad}, name="linalg_matrix_exp", meta=lambda a: (a.shape, from_numpy_dtype(a.dtype))
 )  # fmt: skip
 def matrix_exp_op(backend: Any, a: Any) -> Any:
-    xp = backend.xp
-    if not a.size:
-        return a.copy()
-    wide = a.astype(xp.complex128 if a.dtype.kind == "c" else xp.float64)
-    with np.errstate(all="ignore"), lapack.few_threads(a.size):
-        return _exponential(xp, wide).astype(a.dtype)
+    return _exponential(backend, a)
 
 
 @public("linalg.matrix_exp", "matrix_exp", method="matrix_exp")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._backend import lapack
+from .._backend import lapack, systems
+from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.info import finfo
@@ -51,6 +52,10 @@ def solve_op(backend: Any, a: Any, b: Any) -> Any:
     xp = backend.xp
     try:
         made = lapack.tiny("solve", a, b)
+        if made is None and backend is cpu:
+            found = systems.solve(a, b)
+            if found is not None:
+                return found
         if made is None:
             with lapack.few_threads(a.size):
                 made = xp.linalg.solve(a, b)
@@ -75,6 +80,10 @@ def inverse_op(backend: Any, a: Any) -> Any:
     xp = backend.xp
     try:
         made = lapack.tiny("inv", a)
+        if made is None and backend is cpu:
+            found = systems.inverse(a)
+            if found is not None:
+                return found
         if made is None:
             with lapack.few_threads(a.size):
                 made = xp.linalg.inv(a)
@@ -224,6 +233,8 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
 )  # fmt: skip
 def det_op(backend: Any, a: Any) -> Any:
     made = lapack.tiny("det", a)
+    if made is None and backend is cpu:
+        made = systems.determinant(a)
     if made is None:
         with np.errstate(all="ignore"), lapack.few_threads(a.size):
             made = backend.xp.linalg.det(a)
@@ -259,6 +270,9 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
 
 @primitive(grad=_slogdet_grad, name="linalg_slogdet")
 def slogdet_op(backend: Any, a: Any) -> Any:
+    made = systems.sign_and_size(a) if backend is cpu else None
+    if made is not None:
+        return tuple(np.asarray(m) for m in made)
     with np.errstate(all="ignore"), lapack.few_threads(a.size):
         sign, size = backend.xp.linalg.slogdet(a)
     return backend.xp.asarray(sign), backend.xp.asarray(size)
@@ -374,9 +388,12 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @primitive(tensors=2, differentiable=False)
-def least_squares(backend: Any, a: Any, b: Any, rcond: float) -> Any:
-    """(solution of least norm, rank, singular values) by singular values, for a whole batch."""
+def least_squares(backend: Any, a: Any, b: Any, rcond: float, values: bool) -> Any:
+    """(solution of least norm, rank, singular values if wanted) for a whole batch."""
     xp = backend.xp
+    made = systems.least_squares(a, b, rcond) if backend is cpu and not values and a.size else None
+    if made is not None:
+        return *made, np.zeros(0, a.real.dtype)
     if not a.size:
         k = min(a.shape[-2:])
         return (
@@ -425,7 +442,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     a, b = matched(A, B)
     precision = finfo(A.dtype).eps
     cut = rcond if rcond is not None else precision * max(x[-2:])
-    solution, rank, values = least_squares(a, b, precision if driver == "gels" else cut)
+    solution, rank, values = least_squares(a, b, precision if driver == "gels" else cut, driver in ("gelsd", "gelss"))
     if local.grad and (A._k | B._k) & GRAD:
         solution = ops.matmul(linalg_pinv(a, cut), b)
     if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and bool(ops.all(ops.eq(rank, x[-1]))))):

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._backend import lapack
+from .._backend import lapack, systems
+from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import GRAD, local
@@ -61,6 +62,9 @@ def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
     if mode == "r":
         return xp.zeros((0,), a.dtype), converged("linalg.qr", xp.linalg.qr, a, mode="r")
+    made = systems.qr(a, mode == "complete") if backend is cpu else None
+    if made is not None:
+        return made
     return tuple(converged("linalg.qr", xp.linalg.qr, a, mode=mode))
 
 
@@ -327,13 +331,14 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
 
 @primitive(grad=_eigh_grad, name="linalg_eigh")
 def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
-    values, vectors = converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo)
-    return values, vectors
+    made = converged("linalg.eigh", systems.eigh, a, uplo, True) if backend is cpu else None
+    return tuple(made or converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo))
 
 
 @primitive(differentiable=False)
 def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
-    return converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo)
+    made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False) if backend is cpu else None
+    return made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo)
 
 
 def _uplo(name: str, value: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, INTEGER, float32, float64, int64
-from .._kernel.ctc import ctc_backward, ctc_forward
+from .._kernel.ctc import LANES, ctc_backward, ctc_forward
 from .._tensor import Tensor, wrap
 from .losses import check_reduction
 from .primitive import primitive
@@ -26,7 +26,8 @@ def ctc_op(backend: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank
     time, batch, _ = logs.shape
     code = BY_NUMPY[logs.dtype].code
     loss = np.empty(batch, logs.dtype)
-    alpha = np.empty((batch, time, 2 * targets.shape[1] + 1), logs.dtype)
+    places = -(-(2 * targets.shape[1] + 1) // LANES) * LANES
+    alpha = np.empty((batch, time, places), logs.dtype)
     call = cpu.kernel(ctc_forward, (code, "i64", "i64", "i64", "i64", code, code))
     arrays = [logs.transpose(1, 0, 2), targets, steps, counts, np.broadcast_to(np.int64(blank), batch)]
     cpu.rows(call, arrays, [loss, alpha], alpha.size * 16)
@@ -40,7 +41,7 @@ def ctc_back(
 ) -> Any:  # fmt: skip
     code = BY_NUMPY[logs.dtype].code
     out = np.empty(logs.shape, logs.dtype)
-    room = np.empty((logs.shape[1], alpha.shape[2]), logs.dtype)
+    room = np.empty((logs.shape[1], 3, alpha.shape[2]), logs.dtype)
     call = cpu.kernel(ctc_backward, (code, "i64", "i64", "i64", "i64", code, code, code, code, code))
     batch = logs.shape[1]
     arrays = [

@@ -14,6 +14,7 @@ from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from .._core.info import finfo
 from .._core.state import CUDA, GRAD, META, local, modes
+from .._kernel.lang import independent, kernel
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
 from .._kernel.pool import settings
 from .._tensor import Tensor, wrap
@@ -370,6 +371,30 @@ def rms_norm(
     return _rows_of(input, shape, weight, None, eps, False)[0]
 
 
+@kernel("(c,n),(),()->(c,n)")
+def window_sums(m: Any, x: Any, before: Any, after: Any, out: Any) -> None:
+    """The sums over the rows from so many before each to so many after it."""
+    for c in range(x.shape[0]):
+        low = m.maximum(c - before[()], 0)
+        high = m.minimum(c + after[()] + 1, x.shape[0])
+        for i in independent(x.n):
+            out[c, i] = x[low, i]
+        for k in range(low + 1, high):
+            for i in independent(x.n):
+                out[c, i] = out[c, i] + x[k, i]
+
+
+@primitive(name="channel_windows", grad={"x": lambda g, before, after: channel_windows(g, after, before)})
+def channel_windows(backend: Any, x: Any, before: int, after: int) -> Any:
+    """The sums over neighbouring channels: so many before each, itself, and so many after it."""
+    out = empty(x.shape, x.dtype)
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.kernel(window_sums, (code, "i64", "i64", code))
+    source, made = (a.reshape(*x.shape[:2], -1) for a in (x, out))
+    cpu.rows(call, [source, np.int64(before), np.int64(after)], [made], x.size)
+    return out
+
+
 @public("nn.functional.local_response_norm", method=False)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides by a power of the mean square over neighbouring channels."""
@@ -379,9 +404,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if not input._array.size:
         return input
     square = input * input
-    around = [0, 0] * (ndim - 2) + [size // 2, (size - 1) // 2]
-    windows = ops.unfold(functions["nn.functional.pad"](square, around), 1, size, 1)
-    mean = functions["div"](
-        ops.sum(windows, -1), size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc"
-    )
+    plain = size > 0 and not (input._k | modes.on) & ~GRAD
+    if plain and input.dtype.category == FLOATING and input.dtype.wide is input.dtype:
+        total = channel_windows(square, size // 2, (size - 1) // 2)
+    else:
+        around = [0, 0] * (ndim - 2) + [size // 2, (size - 1) // 2]
+        total = ops.sum(ops.unfold(functions["nn.functional.pad"](square, around), 1, size, 1), -1)
+    mean = functions["div"](total, size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc")
     return input / ops.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ import functools
 import itertools
 from typing import Any
 
+from .._backend.copies import place as write_part
 from .._core.dtypes import COMPLEX, REAL_OF, from_numpy_dtype
 from .._core.sizes import contiguous_strides, size_argument, wrap_dim
 from .._core.state import modes
@@ -32,7 +33,7 @@ def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
 def place(backend: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of a shape with `g` written at a basic index: the gradient of taking that part."""
     whole = backend.zeros(shape, g.dtype)
-    whole[index] = g
+    write_part(whole[index], g)
     return whole
 
 

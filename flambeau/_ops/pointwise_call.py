@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput, sequence
 from .._backend.cpu import PARALLEL
-from .._core.dtypes import FLOATING, INTEGER
+from .._core.dtypes import FLOATING, INTEGER, bool_
 from .._core.state import local, modes
 from .._dispatch import special
 from .._kernel.elementwise import elementwise
@@ -21,6 +23,17 @@ from .saved import check_version, save
 _new = object.__new__
 _ndarray = np.ndarray
 _asarray = np.asarray
+
+
+@functools.lru_cache(4096)
+def grows(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """Whether small operands of such shapes broadcast to a large result."""
+    if x == y:
+        return False
+    try:
+        return math.prod(np.broadcast_shapes(x, y)) >= PARALLEL
+    except ValueError:
+        return False
 
 
 _LARGE = 3e38
@@ -151,7 +164,8 @@ def binary(op: Any) -> Callable[..., Any]:
             return special(op, (a, b), k)
         x, y = a._array, b._array
         try:
-            if x.size < PARALLEL and y.size < PARALLEL:
+            n, m = x.size, y.size
+            if n < PARALLEL and m < PARALLEL and (n * m < PARALLEL or not grows(x.shape, y.shape)):
                 made = small(x, y)
                 if made.__class__ is not _ndarray:
                     made = _asarray(made)
@@ -192,8 +206,8 @@ def binary(op: Any) -> Callable[..., Any]:
 
 def general(op: Any) -> Callable[..., Any]:
     quick = Quick(op)
-    several = op.outputs > 1
-    checked = op.checked
+    several, masks = op.outputs > 1, op.masks
+    lead = 1 if 0 in masks else 0
 
     def call(*args: Any, out: Any = None) -> Any:
         if out is not None:
@@ -201,23 +215,20 @@ def general(op: Any) -> Callable[..., Any]:
         if several:
             return slow(op, args)
         try:
-            d = args[0].dtype
+            d = args[lead].dtype
             function, _, result = quick[d]
         except (AttributeError, KeyError, IndexError):
             return slow(op, args)
         k = modes.on
         numbers_fit = d.category == FLOATING and d.itemsize > 2
         arrays = []
-        for a in args:
+        for i, a in enumerate(args):
             if isinstance(a, Tensor):
-                if a.dtype is not d or a._array.size >= PARALLEL:
+                if a.dtype is not (bool_ if i in masks else d) or a._array.size >= PARALLEL:
                     return slow(op, args)
                 k |= a._k
                 arrays.append(a._array)
-            elif numbers_fit and (
-                (a.__class__ is float and (not checked or -2e9 < a < 2e9))
-                or (a.__class__ is int and (not checked or -2_000_000_000 < a < 2_000_000_000))
-            ):
+            elif numbers_fit and (a.__class__ is float or a.__class__ is int) and -2e9 < a < 2e9:
                 arrays.append(a)
             else:
                 return slow(op, args)

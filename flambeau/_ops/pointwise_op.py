@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,12 @@ def _is_identity(formula: Callable[..., Any]) -> bool:
 _common_shape = functools.lru_cache(1024)(np.broadcast_shapes)
 
 
+def _grows(arrays: list[Any]) -> bool:
+    """Whether small operands broadcast to a large result."""
+    most = math.prod([a.size for a in arrays])
+    return most >= PARALLEL and math.prod(_common_shape(*[a.shape for a in arrays])) >= PARALLEL
+
+
 class Pointwise:
     """One pointwise operation: dtype rule, body, derivatives, and the kernels made so far."""
 
@@ -142,7 +149,8 @@ class Pointwise:
         self.save_plans = [self._save_plan(mask) for mask in range(1 << self.arity)] if self.arity <= 4 else None
         if not derived:
             records[name] = self
-        self.call = {1: unary, 2: binary}.get(len(self.names), general)(self) if outputs == 1 else general(self)
+        short = {1: unary, 2: binary}.get(len(self.names), general) if outputs == 1 and not self.masks else general
+        self.call = short(self)
         self.call.__name__ = self.call.__qualname__ = name
         self.backward = backward(self)
 
@@ -253,7 +261,7 @@ class Pointwise:
                 out = offered(np.broadcast_shapes(*[a.shape for a in arrays]), results[0].numpy)
                 return call(*arrays, out=out)
             return call(*arrays)
-        if self.outputs == 1 and max(a.size for a in arrays) >= PARALLEL:
+        if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
             return self.large(call, arrays, results[0])
         made = call(*arrays)
         if self.outputs == 1 and made.__class__ is not _ndarray:
@@ -295,15 +303,16 @@ class Pointwise:
             return
         mask, edges, shapes = 0, [], False
         first = outs[0]
+        shape, d = first._array.shape, first.dtype
         for i, a in enumerate(args[: self.arity]):
+            edge = None
             if isinstance(a, Tensor):
-                if a._array.shape != first._array.shape or a.dtype is not first.dtype:
+                if a._array.shape != shape or a.dtype is not d:
                     shapes = True
                 if a._k & GRAD:
                     mask |= 1 << i
-                    edges.append(a._edge or (a, 0))
-                    continue
-            edges.append(None)
+                    edge = a._edge or (a, 0)
+            edges.append(edge)
         if not mask:
             return
         node = Node(self, tuple(edges))
@@ -312,9 +321,9 @@ class Pointwise:
             if t.dtype.category >= FLOATING:
                 t._edge = (node, number)
                 t._k |= GRAD
-        save(node, args, plan, outs[0])
+        save(node, args, plan, first)
         if shapes:
-            node.info = tuple((a._array.shape, a.dtype) if isinstance(a, Tensor) else None for a in args)
+            node.info = tuple([(a._array.shape, a.dtype) if isinstance(a, Tensor) else None for a in args])
         if self.outputs > 1:
             node.outputs = tuple((t._array.shape, t.dtype) for t in outs)
         if traced:

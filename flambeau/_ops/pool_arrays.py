@@ -185,6 +185,8 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
         if windows.dense_taps is not None and windows.counts[-1] <= _WIDEST and not options["narrow"]:
             kernel, numbers = kernels.mean_rows, [*numbers, windows.dense_taps[0]]
             options = {"stride": windows.dense_taps[1], "widest": _WIDEST}
+        elif windows.wide and not options["narrow"]:
+            kernel, options = kernels.mean_bands, {"widest": _WIDEST}
     else:
         planes, results, made, given = results, planes, given, made
         numbers = [*windows.inside, np.asarray(number, np.int64), np.asarray(windows.overlap, np.int64)]

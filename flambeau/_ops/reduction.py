@@ -6,6 +6,7 @@ import builtins
 import math
 from typing import Any
 
+from .._backend.cpu import PARALLEL
 from .._core import return_types
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, complex128, dtype, float64, int64, uint8
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
@@ -132,11 +133,18 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtyp
 
 
 @primitive(
-    grad={"x": lambda g, x_shape, dims, keepdim: expand_back(g, x_shape, dims, keepdim) / _count(x_shape, dims)},
+    grad={"x": lambda g, x_shape, dims, keepdim: _share_back(g, x_shape, dims, keepdim, _count(x_shape, dims))},
     name="mean", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Mean"),
 )  # fmt: skip
 def mean_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d, "mean")
+
+
+def _share_back(g: Tensor, shape: Any, dims: Any, keepdim: bool, count: int) -> Tensor:
+    """The gradient of a mean; a large one is divided before it is spread."""
+    if count * g._array.size < PARALLEL:
+        return expand_back(g, shape, dims, keepdim) / count
+    return ops.contiguous(expand_back(g / count, shape, dims, keepdim))  # type: ignore[no-any-return]
 
 
 def _count(shape: Any, dims: Any) -> int:

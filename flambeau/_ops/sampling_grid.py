@@ -139,9 +139,11 @@ def _positions(grid: Tensor, sizes: Sequence[int], align: bool) -> list[Tensor]:
 
 @functools.lru_cache(256)
 def _plan(
-    x: tuple[int, ...], grid: tuple[int, ...], d: Any, mode: str, padding: str, align: bool, back: bool
+    x: tuple[int, ...], grid: tuple[int, ...], d: Any, mode: str, padding: str, align: bool, used: Any = None
 ) -> tuple[Any, ...]:
-    """How an image is sampled: (kernel, numbers that it takes, shapes of image, grid and results for it)."""
+    """How an image is sampled, or backwards which gradients are `used`: (kernel, numbers that it takes, shapes of image,
+    grid and results for it)."""
+    back = used is not None
     sizes, points, code = x[2:], math.prod(grid[1:-1]), BY_NUMPY[d].code
     work = x[0] * x[1] * points << len(sizes) + 1
     types = (code, "i64", "i64", *(code,) * (4 if back else 2))
@@ -150,7 +152,11 @@ def _plan(
         kernel, work = sample_cubic_backward if back else sample_cubic, work << 2
     else:
         kernel = sample_points_backward if back else sample_points
-        options |= {"rank": len(sizes), "nearest": mode == "nearest"}
+        index = "i32" if math.prod(sizes) < 1 << 31 else "i64"
+        options |= {"rank": len(sizes), "nearest": mode == "nearest", "index": index}
+        if back:
+            narrow = d.itemsize == 2  # those kernels are long: there is one for all
+            options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
     call = (cpu.small if work < PARALLEL else cpu.large)(kernel, types, **options)
     image, places = (*x[:2], math.prod(sizes)), (grid[0], points, len(sizes))
     return call, (np.array(sizes, np.int64), np.array(align, np.int64)), image, places, (*x[:2], points)
@@ -167,7 +173,7 @@ def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, alig
 @keeps_channels_last()
 def sample(backend: Any, x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     """The values of (N, C, …) at the points of a grid, in main memory."""
-    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align, False)
+    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align)
     out = empty((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     call(x.reshape(image), *numbers, grid.reshape(places), out.reshape(made))
     return out
@@ -184,7 +190,7 @@ def sample_back(
     backend: Any, cotangent: Any, x: Any, grid: Any, mode: str, padding: str, align: bool, used: Any
 ) -> Any:
     """The gradients by the input and the grid, as far as they are `used`."""
-    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align, True)
+    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align, tuple(used))
     by_x, by_grid = empty(x.shape, x.dtype), empty(grid.shape, grid.dtype)
     outs = by_x.reshape(image), by_grid.reshape(places)
     call(x.reshape(image), *numbers, grid.reshape(places), cotangent.reshape(made), *outs)

@@ -15,12 +15,23 @@ from .rules import type_name
 
 def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor) -> None:
     """Keeps what the plan says: inputs as they are, the result without its history."""
-    saved = [a if keep else None for a, keep in zip(args, plan)]
-    saved.append(SavedOutput(out, 0) if plan[-1] else None)
+    saved: list[Any] = []
+    written = False
+    for a, keep in zip(args, plan):
+        if not keep:
+            a = None
+        elif isinstance(a, Tensor) and a._storage is not None and a._storage.version:
+            written = True
+        saved.append(a)
+    if plan[-1]:
+        written = written or out._storage is not None
+        saved.append(SavedOutput(out, 0))
+    else:
+        saved.append(None)
     if modes.on & SAVED_HOOKS and local.saved_hooks:
         saved = [pack(s) for s in saved]
     node.saved = saved
-    node.versions = versions_of(saved)
+    node.versions = versions_of(saved) if written else None
 
 
 def versions_of(saved: Any) -> list[int] | None:

@@ -428,7 +428,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("num_classes should be positive")
     elif highest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    xp = backend_of(input._k).xp
-    codes = xp.zeros((x.size, num_classes), np.int64)
-    codes[xp.arange(x.size), x.reshape(-1)] = 1
+    backend = backend_of(input._k)
+    codes = backend.zeros((x.size, num_classes), np.int64)
+    codes.reshape(-1)[backend.xp.arange(0, codes.size, num_classes) + x.reshape(-1)] = 1
     return wrap(codes.reshape(*x.shape, num_classes), int64, input._k & ~1)

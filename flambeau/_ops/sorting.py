@@ -15,6 +15,7 @@ from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, in
 from .._core.sizes import wrap_dim
 from .._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
 from .._tensor import Tensor
+from .counting import extent_of, ranked, tallied
 from .cumulative import run_rows
 from .factory import number_of
 from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
@@ -25,6 +26,7 @@ from .registry import ops, public, relabel
 from .rules import not_implemented
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
+_COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
 _SHORT = 128  # elements of a row that are sorted even if only some are wanted
 _SORT_WORK = 8  # how much more than moving an element sorting it costs
 
@@ -398,9 +400,30 @@ def _distinct(xp: Any, new: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]
     return starts, inverse.reshape(shape), xp.diff(xp.append(starts, new.size))
 
 
-def _distinct_elements(x: Any) -> tuple[Any, Any, Any]:
-    """The same of all elements, which are sorted for that."""
+def _distinct_integers(x: Any, inverse: bool) -> tuple[Any, Any, Any] | None:
+    """The same of all elements, many integers in a narrow range, which are counted; None if they are not that."""
+    if x.size < _COUNTED or x.dtype.kind not in "iu" or x.dtype == np.uint64:
+        return None
     flat = x.reshape(-1)
+    low, high = extent_of(flat)
+    if high - low >= 2 * flat.size:
+        return None
+    counts = tallied(flat, low, high - low + 1)
+    found = counts.nonzero()[0]
+    values = (found + low).astype(x.dtype)
+    places = ranked(flat, low, np.cumsum(counts != 0) - 1).reshape(x.shape) if inverse else None
+    return values, places, counts[found]
+
+
+def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
+    """The same of all elements, which are sorted for that. Without `wants_inverse`, the second may be missing."""
+    if (quick := _distinct_integers(x, wants_inverse)) is not None:
+        return quick
+    flat = x.reshape(-1)
+    if not wants_inverse and x.size >= _COUNTED and x.dtype.char in "bBhHiIlLqQfd":
+        ordered = np.sort(flat)
+        starts = np.flatnonzero(_starts_of_runs(np, ordered.reshape(-1, 1)))
+        return ordered[starts], None, np.diff(np.append(starts, flat.size))
     values, order = sort_array(cpu, flat, 0, False)
     first, inverse, counts = np.empty_like(flat), np.empty_like(order), np.empty_like(order)
     code, found = BY_NUMPY[x.dtype].code, np.empty((), np.int64)
@@ -423,10 +446,11 @@ def _unique_name(node: Any) -> str:
 
 
 @primitive(grad=None, name="unique", backward_name=_unique_name)
-def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool) -> Any:
-    """Distinct elements (or slices along a dimension), inverse, counts."""
+def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_inverse: bool) -> Any:
+    """Distinct elements (or slices along a dimension), inverse (which may be missing if nobody wants it), counts."""
     if dim is None and not consecutive and backend is cpu and x.size:
-        return _distinct_elements(x)
+        values, places, counts = _distinct_elements(x, wants_inverse)
+        return values, np.empty(0, np.int64) if places is None else places, counts
     xp = backend.xp
     if dim is None:
         rows = x.reshape(-1, 1)
@@ -459,7 +483,7 @@ def _unique(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, con
             raise RuntimeError("unique: There are 0 sized dimensions besides the selected one")
         if not shape:
             dim = None
-    found = unique_op(input, dim, consecutive)
+    found = unique_op(input, dim, consecutive, inverse)
     results = [found[0], *found[1:2] * inverse, *found[2:] * counts]
     return results[0] if len(results) == 1 else tuple(results)
 

@@ -12,6 +12,8 @@ from .conv_arrays import Ints
 from .pooling import spread
 from .registry import labelled, ops, public
 from .rules import not_implemented, type_name
+from .scatter import scatter_op
+from .update import into_zeros
 
 
 def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], output_size: Sequence[int] | None) -> Ints:
@@ -63,9 +65,8 @@ def _max_unpool(
     lead, places = shape[:-rank], math.prod(size)
     flat = ops.reshape(indices, (*lead, math.prod(shape[-rank:])))
     values = ops.reshape(input, flat._array.shape)
-    made = ops.zeros((*lead, places), dtype=input.dtype, device=input.device)
     try:
-        made = ops.scatter(made, -1, flat, values)
+        made = into_zeros(scatter_op, (*lead, places), values, flat, values, len(lead))
     except (IndexError, RuntimeError):
         raise RuntimeError(
             f"Found an invalid max index (output volumes are of size {'x'.join(map(str, size))})"

@@ -322,3 +322,34 @@ def test_assigning_other_dtypes():
     y = tensor([1.0, 2.0])
     y[0] = np.float32(4)
     equal(y, [4.0, 2.0])
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (600, 700)])
+def test_gradient_through_a_whole_mask(shape):
+    x, mask = numbers(*shape).requires_grad_(), numbers(*shape) > 0.3
+    kept = mask.numpy().copy()
+    chosen = x[mask]
+    mask.fill_(True)  # the history has its own
+    equal(chosen, x.detach().numpy()[kept])
+    weights = torch.arange(chosen.numel(), dtype=torch.float64)
+    (chosen * weights).sum().backward()
+    expected = np.zeros(shape)
+    expected[kept] = weights.numpy()
+    equal(x.grad, expected)
+
+
+def test_second_derivatives_through_a_whole_mask():
+    mask = tensor([[True, False, True], [False, True, True]])
+    x = numbers(2, 3).requires_grad_()
+    assert gradcheck(lambda x: x[mask] ** 3, (x,)) and gradgradcheck(lambda x: x[mask] ** 3, (x,))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "complex128"])
+def test_pairs_of_indices(dtype):
+    x = (np.random.default_rng(0).standard_normal((30, 40)) * 50).astype(dtype)
+    rows, columns = np.random.default_rng(1).integers(-30, 30, 99), np.random.default_rng(2).integers(-40, 40, 99)
+    for a, b, c in ((x, rows, columns), (x.T, columns, rows), (x[:, ::2], rows[::3], columns[::3] // 2)):
+        equal(torch.from_numpy(a)[torch.from_numpy(b), torch.from_numpy(c)], a[b, c])
+    for wrong in ((30, 0), (0, 40), (-31, 0), (0, -41)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            torch.from_numpy(x)[tuple(tensor([0, n]) for n in wrong)]

@@ -85,6 +85,23 @@ def test_grid_sample_outside(mode):
     assert x.grad.eq(0).all() and grid.grad[0, 0, 0].eq(0).all()
 
 
+@pytest.mark.parametrize("rank", [2, 3])
+def test_many_points_of_a_grid_are_alike(rank):
+    """More points than are looked at together: each is what it is alone, and so are gradients of either operand."""
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((2, 3, *(5, 6, 4)[:rank]))).requires_grad_()
+    grid = torch.from_numpy(rng.uniform(-1.3, 1.3, (2, *(1,) * (rank - 1), 300, rank))).requires_grad_()
+    out = F.grid_sample(x, grid, align_corners=False)
+    alone = [F.grid_sample(x, grid[..., i : i + 1, :], align_corners=False) for i in range(0, 300, 37)]
+    np.testing.assert_allclose(out[..., ::37].detach().numpy(), torch.cat(alone, -1).detach().numpy(), rtol=1e-12)
+    both = torch.autograd.grad(out.square().sum(), (x, grid), retain_graph=True)
+    for leaf, expected in zip((x, grid), both):
+        one = F.grid_sample(
+            x if leaf is x else x.detach(), grid if leaf is grid else grid.detach(), align_corners=False
+        )
+        np.testing.assert_allclose(torch.autograd.grad(one.square().sum(), leaf)[0].numpy(), expected.numpy())
+
+
 def test_grid_sample_rounds_where_pytorch_does():
     """In bfloat16 each operation is rounded, the channels of a point one after the other."""
     x = torch.tensor([[[[1.0, 2.0], [3.0, 5.0]], [[0.5, -1.0], [7.0, 0.25]], [[9.0, 2.5], [1.5, 4.0]]]]).bfloat16()

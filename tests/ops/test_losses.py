@@ -219,3 +219,15 @@ def test_ctc_loss_of_what_cannot_be():
     assert made.item() == 0 and not x.grad.any()
     with pytest.raises(RuntimeError):
         F.ctc_loss(x, torch.tensor([[7]]), (1,), (1,))
+
+
+def test_ctc_loss_of_long_targets():
+    """More places than are computed together, and examples of different lengths."""
+    x = rand(40, 3, 5, grad=True)
+    y = torch.tensor(np.random.default_rng(0).integers(1, 5, (3, 19)))
+    steps, counts = (40, 31, 36), (19, 8, 16)
+    made = F.ctc_loss(torch.log_softmax(x, 2), y, steps, counts, reduction="none")
+    for i, (n, count) in enumerate(zip(steps, counts)):
+        alone = F.ctc_loss(torch.log_softmax(x[:n, i : i + 1], 2), y[i : i + 1, :count], (n,), (count,))
+        np.testing.assert_allclose(made[i].item() / count, alone.item(), rtol=1e-9)
+    assert gradcheck(lambda x: F.ctc_loss(torch.log_softmax(x, 2), y, steps, counts), (x,))

@@ -140,3 +140,36 @@ def test_local_response_norm():
     mean = (square[:, :-2] + square[:, 1:-1] + square[:, 2:]) / 3
     expected = x.numpy() / (1.5 + 0.1 * mean) ** 0.75
     np.testing.assert_allclose(F.local_response_norm(x, 3, alpha=0.1, k=1.5).numpy(), expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 20])
+@pytest.mark.parametrize("shape", [(2, 9, 5), (3, 7, 4, 3)])
+def test_local_response_norm_of_any_width(size, shape):
+    x = rand(*shape, grad=True)
+    values, total = x.detach().numpy(), np.zeros(shape)
+    for c in range(shape[1]):
+        total[:, c] = (values[:, max(c - size // 2, 0) : c + (size - 1) // 2 + 1] ** 2).sum(1)
+    made = F.local_response_norm(x, size, alpha=0.3)
+    np.testing.assert_allclose(made.detach().numpy(), values / (1 + 0.3 * total / size) ** 0.75)
+    assert gradcheck(lambda x: F.local_response_norm(x, size, alpha=0.3), (x,))
+    if size == 3:
+        assert gradgradcheck(lambda x: F.local_response_norm(x, size, alpha=0.3), (x[:1].detach().requires_grad_(),))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("index", [torch.int64, torch.int32])
+@pytest.mark.parametrize("bags", [6, 400])
+def test_bags_of_equal_length(mode, index, bags):
+    weight = rand(50, 40, grad=True)
+    names = torch.tensor(np.random.default_rng(0).integers(0, 50, (bags, 16)), dtype=index)
+    made = F.embedding_bag(names, weight, mode=mode)
+    rows = weight.detach().numpy()[names.numpy()]
+    np.testing.assert_allclose(made.detach().numpy(), rows.sum(1) if mode == "sum" else rows.mean(1), rtol=1e-12)
+    g = rand(bags, 40, seed=1)
+    made.backward(g)
+    expected = np.zeros((50, 40))
+    np.add.at(expected, names.numpy(), np.repeat(g.numpy()[:, None], 16, 1) / (1 if mode == "sum" else 16))
+    np.testing.assert_allclose(weight.grad.numpy(), expected, rtol=1e-9, atol=1e-12)
+    for wrong in (-1, 50):
+        with pytest.raises(IndexError, match="out of range"):
+            F.embedding_bag(torch.tensor([[0, wrong]]), weight, mode=mode)

@@ -69,6 +69,12 @@ def test_large_pools_are_split_over_threads():
     np.testing.assert_array_equal(out.numpy(), windows(x, (3, 3), (2, 2), (1, 1), (1, 1), (28, 28), -np.inf).max(-1))
     mean = F.avg_pool2d(torch.from_numpy(x), 2)
     np.testing.assert_allclose(mean.numpy(), x.reshape(4, 16, 28, 2, 28, 2).mean((3, 5)), rtol=1e-4, atol=1e-6)
+    given = torch.from_numpy(x).requires_grad_()
+    F.avg_pool2d(given, 2).backward(mean)
+    np.testing.assert_allclose(given.grad.numpy(), np.kron(mean.numpy(), np.full((2, 2), 0.25)), rtol=1e-6)
+    given.grad = None
+    F.adaptive_avg_pool2d(given, 1).backward(mean[..., :1, :1])
+    np.testing.assert_allclose(given.grad.numpy(), mean[..., :1, :1].expand(x.shape).numpy() / 56**2, rtol=1e-6)
 
 
 def test_nan_wins_and_ties_take_the_first():
@@ -87,6 +93,30 @@ def test_adaptive_pools():
     np.testing.assert_allclose(F.adaptive_avg_pool2d(y, 1)[..., 0, 0].numpy(), y.numpy().mean((2, 3)), atol=1e-6)
     assert F.adaptive_avg_pool2d(y, (None, 2)).shape == (2, 3, 5, 2)
     assert F.adaptive_max_pool3d(torch.randn(1, 4, 5, 6), (2, 1, 3)).shape == (1, 2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    "size, counts", [((16, 12), (6, 9)), ((20, 40), (5, 7)), ((9, 30), (1, 4)), ((24, 20), (8, 10))]
+)
+def test_adaptive_windows_lie_where_they_should(size, counts):
+    """Evenly and unevenly, overlapping or side by side; places of ties, NaN, and gradients."""
+    values = np.round(np.random.default_rng(0).standard_normal((2, 3, *size)) * 2).astype(np.float32)
+    values[0, 0, 1, 2] = values[0, 0, 3, 1] = np.nan
+    x = torch.from_numpy(values).requires_grad_()
+    means, (maxima, places) = F.adaptive_avg_pool2d(x, counts), F.adaptive_max_pool2d(x, counts, True)
+    shares, numbers = np.zeros(values.shape), np.arange(size[0] * size[1]).reshape(size)
+    for i, j in np.ndindex(*counts):
+        (top, bottom), (left, right) = ((k * n // c, -(-(k + 1) * n // c)) for k, n, c in zip((i, j), size, counts))
+        cut = values[:, :, top:bottom, left:right].reshape(2, 3, -1)
+        shares[:, :, top:bottom, left:right] += 1 / cut.shape[2]
+        np.testing.assert_allclose(means[..., i, j].detach().numpy(), cut.mean(-1), rtol=1e-4, atol=1e-6)
+        nan = np.isnan(cut)
+        last = cut.shape[2] - 1 - nan[..., ::-1].argmax(-1)
+        where = np.where(nan.any(-1), last, np.where(nan, -np.inf, cut).argmax(-1))
+        assert (places[..., i, j].numpy() == numbers[top:bottom, left:right].reshape(-1)[where]).all()
+        np.testing.assert_array_equal(maxima[..., i, j].detach().numpy(), np.max(cut, -1))
+    means.backward(torch.ones(means.shape))
+    np.testing.assert_allclose(x.grad.numpy(), shares, rtol=1e-5)
 
 
 def test_lp_and_fractional_pools():

@@ -148,3 +148,50 @@ def test_unique_consecutive():
 def test_refusals(call, error):
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8", "float32", "float64"])
+@pytest.mark.parametrize("spread", [100, 1_000_000])
+@pytest.mark.parametrize("size", [5000, 270_001])
+def test_many_distinct_elements(dtype, spread, size):
+    x = np.random.default_rng(0).integers(-spread, spread, size).astype(dtype)
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    given = torch.from_numpy(x)
+    np.testing.assert_array_equal(torch.unique(given).numpy(), values)
+    made = torch.unique(given, return_inverse=True, return_counts=True)
+    for got, expected in zip(made, (values, inverse, counts), strict=True):
+        np.testing.assert_array_equal(got.numpy(), expected)
+    np.testing.assert_array_equal(torch.unique(given, return_counts=True)[1].numpy(), counts)
+
+
+def test_distinct_elements_from_end_to_end():
+    x = np.array([-(2**63), 2**63 - 1] * 4000)
+    values, inverse = torch.unique(torch.from_numpy(x), return_inverse=True)
+    assert values.tolist() == [-(2**63), 2**63 - 1]
+    np.testing.assert_array_equal(inverse.numpy(), x > 0)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("size", [20_000, 300_001])
+def test_many_are_counted(dtype, size):
+    x = np.random.default_rng(0).integers(0, 200, size).astype(dtype)
+    np.testing.assert_array_equal(torch.bincount(torch.from_numpy(x)).numpy(), np.bincount(x))
+    np.testing.assert_array_equal(
+        torch.bincount(torch.from_numpy(x)[::2], minlength=999).numpy(), np.bincount(x[::2], minlength=999)
+    )
+
+
+def test_many_negative_numbers_are_not_counted():
+    x = torch.ones(20_000, dtype=torch.int64)
+    x[-1] = -1
+    with pytest.raises(RuntimeError, match="non-negative"):
+        torch.bincount(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [20_000, 300_001])
+def test_many_in_bins(dtype, size):
+    x = np.random.default_rng(0).standard_normal(size).astype(dtype)
+    x[:3] = NAN, -1.0, 1.0
+    few = sum(torch.histc(torch.from_numpy(part), 37, -1, 1).numpy() for part in np.array_split(x, 300))
+    np.testing.assert_array_equal(torch.histc(torch.from_numpy(x), 37, -1, 1).numpy(), few)

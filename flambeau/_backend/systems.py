@@ -1,0 +1,393 @@
+"""Linear systems, inverses, determinants and factors of CPU matrices in their own precision.
+
+Batches of small matrices are eliminated by our own kernels on all cores, larger matrices by the LAPACK below NumPy.
+Row-major memory of a matrix is column-major memory of its transpose, which is what the routines get: nothing is turned.
+Every function gives None where another way is to be taken.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from .._core.allocation import empty
+from .._kernel import elimination, pool
+from . import lapack, threads
+from .blas import product
+from .cpu import cpu, native_call
+
+_SMALL = 32  # rows of matrices that are small
+_KNOWN = 4  # rows up to which there are kernels for the very size
+_CODES = {"f": "f32", "d": "f64", "F": "c64", "D": "c128"}
+_BLOCK = 32  # rows of a triangle that is inverted row by row
+_COSTLY = 1 << 15  # multiplications that are worth a second thread
+
+
+def _plain(a: Any) -> bool:
+    return a.__class__ is np.ndarray and a.dtype.char in _CODES and a.size > lapack._TINY
+
+
+def _on_cores(call: Any, operands: list[Any], work: int) -> None:
+    """A kernel over a batch, split over the cores."""
+    count = min(threads.get_num_threads(), max(1, work // _COSTLY))
+    found = native_call(call, operands) if count > 1 else None
+    if found is None:
+        call(*operands)
+        return
+    address, places, extents, steps = found
+    pool.drive(address, count, 4 * count, places, extents[0], steps, tuple(extents[1:]))
+
+
+# -- small matrices ---------------------------------------------------------------------------------------------------
+
+
+def _small_solve(a: Any, b: Any) -> tuple[Any, Any]:
+    n, k = b.shape[-2:]
+    code, lead = _CODES[a.dtype.char], a.shape[:-2]
+    known = n if n <= _KNOWN and n == k else None
+    call = cpu.kernel(elimination.solve, (code, code, code, code, "i32"), size=known, width=known)
+    x, info = empty((*lead, n, k), a.dtype), np.empty(lead, np.int32)
+    one = [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t for t in (a, b, x)]
+    _on_cores(call, [*one, np.empty_like(one[0], order="C"), info.reshape(-1)], info.size * n * n * (n + 2 * k))
+    return x, info
+
+
+def _small_determinant(a: Any) -> Any:
+    n = a.shape[-1]
+    code = _CODES[a.dtype.char]
+    call = cpu.kernel(elimination.determinant, (code, code, code), size=n if n <= _KNOWN else None)
+    made = empty(a.shape[:-2], a.dtype)
+    flat = a.reshape(-1, n, n)
+    _on_cores(call, [flat, made.reshape(-1), np.empty_like(flat, order="C")], made.size * n**3)
+    return made
+
+
+def _small_cholesky(a: Any) -> Any:
+    n, code = a.shape[-1], _CODES[a.dtype.char]
+    made, flat = empty(a.shape, a.dtype), a.reshape(-1, n, n)
+    info = np.empty(len(flat), np.int32)
+    call = cpu.kernel(elimination.cholesky, (code, code, "i32"))
+    _on_cores(call, [flat, made.reshape(-1, n, n), info], flat.size * n)
+    return None if np.count_nonzero(info) else made
+
+
+def lu(a: Any) -> Any:
+    """(L and U in one matrix, pivots, info) of batches of small matrices."""
+    m, n = a.shape[-2:]
+    if not _plain(a) or a.ndim == 2 or max(m, n) > _SMALL:
+        return None
+    code, lead = _CODES[a.dtype.char], a.shape[:-2]
+    made, flat = empty(a.shape, a.dtype), a.reshape(-1, m, n)
+    pivots, info = np.empty((*lead, min(m, n)), np.int32), np.empty(lead, np.int32)
+    call = cpu.kernel(elimination.factor, (code, code, "i32", "i32"))
+    operands = [flat, made.reshape(-1, m, n), pivots.reshape(-1, min(m, n)), info.reshape(-1)]
+    _on_cores(call, operands, flat.size * min(m, n))
+    return made, pivots, info
+
+
+# -- by LAPACK --------------------------------------------------------------------------------------------------------
+
+
+def _each(count: int, run: Any, size: int) -> None:
+    """run(i) for all matrices of a batch, on all cores if there are several; the library itself on one thread."""
+
+    def part(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            run(i)
+
+    with lapack.few_threads(size):
+        if count == 1:
+            run(0)
+        else:
+            threads.over(threads.ranges(count), part)
+
+
+def _factors(a: Any) -> tuple[Any, Any, Any] | None:
+    """(memory, pivots, info) of the factorisation of each transposed matrix, column by column."""
+    n = a.shape[-1]
+    routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "getrf", 6)
+    if routine is None:
+        return None
+    memory = np.array(a, order="C", copy=True).reshape(-1, n, n)
+    pivots, info = np.zeros((len(memory), n), np.int64), np.zeros(len(memory), np.int64)
+    size, starts = lapack._integer(n), (memory.ctypes.data, pivots.ctypes.data, info.ctypes.data)
+    steps = n * n * a.itemsize, 8 * n, 8
+
+    def run(i: int) -> None:
+        place, swaps, failed = (start + i * step for start, step in zip(starts, steps))
+        routine(size, size, place, size, swaps, failed)
+
+    _each(len(memory), run, n * n)
+    return memory, pivots, info
+
+
+def solve(a: Any, b: Any) -> Any:
+    """(x with a @ x = b, zeros) for equal batches of matrices; None also if one of them is singular."""
+    if not _plain(a) or not b.size or a.dtype != b.dtype:
+        return None
+    n, k = b.shape[-2:]
+    if n <= _SMALL and a.ndim > 2:
+        made = _small_solve(a, b)
+        return None if np.count_nonzero(made[1]) else made
+    routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "getrs", 9)
+    found = _factors(a) if routine is not None else None
+    if found is None or found[2].any():
+        return None
+    memory, pivots, _ = found
+    x = np.array(b.swapaxes(-1, -2), order="C", copy=True)
+    size, width, starts = (
+        lapack._integer(n),
+        lapack._integer(k),
+        (memory.ctypes.data, pivots.ctypes.data, x.ctypes.data),
+    )
+    steps = n * n * a.itemsize, 8 * n, n * k * a.itemsize
+
+    def run(i: int) -> None:
+        place, swaps, to = (start + i * step for start, step in zip(starts, steps))
+        failed = ctypes.c_int64(0)
+        routine(b"T", size, width, place, size, swaps, to, size, ctypes.byref(failed))
+
+    _each(len(memory), run, n * max(n, k))
+    return np.ascontiguousarray(x.swapaxes(-1, -2)), np.zeros(a.shape[:-2], np.int32)
+
+
+def inverse(a: Any) -> Any:
+    """(inverses, zeros) of matrices; None also if one of them is singular."""
+    if not _plain(a):
+        return None
+    n = a.shape[-1]
+    if n <= _SMALL and a.ndim > 2:
+        made = _small_solve(a, np.broadcast_to(np.eye(n, dtype=a.dtype), a.shape))
+        return None if np.count_nonzero(made[1]) else made
+    found = _factors(a)
+    if found is None or found[2].any():
+        return None
+    out = empty((len(found[0]), n, n), a.dtype)
+    for memory, pivots, to in zip(*found[:2], out):
+        # A = G H Pᵀ, where G is the lower triangle of the memory, H the upper one with ones on its diagonal
+        low, high = _inverted_triangles(memory)
+        to[lapack.exchanged(n, pivots - 1)] = product(high, low)
+    return out.reshape(a.shape), np.zeros(a.shape[:-2], np.int32)
+
+
+def _inverted_triangles(packed: Any) -> tuple[Any, Any]:
+    """The inverses of a lower triangle, and of an upper one with ones on its diagonal.
+
+    Blocks on the diagonal are inverted first, then twice as large ones of pairs of them.
+    """
+    n, code = len(packed), _CODES[packed.dtype.char]
+    levels = max(0, (-(-n // _BLOCK) - 1).bit_length())
+    size = -(-n // (1 << levels))
+    whole = size << levels
+    low, high = work = (np.empty if whole == n else np.zeros)((2, whole, whole), packed.dtype)
+    cpu.kernel(elimination.triangles, (code, code, code))(packed, low[:n, :n], high[:n, :n])
+    if whole > n:
+        rest = np.arange(n, whole)
+        work[:, rest, rest] = 1
+    for triangle, unit in ((low, False), (high.T, True)):
+        blocks = _diagonal_blocks(triangle, size)
+        held = np.ascontiguousarray(blocks)
+        made = np.empty_like(held)
+        _on_cores(cpu.kernel(elimination.invert_lower, (code, code), unit=unit), [held, made], held.size * size >> 4)
+        blocks[...] = made
+    while size < whole:
+        first, second = slice(0, size), slice(size, None)
+        for triangle, a, b in ((low, second, first), (high, first, second)):
+            pairs = _diagonal_blocks(triangle, 2 * size)
+            corner = pairs[:, a, b]
+            np.negative(product(product(pairs[:, a, a], corner), pairs[:, b, b]), out=corner)
+        size *= 2
+    return low[:n, :n], high[:n, :n]
+
+
+def _diagonal_blocks(a: Any, size: int) -> Any:
+    """The blocks on the diagonal of a matrix, as a view."""
+    down, across = a.strides
+    return np.ndarray((len(a) // size, size, size), a.dtype, a, 0, (size * (down + across), down, across))
+
+
+def _pivots(a: Any) -> Any:
+    """(the elements on the diagonal of U, whether an odd number of rows was exchanged) of matrices."""
+    n = a.shape[-1]
+    if n <= _SMALL and a.ndim > 2:
+        memory, swaps, _ = lu(a)
+    else:
+        found = _factors(a)
+        if found is None:
+            return None
+        memory, swaps = found[0].reshape(a.shape), found[1].reshape(a.shape[:-1])
+    odd = (swaps != np.arange(1, n + 1)).sum(-1) % 2 == 1
+    return np.diagonal(memory, axis1=-2, axis2=-1), odd
+
+
+def determinant(a: Any) -> Any:
+    """The determinants of matrices."""
+    if not _plain(a):
+        return None
+    if a.shape[-1] <= _SMALL and a.ndim > 2:
+        return _small_determinant(a)
+    found = _pivots(a)
+    if found is None:
+        return None
+    with np.errstate(all="ignore"):
+        made = found[0].prod(-1)
+        return np.where(found[1], -made, made)
+
+
+def sign_and_size(a: Any) -> Any:
+    """(signs, logarithms of the absolute values) of the determinants of matrices."""
+    found = _pivots(a) if _plain(a) else None
+    if found is None:
+        return None
+    heads, odd = found
+    with np.errstate(all="ignore"):
+        sizes = np.abs(heads)
+        signs = np.where(sizes == 0, 0, heads / sizes).astype(a.dtype).prod(-1)
+        return np.where(odd, -signs, signs), np.log(sizes).sum(-1)
+
+
+def cholesky(a: Any) -> Any:
+    """The lower factors of positive-definite matrices; None also if one is not."""
+    if not _plain(a):
+        return None
+    n = a.shape[-1]
+    if n <= _SMALL and a.ndim > 2:
+        return _small_cholesky(a)
+    routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "potrf", 5)
+    if routine is None:
+        return None
+    # the lower triangle by rows is the upper one by columns, of the conjugate matrix: A = L Lᴴ, conj(A) = Uᴴ U
+    memory = np.tril(a).reshape(-1, n, n)
+    size, step, start = lapack._integer(n), n * n * a.itemsize, memory.ctypes.data
+    info = np.zeros(len(memory), np.int64)
+
+    def run(i: int) -> None:
+        routine(b"U", size, start + i * step, size, info.ctypes.data + 8 * i)
+
+    _each(len(memory), run, n * n)
+    return None if info.any() else memory.reshape(a.shape)
+
+
+# -- QR and eigenvalues -----------------------------------------------------------------------------------------------
+
+
+def _room(name: str, arguments: Any, at: int, kind: str) -> int:
+    """How many elements of working memory a routine likes to have: it says so when asked with a size of -1."""
+    best = np.zeros(1, kind)
+    given = list(arguments)
+    given[at], given[at + 1] = best.ctypes.data, lapack._integer(-1)
+    lapack._routine(name, len(given))(*given)
+    return max(1, int(best[0].real))
+
+
+def qr(a: Any, complete: bool) -> Any:
+    """(Q, R) of matrices; Q is square if `complete`."""
+    m, n = a.shape[-2:]
+    if not _plain(a) or m * n < lapack._TINY:
+        return None
+    prefix, kind = lapack._PREFIXES[a.dtype.char], a.dtype.char
+    make = prefix + ("ungqr" if kind in "FD" else "orgqr")
+    if lapack._routine(prefix + "geqrf", 8) is None or lapack._routine(make, 9) is None:
+        return None
+    k = min(m, n)
+    wide = m if complete else k
+    count = a.size // (m * n)
+    memory = np.zeros((count, max(n, wide), m), a.dtype)  # the columns of a matrix follow each other
+    memory[:, :n] = a.reshape(count, m, n).swapaxes(-1, -2)
+    r = np.empty((count, wide, n), a.dtype)
+    tau, failed = np.zeros((count, k), a.dtype), ctypes.byref(ctypes.c_int64(0))
+    rows, columns, least, square = lapack._integer(m), lapack._integer(n), lapack._integer(k), lapack._integer(wide)
+    step, start, taus = memory.strides[0], memory.ctypes.data, tau.ctypes.data
+    first = (rows, columns, start, rows, taus, 0, 0, failed)
+    second = (rows, square, least, start, rows, taus, 0, 0, failed)
+    size = max(_room(prefix + "geqrf", first, 5, kind), _room(make, second, 6, kind))
+    factorise, expand = lapack._routine(prefix + "geqrf", 8), lapack._routine(make, 9)
+
+    def run(i: int) -> None:
+        work = np.empty(size, a.dtype)
+        place, own, room = start + i * step, taus + i * tau.strides[0], (work.ctypes.data, lapack._integer(size))
+        problem = ctypes.byref(ctypes.c_int64(0))
+        factorise(rows, columns, place, rows, own, *room, problem)
+        r[i] = np.triu(memory[i, :n, :wide].T)
+        expand(rows, square, least, place, rows, own, *room, problem)
+
+    _each(count, run, m * n)
+    lead = a.shape[:-2]
+    q = np.ascontiguousarray(memory[:, :wide].swapaxes(-1, -2))
+    return q.reshape(*lead, m, wide), r.reshape(*lead, wide, n)
+
+
+def eigh(a: Any, uplo: str, vectors: bool) -> Any:
+    """(eigenvalues, eigenvectors or None) of symmetric or Hermitian matrices, of which one triangle is read."""
+    if not _plain(a) or a.shape[-1] ** 2 < lapack._TINY:
+        return None
+    n, kind = a.shape[-1], a.dtype.char
+    whole = kind in "FD"
+    name = lapack._PREFIXES[kind] + ("heevd" if whole else "syevd")
+    routine = lapack._routine(name, 13 if whole else 11)
+    if routine is None:
+        return None
+    # by columns it is the transposed matrix, which is the conjugate one
+    memory = np.array(a.conj() if whole else a, order="C", copy=True).reshape(-1, n, n)
+    values = np.empty((len(memory), n), np.dtype(kind.lower()))
+    job, side, size = b"V" if vectors else b"N", b"U" if uplo == "L" else b"L", lapack._integer(n)
+    best, extra_best, places_best = np.zeros(1, kind), np.zeros(1, values.dtype), np.zeros(1, np.int64)
+    asked, failed = lapack._integer(-1), ctypes.c_int64(0)
+    query: list[Any] = [best.ctypes.data, asked]
+    if whole:
+        query += [extra_best.ctypes.data, asked]
+    head = (job, side, size)
+    routine(*head, memory.ctypes.data, size, values.ctypes.data, *query, places_best.ctypes.data, asked,
+            ctypes.byref(failed))  # fmt: skip
+    sizes = [max(1, int(b[0].real)) for b in (best, extra_best, places_best)]
+    info = np.zeros(len(memory), np.int64)
+
+    def run(i: int) -> None:
+        rooms = [np.empty(s, d) for s, d in zip(sizes, (kind, values.dtype, np.int64))]
+        used = rooms if whole else [rooms[0], rooms[2]]
+        given = [x for room in used for x in (room.ctypes.data, lapack._integer(room.size))]
+        place, to = memory.ctypes.data + i * memory.strides[0], values.ctypes.data + i * values.strides[0]
+        routine(*head, place, size, to, *given, info.ctypes.data + 8 * i)
+
+    _each(len(memory), run, n * n)
+    if info.any():
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    lead = a.shape[:-2]
+    made = np.ascontiguousarray(memory.swapaxes(-1, -2)).reshape(a.shape) if vectors else None
+    return values.reshape(*lead, n), made
+
+
+# -- least squares ----------------------------------------------------------------------------------------------------
+
+
+def least_squares(a: Any, b: Any, rcond: float) -> Any:
+    """(solutions of least norm, ranks) by orthogonal factors with pivots, for equal batches of matrices."""
+    (m, n), k, kind = a.shape[-2:], b.shape[-1], a.dtype.char
+    if not _plain(a) or m * n < lapack._TINY or not b.size or a.dtype != b.dtype:
+        return None
+    whole = kind in "FD"
+    routine = lapack._routine(lapack._PREFIXES[kind] + "gelsy", 14 if whole else 13)
+    if routine is None:
+        return None
+    count, long = a.size // (m * n), max(m, n)
+    memory = np.array(a.reshape(count, m, n).swapaxes(-1, -2), order="C", copy=True)  # column after column
+    right = np.zeros((count, k, long), a.dtype)
+    right[..., :m] = b.reshape(count, m, k).swapaxes(-1, -2)
+    ranks, info = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    size = 4 * long + 64 * (n + 1) + 64 * k + 2 * long
+    cut = np.asarray(rcond, np.dtype(kind.lower()))
+    numbers = [lapack._integer(i) for i in (m, n, k, m, long, size)]
+
+    def run(i: int) -> None:
+        work, places, extra = np.empty(size, kind), np.zeros(n, np.int64), np.empty(2 * n, cut.dtype)
+        rows, columns, width, step, lead, room = numbers
+        place, to = memory.ctypes.data + i * memory.strides[0], right.ctypes.data + i * right.strides[0]
+        given = [rows, columns, width, place, step, to, lead, places.ctypes.data, cut.ctypes.data]
+        given += [ranks.ctypes.data + 8 * i, work.ctypes.data, room]
+        routine(*given, *([extra.ctypes.data] if whole else []), info.ctypes.data + 8 * i)
+
+    _each(count, run, m * n)
+    x = np.ascontiguousarray(right[..., :n].swapaxes(-1, -2)).reshape(*a.shape[:-2], n, k)
+    return None if info.any() else (x, ranks.reshape(a.shape[:-2]))

@@ -1,0 +1,172 @@
+"""Kernels of Gauss's elimination for batches of small matrices, one after the other on each core."""
+
+from __future__ import annotations
+
+from .lang import independent, inline, kernel
+
+
+def _size(m, x):
+    """What pivots are compared by, as LAPACK does."""
+    return m.real_abs(x.re) + m.real_abs(x.im) if m.is_complex(x) else m.real_abs(x)
+
+
+def _is_zero(m, x):
+    return (x.re == 0) & (x.im == 0) if m.is_complex(x) else x == 0
+
+
+@inline
+def _pivot(m, w, j, n):
+    """The row of the largest element of column j, from its diagonal on; the first of equals."""
+    row = j + 0
+    most = _size(m, w[j, j])
+    for i in range(j + 1, n):
+        size = _size(m, w[i, j])
+        if size > most:
+            most = size
+            row = i
+    return row
+
+
+@inline
+def _exchange(m, w, i, j, n):
+    for k in range(n):
+        held = w[i, k]
+        w[i, k] = w[j, k]
+        w[j, k] = held
+
+
+@kernel("(n,n),(n,k)->(n,k),(n,n),()")
+def solve(m, a, b, x, w, info, size, width):
+    """x with a @ x = b, working memory, and the place of the first zero pivot or 0; sizes n and k if they are known."""
+    n = a.n if size is None else size
+    k = b.n if width is None else width
+    for i in range(n):
+        for j in range(n):
+            w[i, j] = a[i, j]
+        for c in range(k):
+            x[i, c] = b[i, c]
+    failed = m.value(0, "i64")
+    for j in range(n):
+        row = _pivot(m, w, j, n)
+        if row != j:
+            _exchange(m, w, row, j, n)
+            _exchange(m, x, row, j, k)
+        head = w[j, j]
+        if _is_zero(m, head) & (failed == 0):
+            failed = j + 1
+        for i in range(j + 1, n):
+            factor = w[i, j] / head
+            for c in independent(j + 1, n):
+                w[i, c] = w[i, c] - factor * w[j, c]
+            for c in independent(k):
+                x[i, c] = x[i, c] - factor * x[j, c]
+    for back in range(n):
+        j = n - 1 - back
+        head = w[j, j]
+        for c in range(k):
+            x[j, c] = x[j, c] / head
+        for i in range(j):
+            factor = w[i, j]
+            for c in independent(k):
+                x[i, c] = x[i, c] - factor * x[j, c]
+    info[()] = m.cast(failed, "i32")
+
+
+@kernel("(n,n)->(),(n,n)")
+def determinant(m, a, out, w, size):
+    """The product of the pivots, and working memory."""
+    n = a.n if size is None else size
+    for i in range(n):
+        for j in range(n):
+            w[i, j] = a[i, j]
+    total = m.value(1, a.type)
+    for j in range(n):
+        row = _pivot(m, w, j, n)
+        if row != j:
+            _exchange(m, w, row, j, n)
+            total = -total
+        head = w[j, j]
+        total = total * head
+        if not _is_zero(m, head):
+            for i in range(j + 1, n):
+                factor = w[i, j] / head
+                for c in independent(j + 1, n):
+                    w[i, c] = w[i, c] - factor * w[j, c]
+    out[()] = total
+
+
+@kernel("(m,n)->(m,n),(k),()")
+def factor(m, a, w, pivots, info):
+    """L and U in one matrix, the rows that were exchanged, counted from 1, the place of the first zero pivot or 0."""
+    rows = a.shape[0]
+    n = a.n
+    for i in range(rows):
+        for j in range(n):
+            w[i, j] = a[i, j]
+    failed = m.value(0, "i64")
+    for j in range(m.minimum(rows, n)):
+        row = _pivot(m, w, j, rows)
+        pivots[j] = m.cast(row + 1, "i32")
+        if row != j:
+            _exchange(m, w, row, j, n)
+        head = w[j, j]
+        if _is_zero(m, head):
+            if failed == 0:
+                failed = j + 1
+        else:
+            for i in range(j + 1, rows):
+                ratio = w[i, j] / head
+                w[i, j] = ratio
+                for c in independent(j + 1, n):
+                    w[i, c] = w[i, c] - ratio * w[j, c]
+    info[()] = m.cast(failed, "i32")
+
+
+@kernel("(n,n)->(n,n),()")
+def cholesky(m, a, out, info):
+    """The lower factor of a matrix of which that triangle is read, the first minor that is not positive or 0."""
+    failed = m.value(0, "i64")
+    for i in range(a.n):
+        for j in range(i):
+            total = a[i, j]
+            for k in range(j):
+                total = total - out[i, k] * m.conj(out[j, k])
+            out[i, j] = total / m.real(out[j, j])
+        left = m.real(a[i, i])
+        for k in range(i):
+            x = out[i, k]
+            left = left - m.real(x * m.conj(x))
+        if (failed == 0) & ~(left > 0):
+            failed = i + 1
+        out[i, i] = m.real_sqrt(left)
+        for j in independent(i + 1, a.n):
+            out[i, j] = m.value(0, a.type)
+    info[()] = m.cast(failed, "i32")
+
+
+@kernel("(n,n)->(n,n)")
+def invert_lower(m, a, out, unit):
+    """The inverse of the lower triangle of a matrix, whose diagonal counts as ones if `unit`."""
+    n = a.n
+    for i in range(n):
+        head = m.value(1, a.type) if unit else 1.0 / a[i, i]
+        for c in independent(n):
+            out[i, c] = m.value(0, a.type)
+        for k in range(i):
+            factor = a[i, k] * head
+            for c in independent(k + 1):
+                out[i, c] = out[i, c] - factor * out[k, c]
+        out[i, i] = head
+
+
+@kernel("(n,n)->(n,n),(n,n)")
+def triangles(m, a, low, high):
+    """The lower triangle of a matrix with its diagonal, and the upper one with ones there."""
+    for i in range(a.n):
+        for c in independent(a.n):
+            x = a[i, c]
+            low[i, c] = m.where(c <= i, x, 0)
+            high[i, c] = m.where(c > i, x, m.where(c == i, 1, m.value(0, a.type)))
+
+
+__all__ = ["cholesky", "determinant", "factor", "invert_lower", "solve", "triangles"]

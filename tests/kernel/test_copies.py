@@ -1,0 +1,70 @@
+"""Copies between arrays of any strides, shared by the cores: every order, direction, gap and broadcast dimension."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._backend import copies
+
+ORDERS = list(itertools.permutations(range(3)))
+SLICES = [slice(None), slice(None, None, -1), slice(1, None, 2), slice(None, None, -3)]
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch):
+    monkeypatch.setattr(copies, "SHARED", 1)
+
+
+def array(shape, dtype):
+    return np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_copies_of_any_strides(dtype, order):
+    x = array((13, 34, 67), dtype)
+    for key in itertools.product(SLICES, repeat=3):
+        part = x[key].transpose(order)
+        made = copies.row_major(part)
+        assert made.flags.c_contiguous
+        np.testing.assert_array_equal(made, part)
+        same = copies.duplicate(part)
+        assert same.strides == part.copy("K").strides
+        np.testing.assert_array_equal(same, part)
+
+
+@pytest.mark.parametrize("shape", [(100_000,), (2, 50_000), (2, 49_999), (1021, 97), (3, 1, 70_001), (0, 5), ()])
+def test_copies_of_any_shape(shape):
+    x = array(shape, "float32")
+    for part in (x, x[..., ::-1] if x.ndim else x, x[::-1] if x.ndim else x):
+        np.testing.assert_array_equal(copies.row_major(part), part)
+
+
+def test_written_into_a_part():
+    whole, x = np.zeros((70, 90), np.float32), array((60, 40), "float32")
+    copies.place(whole[5:-5, 7:87:2], x)
+    expected = np.zeros_like(whole)
+    expected[5:-5, 7:87:2] = x
+    np.testing.assert_array_equal(whole, expected)
+    copies.place(whole.T, np.float32(3) + np.zeros(70, np.float32))
+    assert (whole == 3).all()
+
+
+def test_broadcast_sources():
+    x = array((300, 5), "int64")
+    np.testing.assert_array_equal(torch.from_numpy(x).repeat(3, 4).numpy(), np.tile(x, (3, 4)))
+    wide = np.broadcast_to(x[:, :, None], (300, 5, 4))
+    np.testing.assert_array_equal(copies.row_major(wide), wide)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "bool"])
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+def test_large_casts_are_those_of_small_ones(source, dtype):
+    ends = [0.0, -0.0, 1.5, -1.5, 2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 3e9, 6e4, np.inf, -np.inf, np.nan]
+    with np.errstate(over="ignore"):
+        x = np.concatenate([ends, np.random.default_rng(0).standard_normal(300_000) * 50]).astype(source)
+    made = torch.from_numpy(x).to(getattr(torch, dtype))
+    few = [torch.from_numpy(part).to(getattr(torch, dtype)) for part in np.array_split(x, 100)]
+    np.testing.assert_array_equal(made.numpy(), torch.cat(few).numpy())
