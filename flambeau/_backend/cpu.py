@@ -123,56 +123,63 @@ def start_of(array: Any) -> int:
     return direct.address_function()(array)  # type: ignore[no-any-return]
 
 
-def _native(operands: list[Any]) -> bool:
-    """Whether native code may look at these arrays as they are."""
-    return all(a.dtype.isnative and a.flags.aligned for a in operands)
-
-
 def native_call(call: Any, operands: list[Any]) -> tuple[int, list[int], list[int], list[int]] | None:
     """A generalized ufunc's loop with its arguments, (address, operand addresses, extents, steps), for the pool.
 
     Operands have their core dimensions and at most one loop dimension before them. None if something does not fit:
     then the ufunc itself is to be called, which checks and converts.
     """
+    lies = []
+    for a in operands:
+        if not a.flags.aligned:
+            return None
+        lies.append((a.shape, a.strides, a.dtype))
+    found = _described(call, *lies)
+    if found is None:
+        return None
+    address, extents, steps = found
+    return address, [start_of(a) for a in operands], extents, steps
+
+
+@functools.lru_cache(4096)
+def _described(
+    call: Any, *operands: tuple[tuple[int, ...], tuple[int, ...], Any]
+) -> tuple[int, list[int], list[int]] | None:
+    """(address of the loop, extents, steps) for operands of such (shape, strides, dtype)."""
     ufunc = getattr(call, "ufunc", call)
     address = addresses.get(ufunc)
-    if address is None or len(operands) > pool.MOST_OPERANDS or not ufunc.signature or not _native(operands):
+    if address is None or len(operands) > pool.MOST_OPERANDS or not ufunc.signature:
         return None
-    if not _has_dtypes(operands, call):
+    wanted = getattr(call, "dtypes", None) or _loop_dtypes(call)  # bfloat16 is known to the ufunc by its bits
+    if any(d != t or not d.isnative for (_, _, d), t in zip(operands, wanted, strict=True)):
         return None
     core: dict[str, int] = {}
     length = 1
     steps: list[int] = []
-    strides: list[int] = []
-    for a, names in zip(operands, _core_names(ufunc.signature)):
-        loops = a.ndim - len(names)
+    inner: list[int] = []
+    for (shape, strides, _), names in zip(operands, _core_names(ufunc.signature)):
+        loops = len(shape) - len(names)
         if loops not in (0, 1):
             return None
         step = 0
-        if loops and a.shape[0] != 1:
-            if length not in (1, a.shape[0]):
+        if loops and shape[0] != 1:
+            if length not in (1, shape[0]):
                 return None
-            length, step = a.shape[0], a.strides[0]
+            length, step = shape[0], strides[0]
         steps.append(step)
-        for name, n in zip(names, a.shape[loops:]):
+        for name, n in zip(names, shape[loops:]):
             if core.setdefault(name, n) != n:
                 return None
-        strides += a.strides[loops:]
-    if len(core) > 15 or len(steps) + len(strides) > 48:
+        inner += strides[loops:]
+    if len(core) > 15 or len(steps) + len(inner) > 48:
         return None
-    return address, [start_of(a) for a in operands], [length, *core.values()], steps + strides
+    return address, [length, *core.values()], steps + inner
 
 
 @functools.cache
 def _core_names(signature: str) -> list[tuple[str, ...]]:
     """The core dimensions of each operand of a generalized ufunc, by name."""
     return [tuple(re.findall(r"\w+", operand)) for operand in re.findall(r"\(([^)]*)\)", signature)]
-
-
-def _has_dtypes(operands: list[Any], call: Any) -> bool:
-    """Whether arrays have the dtypes of a ufunc's only loop; bfloat16 is known to it by its bits."""
-    wanted = getattr(call, "dtypes", None) or _loop_dtypes(call)
-    return all(a.dtype == t for a, t in zip(operands, wanted, strict=True))
 
 
 @functools.cache

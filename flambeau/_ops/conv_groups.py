@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend import threads
+from .._backend import copies, threads
 from .._core.allocation import empty
 from .._kernel import conv_groups as kernels
 from .._kernel import pool
@@ -50,7 +50,7 @@ def suits_transposed(
 def _grouped(x: Any, groups: int) -> Any:
     """(images, groups, channels, rows, columns) with dense rows."""
     if x.strides[-1] != x.itemsize and x.shape[-1] > 1:
-        x = np.ascontiguousarray(x)
+        x = copies.row_major(x)
     return x.reshape(len(x), groups, -1, *x.shape[2:])
 
 
