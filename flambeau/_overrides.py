@@ -95,7 +95,7 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
         if result is not NotImplemented:
             return result
     if local.batches:
-        result = ops.made_batched(function, args, named)
+        result = ops.on_batches(function, args, named)
         if result is not NotImplemented:
             return result
     if modes.overrides & QUANTIZED:

@@ -129,7 +129,7 @@ def _is_tracing() -> bool:
 
 def _are_functorch_transforms_active() -> bool:
     """Whether a `vmap` is running."""
-    from ..func.vmap import levels
+    from ..func.batched import levels
 
     return bool(levels.open)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._core.state import BATCHED
 from .._tensor import Tensor
-from ..func.vmap import Batched, make_batched, unwrap
+from ..func.batched import Batched, make_batched, unwrap
 
 __all__ = [
     "_add_batch_dim", "_remove_batch_dim", "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor",

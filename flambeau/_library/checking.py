@@ -6,7 +6,7 @@ from typing import Any
 
 from .._ops.registry import ops
 from .._tensor import Tensor, version_of
-from ..func.vmap import flat_tensors
+from ..func.batched import flat_tensors
 from .operators import Operator
 
 __all__ = ["CHECKS", "OpCheckError"]

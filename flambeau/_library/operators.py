@@ -10,7 +10,8 @@ from .._autograd.functions import Function
 from .._core.state import BATCHED, CUDA, GRAD, META, local, modes
 from .._ops import registry
 from .._tensor import Tensor, bump
-from ..func.vmap import Batched, _each_sample, flat_tensors, make_batched, unwrap
+from ..func.batched import Batched, flat_tensors, make_batched, unwrap
+from ..func.fallback import each_sample
 from .schema import FunctionSchema
 
 __all__ = ["Operator", "define", "operators"]
@@ -167,7 +168,7 @@ class Operator:
                 return self(*given, **named)
 
             once.name = self.name  # type: ignore[attr-defined]
-            return _each_sample(level, once, args)
+            return each_sample(level, once, args)
         pairs = [_unwrapped(a, level) for a in args]
         values, dims = [p[0] for p in pairs], tuple(p[1] for p in pairs)
         sizes = [t.shape[d] for t, d in _flat_pairs(values, dims) if d is not None]

@@ -536,6 +536,18 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 @public()
+def _is_all_true(input: Tensor) -> Tensor:
+    """Whether all elements of a tensor of bools are true; inside `vmap`, those of all samples."""
+    return _truth("all", input, None, False)
+
+
+@public()
+def _is_any_true(input: Tensor) -> Tensor:
+    """Whether an element of a tensor of bools is true; inside `vmap`, one of any sample."""
+    return _truth("any", input, None, False)
+
+
+@public()
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """The number of elements that are not zero, over dimensions (all by default).
 

@@ -66,7 +66,7 @@ class Distribution:
                 if isinstance(getattr(type(self), name), lazy_property):
                     continue  # derived from another parameter
                 value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not constraint.check(value)._is_all_true():
                 raise ValueError(
                     f"Expected parameter {name} of {self!r} to satisfy the constraint {constraint!r}, "
                     f"got invalid values:\n{value}"
@@ -215,7 +215,7 @@ class Distribution:
                 stacklevel=3,
             )
             return
-        if not support.check(value).all():
+        if not support.check(value)._is_all_true():
             raise ValueError(
                 f"Expected value to be within the support ({support!r}) of {self!r}, got invalid values:\n{value}"
             )

@@ -11,7 +11,9 @@ from typing import Any
 from .._core.layouts import contiguous_format
 from .._ops.registry import ops
 from .._tensor import Tensor
-from .vmap import batch_rule, batch_size, in_front, make_batched, unwrap
+from .batched import batch_size, in_front, make_batched, unwrap
+from .fallback import dynamic
+from .vmap import batch_rule
 
 
 def _stacked(a: Any, level: int, size: int) -> Any:
@@ -153,3 +155,8 @@ def matmul(level: int, op: Any, args: Any) -> Any:
     if first == 1:
         out = ops.squeeze(out, -1 if second == 1 else -2)
     return make_batched(out, 0, level)
+
+
+@batch_rule("nonzero", "nonzero_tuple", "masked_select", "unique")
+def shaped_by_values(level: int, op: Any, args: Any) -> Any:
+    raise dynamic(op.name, "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive")

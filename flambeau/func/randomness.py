@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._core.sizes import broadcast_shapes
-from .._core.state import local
 from .._ops import random
 from .._ops.registry import ops
 from .._tensor import Tensor
-from .vmap import in_front, levels, make_batched, unwrap
+from .batched import in_front, levels, make_batched, set_levels, unwrap
 
 
 @contextmanager
@@ -23,11 +22,11 @@ def _outside() -> Iterator[tuple[int, int, bool]]:
         raise RuntimeError(
             "vmap: a random operation was called, which is an error unless vmap is given randomness='same' or 'different'"
         )
-    levels.open = local.batches = inner[:-1]
+    set_levels(inner[:-1])
     try:
         yield level, size, randomness == "different"
     finally:
-        levels.open = local.batches = inner
+        set_levels(inner)
 
 
 class _Drawing:

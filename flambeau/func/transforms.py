@@ -13,7 +13,8 @@ from .._tensor import Tensor, detached
 from ..autograd import grad as _autograd_grad
 from ..autograd.forward_ad import jvp_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
-from .vmap import Batched, levels, make_batched, vmap
+from .batched import Batched, levels, make_batched
+from .vmap import vmap
 
 
 def _lift(t: Tensor) -> Tensor:

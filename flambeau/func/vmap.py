@@ -1,80 +1,25 @@
 """`vmap`: a function of one sample made a function of a batch.
 
 A batched tensor looks like one sample; the dispatcher sends every op on it here. Pointwise ops run once on aligned
-operands, others by the rule registered for them, and what has no rule runs sample by sample.
+operands, others by the rule registered for them, and what has no rule runs sample by sample (`fallback`).
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from .._core.dtypes import bool_, uint8
 from .._core.sizes import size_argument
-from .._core.state import BATCHED, local, modes
+from .._core.state import BATCHED, modes
 from .._dispatch import handlers
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
-from .._overrides import disabled_torch_function
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-
-
-class Batched(Tensor):
-    """A stack of samples along dimension `bdim` of `value`, seen as one sample."""
-
-    __slots__ = ("bdim", "level", "value")
-    __torch_function__ = classmethod(disabled_torch_function)
-
-    value: Tensor
-    bdim: int
-    level: int
-
-    def around(self, value: Tensor) -> Batched:
-        """Another stack of samples in the place of this one's."""
-        return make_batched(value, self.bdim, self.level)
-
-
-class _Levels(threading.local):
-    open: tuple[tuple[int, int, str], ...] = ()  # (level, batch size, randomness)
-
-
-levels = _Levels()
-
-
-def make_batched(value: Tensor, bdim: int, level: int) -> Batched:
-    t = object.__new__(Batched)
-    array = value._array
-    index = (slice(None),) * bdim + (0 if array.shape[bdim] else slice(0, 0),)
-    sample = array[index]
-    if not array.shape[bdim]:
-        sample = sample.reshape([n for i, n in enumerate(array.shape) if i != bdim])
-    t._array = (
-        sample
-        if hasattr(sample, "strides") and sample.__class__ is array.__class__
-        else array.__class__.reshape(array[(slice(None),) * bdim + (slice(0, 1),)], ())
-    )
-    t.dtype, t._k = value.dtype, value._k | BATCHED
-    t._edge = t._autograd_meta = t._storage = t._view = None
-    t.value, t.bdim, t.level = value, bdim, level
-    return t
-
-
-def unwrap(t: Any, level: int) -> tuple[Any, int | None]:
-    """The tensor behind a batched one of this level and its batch dimension, or (t, None)."""
-    if isinstance(t, Batched) and t.level == level:
-        return t.value, t.bdim
-    return t, None
-
-
-def in_front(t: Any, level: int) -> Any:
-    """The values with the batch dimension first; None if `t` is not batched at this level."""
-    value, bdim = unwrap(t, level)
-    if bdim is None:
-        return None
-    return value if bdim == 0 else ops.movedim(value, bdim, 0)
-
+from .batched import Batched, deepest, in_front, levels, make_batched, set_levels, unwrap
+from .fallback import each_sample, function_rules, not_possible, on_batches
 
 rules: dict[str, Callable[..., Any]] = {}
 
@@ -91,7 +36,7 @@ def batch_rule(*names: str) -> Callable[[Any], Any]:
 
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
-    level = max(t.level for t in flat_tensors(args) if isinstance(t, Batched))
+    level = deepest(args)
     if isinstance(op, Pointwise):
         return _pointwise(level, op, args)
     rule = rules.get(op.name)
@@ -99,18 +44,7 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
         result = rule(level, op, args)
         if result is not NotImplemented:
             return result
-    return _each_sample(level, op, args)
-
-
-def flat_tensors(args: Any) -> list[Tensor]:
-    """Tensors among arguments, those in lists too."""
-    found = []
-    for a in args:
-        if isinstance(a, Tensor):
-            found.append(a)
-        elif isinstance(a, (list, tuple)):
-            found += [b for b in a if isinstance(b, Tensor)]
-    return found
+    return each_sample(level, op, args)
 
 
 def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:
@@ -132,38 +66,6 @@ def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:
     if isinstance(out, tuple):
         return tuple(make_batched(t, 0, level) for t in out)
     return make_batched(out, 0, level)
-
-
-def batch_size(args: Any, level: int) -> int:
-    for t in flat_tensors(args):
-        value, bdim = unwrap(t, level)
-        if bdim is not None:
-            return value._array.shape[bdim]
-    raise AssertionError("no batched operand")
-
-
-def _each_sample(level: int, op: Any, args: tuple[Any, ...]) -> Any:
-    """Runs an op for each sample and stacks the results: right for every op, fast for none."""
-    count = batch_size(args, level)
-
-    def sample(a: Any, i: int) -> Any:
-        if isinstance(a, (list, tuple)) and any(isinstance(b, Tensor) for b in a):
-            return type(a)(sample(b, i) for b in a) if type(a) in (list, tuple) else [sample(b, i) for b in a]
-        value, bdim = unwrap(a, level)
-        return a if bdim is None else ops.select(value, bdim, i)
-
-    outs = [op(*[sample(a, i) for a in args]) for i in range(count)]
-    if not outs:
-        raise RuntimeError(f"vmap over {op.name} needs at least one sample")
-    first = outs[0]
-    if isinstance(first, (tuple, list)):
-        return tuple(
-            None if part is None else make_batched(ops.stack([o[j] for o in outs]), 0, level)
-            for j, part in enumerate(first)
-        )
-    if not isinstance(first, Tensor):
-        raise RuntimeError(f"vmap: {op.name} gives a Python value that may differ between samples")
-    return make_batched(ops.stack(outs), 0, level)
 
 
 handlers[BATCHED] = _handle
@@ -254,10 +156,7 @@ def _write(t: Tensor, src: Any) -> Tensor:
     """`t.copy_(src)` where one of them is batched; `src` may also be a number."""
     level, bdim = _level(t), getattr(t, "bdim", 0)
     if _level(src) > level:
-        raise RuntimeError(
-            "vmap: a tensor that is not mapped over cannot hold what differs between samples: the operation in place "
-            "is not possible; use the one that gives a new tensor, or make it from a mapped tensor (`zeros_like`)"
-        )
+        raise not_possible("copy_")
     assert isinstance(t, Batched)
     if not isinstance(src, Tensor):
         ops.fill_(t.value, src)
@@ -278,46 +177,102 @@ def _take_over(t: Batched, other: Batched) -> Batched:
     return t
 
 
-_LIKE = frozenset(("zeros_like", "ones_like", "empty_like", "full_like"))
-_NEW = frozenset(("new_zeros", "new_ones", "new_empty", "new_full"))
-_AT_THE_END = frozenset(("one_hot",))  # these look at their tensor as a whole, and add what is new at its end
-_WHOLE = _LIKE | _NEW | _AT_THE_END
+def _made_like(function: Any, level: int, args: Any, named: Any) -> Any:
+    """Tensors that are made like a batched one, as batches: they may be written to."""
+    front = in_front(args[0], level) if args else None
+    return NotImplemented if front is None else make_batched(function(front, *args[1:], **named), 0, level)
 
 
-def _made(function: Any, args: Any, named: Any) -> Any:
-    """Tensors that are made like a batched one, as batches: they may be written to; otherwise NotImplemented."""
-    name = function.__name__
-    if name not in _WHOLE or not args or not isinstance(args[0], Batched):
-        return NotImplemented
-    level = args[0].level
+def _made_new(function: Any, level: int, args: Any, named: Any) -> Any:
+    """The same for functions of a size."""
     front, rest = in_front(args[0], level), list(args[1:])
-    if name in _NEW:
-        lead = front._array.shape[:1]
-        if "size" in named:
-            named = {**named, "size": (*lead, *size_argument((named["size"],)))}
-        elif name == "new_full":
-            rest[0] = (*lead, *size_argument((rest[0],)))
-        else:
-            rest = [*lead, *size_argument(rest)]
+    if front is None:
+        return NotImplemented
+    lead = front._array.shape[:1]
+    if "size" in named:
+        named = {**named, "size": (*lead, *size_argument((named["size"],)))}
+    elif function.__name__ == "new_full":
+        rest[0] = (*lead, *size_argument((rest[0],)))
+    else:
+        rest = [*lead, *size_argument(rest)]
     return make_batched(function(front, *rest, **named), 0, level)
 
 
-ops.write_batched, ops.take_over_batched, ops.made_batched = _write, _take_over, _made
+def _one_hot(function: Any, level: int, args: Any, named: Any) -> Any:
+    if (args[1] if len(args) > 1 else named.get("num_classes", -1)) == -1:
+        raise RuntimeError(
+            "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+        )
+    return _made_like(function, level, args, named)
+
+
+def _of_all(function: Any, level: int, args: Any, named: Any) -> Any:
+    """What is asked of all samples together."""
+    return function(in_front(args[0], level))
+
+
+def _by_mask(function: Any, level: int, args: Any, named: Any) -> Any:
+    parts = args[1] if isinstance(args[1], tuple) else (args[1],)
+    for part in parts:
+        if isinstance(part, Batched) and part.dtype in (bool_, uint8) and part._array.ndim:
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
+                "indexing with a boolean mask: use torch.where."
+            )
+    return NotImplemented
+
+
+def _strided(function: Any, level: int, args: Any, named: Any) -> Any:
+    """Each sample's memory from where it begins in the batch's."""
+
+    def sizes(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+        return input, size_argument((size,)), size_argument((stride,)), storage_offset
+
+    t, size, stride, offset = sizes(*args, **named)
+    value, bdim = unwrap(t, level)
+    if bdim is None:
+        return NotImplemented
+    step = value.stride()[bdim]
+    return make_batched(function(value, (value._array.shape[bdim], *size), (step, *stride), offset), 0, level)
+
+
+def _resize(function: Any, level: int, args: Any, named: Any) -> Any:
+    t = args[0]
+    value, bdim = unwrap(t, level)
+    if bdim is None:
+        raise not_possible(function.__name__)
+    if bdim:
+        raise RuntimeError("vmap: resize_ needs the batch dimension in front: give in_dims=0, or use clone() first")
+    size = args[1:] if len(args) > 1 else (named.pop("size"),)
+    function(value, (value._array.shape[0], *size_argument(size)), **named)
+    return _take_over(t, make_batched(value, 0, level))
+
+
+for _maker in ("zeros_like", "ones_like", "empty_like", "full_like"):
+    function_rules[_maker] = _made_like
+for _maker in ("_is_all_true", "_is_any_true"):
+    function_rules[_maker] = _of_all
+for _maker in ("new_zeros", "new_ones", "new_empty", "new_full"):
+    function_rules[_maker] = _made_new
+function_rules.update(
+    {"one_hot": _one_hot, "resize_": _resize, "getitem": _by_mask, "as_strided": _strided, "__getitem__": _by_mask}
+)
+ops.write_batched, ops.take_over_batched, ops.on_batches = _write, _take_over, on_batches
 
 
 # -- running -------------------------------------------------------------------------------------------------------
 
 
 def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_dims: Any, randomness: str) -> Any:
-    level = len(levels.open) + 1
     outer = levels.open
-    levels.open = local.batches = (*outer, (level, size, randomness))
+    level = outer[-1][0] + 1 if outer else 1
+    set_levels((*outer, (level, size, randomness)))
     modes.enter(BATCHED)
     try:
         given = [a if d is None else make_batched(a, d, level) for a, d in zip(flat, dims)]
         out = func(*tree_unflatten(given, spec), **named)
     finally:
-        levels.open = local.batches = outer
+        set_levels(outer)
         modes.leave(BATCHED)
     leaves, out_spec = tree_flatten(out)
     try:

@@ -81,7 +81,7 @@ def test_as_for_each_sample(name, in_dim):
 
 @pytest.mark.parametrize("name", UNMAPPED)
 def test_unmapped_tensors_cannot_hold_samples(name):
-    with pytest.raises(RuntimeError, match="not mapped over"):
+    with pytest.raises(RuntimeError, match="not possible because there exists a Tensor `other`"):
         vmap(UNMAPPED[name])(torch.arange(6.0).reshape(2, 3))
 
 

@@ -1,0 +1,193 @@
+"""Batched tensors: stacks of samples that look like one sample.
+
+A batched tensor has the shape of a sample but no elements: its `_array` is a `Samples`, which refuses to be read. So
+whatever wants to look at values must be a rule for whole batches, or be run for each sample (`fallback`).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from .._core.state import BATCHED, local
+from .._ops.registry import ops
+from .._overrides import disabled_torch_function
+from .._tensor import Tensor
+
+
+class ValuesRead(RuntimeError):
+    """Something wanted the elements of a batched tensor, which differ from sample to sample.
+
+    `by` names the functions that have no answer for a batch, even where the samples' own could be stacked.
+    """
+
+    def __init__(self, message: str, by: tuple[str, ...] = ()):
+        super().__init__(message)
+        self.by = by
+
+
+_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor, or using its elements where Python or NumPy needs one "
+    "number: the samples of a batch have different ones. Write it with operations on tensors instead."
+)
+_BRANCH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow: the samples of a batch "
+    "may go different ways. Write it with torch.where or torch.cond instead."
+)
+_POINTER = "Cannot access data pointer of Tensor that doesn't have storage: inside vmap it stands for a whole batch"
+
+
+def _item(*args: Any, **named: Any) -> Any:
+    raise ValuesRead(_ITEM)
+
+
+def _pointer(*args: Any, **named: Any) -> Any:
+    raise ValuesRead(_POINTER)
+
+
+class Samples:
+    """The shape, strides and dtype of one sample of an array; anything else that is asked of it raises."""
+
+    __slots__ = ("_dim", "_whole", "dtype", "shape", "strides")
+
+    def __init__(self, whole: Any, dim: int):
+        shape, strides = whole.shape, whole.strides
+        self._whole, self._dim, self.dtype = whole, dim, whole.dtype
+        self.shape, self.strides = (*shape[:dim], *shape[dim + 1 :]), (*strides[:dim], *strides[dim + 1 :])
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def flags(self) -> Any:
+        whole = self._whole
+        if isinstance(whole, Samples) or not whole.shape[self._dim]:
+            return whole.flags
+        return whole[(slice(None),) * self._dim + (0, ...)].flags
+
+    def __bool__(self) -> bool:
+        raise ValuesRead(_BRANCH)
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValuesRead(_POINTER if name in ("ctypes", "data", "base") else _ITEM)
+
+    # what Python looks up on the class, past `__getattr__`
+    __array__ = __getitem__ = __setitem__ = __len__ = __iter__ = __int__ = __float__ = __complex__ = __index__ = _item
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = (
+        _item
+    )
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __and__ = __or__ = __invert__ = __matmul__ = __mod__ = _item  # type: ignore[assignment]
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __iand__ = __ior__ = __array_ufunc__ = __array_function__ = _item
+    __hash__ = None  # type: ignore[assignment]
+    __array_interface__ = property(_pointer)
+
+
+class Batched(Tensor):
+    """A stack of samples along dimension `bdim` of `value`, seen as one sample."""
+
+    __slots__ = ("bdim", "level", "value")
+    __torch_function__ = classmethod(disabled_torch_function)
+
+    value: Tensor
+    bdim: int
+    level: int
+
+    def around(self, value: Tensor) -> Batched:
+        """Another stack of samples in the place of this one's."""
+        return make_batched(value, self.bdim, self.level)
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        inner = "\n".join("    " + line for line in repr(self.value).splitlines())
+        return f"BatchedTensor(lvl={self.level}, bdim={self.bdim}, value=\n{inner}\n)"
+
+    def __format__(self, spec: str) -> str:
+        return object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise NotImplementedError("Cannot access storage of BatchedTensorImpl: clone() the tensor instead")
+
+
+class _Levels(threading.local):
+    open: tuple[tuple[int, int, str], ...] = ()  # (level, batch size, randomness)
+
+
+levels = _Levels()
+
+
+def set_levels(open_levels: tuple[tuple[int, int, str], ...]) -> None:
+    levels.open = local.batches = open_levels
+
+
+def make_batched(value: Tensor, bdim: int, level: int) -> Batched:
+    t = object.__new__(Batched)
+    t._array = Samples(value._array, bdim)
+    t.dtype, t._k = value.dtype, value._k | BATCHED
+    t._edge = t._autograd_meta = t._storage = t._view = None
+    t.value, t.bdim, t.level = value, bdim, level
+    return t
+
+
+def unwrap(t: Any, level: int) -> tuple[Any, int | None]:
+    """The tensor behind a batched one of this level and its batch dimension, or (t, None)."""
+    if isinstance(t, Batched) and t.level == level:
+        return t.value, t.bdim
+    return t, None
+
+
+def in_front(t: Any, level: int) -> Any:
+    """The values with the batch dimension first; None if `t` is not batched at this level."""
+    value, bdim = unwrap(t, level)
+    if bdim is None:
+        return None
+    return value if bdim == 0 else ops.movedim(value, bdim, 0)
+
+
+def flat_tensors(args: Any) -> list[Tensor]:
+    """Tensors among arguments, those in lists, dictionaries and slices too."""
+    return list(_tensors(args))
+
+
+def _tensors(args: Any) -> Iterator[Tensor]:
+    for a in args:
+        if isinstance(a, Tensor):
+            yield a
+        elif isinstance(a, (list, tuple)):
+            yield from _tensors(a)
+        elif isinstance(a, dict):
+            yield from _tensors(a.values())
+        elif isinstance(a, slice):
+            yield from _tensors((a.start, a.stop, a.step))
+
+
+def deepest(args: Any) -> int:
+    """The innermost level at which one of the arguments is batched; 0 if none is."""
+    return max((t.level for t in _tensors(args) if isinstance(t, Batched)), default=0)
+
+
+def batch_size(args: Any, level: int) -> int:
+    for t in _tensors(args):
+        value, bdim = unwrap(t, level)
+        if bdim is not None:
+            return value._array.shape[bdim]  # type: ignore[no-any-return]
+    raise AssertionError("no batched operand")
+
+
+__all__ = [
+    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "flat_tensors", "in_front", "levels", "make_batched",
+    "set_levels", "unwrap",
+]  # fmt: skip
