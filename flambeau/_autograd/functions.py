@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import weakref
 from typing import Any
 
 from .._core.state import GRAD, local
@@ -18,8 +20,17 @@ class FunctionCtx:
         """Keeps inputs or outputs; writing to one of them before backward is then an error."""
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for `jvp`."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+                )
         self._saved_for_forward = tensors
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Does nothing: what shares memory is known without it."""
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Says which inputs were changed in place."""
@@ -35,6 +46,8 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
+        if self._replaced_saved is not None:
+            return self._replaced_saved
         node = self._node
         if node is None:
             return tuple(getattr(self, "_to_save", ()))
@@ -50,6 +63,8 @@ class FunctionCtx:
     _non_differentiable: Any = ()
     _materialize = True
     _node: Any = None
+    _saved_for_forward: Any = ()
+    _replaced_saved: Any = None  # what `saved_tensors` gives while `jvp` runs, or for a sample of a batch
     needs_input_grad: tuple[bool, ...] = ()
 
 
@@ -92,44 +107,107 @@ class FunctionRecord:
                 engine.zeros(*info) if part is None and info is not None else part
                 for part, info in zip(gradients, outputs)
             ]
+        if local.forward_reading:
+            return _transposed_jvp(self, node, gradients)
         function = self.function  # `vjp` is another name of `backward`
-        results = (function.backward if function.vjp is Function.vjp else function.vjp)(ctx, *gradients)
+        if function.vjp is Function.vjp:
+            results = function.backward(ctx, *gradients)
+        elif function.backward is Function.backward:
+            results = function.vjp(ctx, *gradients)
+        else:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
+                "one of them."
+            )
         results = results if isinstance(results, (tuple, list)) else (results,)
         positions = node.__dict__["positions"]
         count = node.__dict__["argument_count"]
+        if len(results) > count and all(r is None for r in results[count:]):
+            results = results[:count]
         if len(results) != count:
-            if len(results) > count and all(r is None for r in results[count:]):
-                results = results[:count]
-            else:
+            raise RuntimeError(
+                f"function {self.backward_name} returned an incorrect number of gradients (expected {count}, got {len(results)})"
+            )
+        chosen: list[Any] = [None] * len(positions)
+        for i, r in enumerate(results):
+            if r is None:
+                continue
+            if i not in positions:
                 raise RuntimeError(
-                    f"function {self.backward_name} returned an incorrect number of gradients (expected {count}, got {len(results)})"
+                    f"function {self.backward_name} returned a gradient different than None at position {i + 1}, but the "
+                    "corresponding forward input was not a Variable"
                 )
-        chosen = []
-        for i, edge in zip(positions, node.edges):
-            r = results[i]
-            if r is not None and not isinstance(r, Tensor):
-                raise RuntimeError(
-                    f"function {self.backward_name}: expected a Tensor or None as gradient {i}, got {type(r).__name__}"
-                )
-            info = node.info[positions.index(i)]  # type: ignore[index]
-            if r is not None and edge is not None:
-                r = _fitted(r, info, self.backward_name, i)
-            chosen.append(r)
+            if not isinstance(r, Tensor):
+                raise RuntimeError(f"expected Variable or None (got {type(r).__name__}) as gradient {i}")
+            place = positions.index(i)
+            if node.edges[place] is not None:
+                chosen[place] = _fitted(r, node.info[place], self.backward_name, i)
         return chosen
 
 
 def _fitted(g: Tensor, info: Any, name: str, position: int) -> Tensor:
-    shape, d = info
-    if tuple(g._array.shape) != tuple(shape):
-        try:
-            return fit_gradient(g, shape, d)
-        except Exception:
-            pass
-        raise RuntimeError(
-            f"Function {name} returned an invalid gradient at index {position}: shape {list(g._array.shape)} "
-            f"does not fit {list(shape)}"
+    shape, d = tuple(info[0]), info[1]
+    own = tuple(g._array.shape)
+    if own != shape:
+        last = own[len(own) - len(shape) :]
+        if len(own) < len(shape) or any(n != m and n != 1 for n, m in zip(shape, last)):
+            raise RuntimeError(
+                f"Function {name} returned an invalid gradient at index {position} - got {list(own)} but expected shape "
+                f"compatible with {list(shape)}"
+            )
+    return g if own == shape and g.dtype is d else fit_gradient(g, shape, d)
+
+
+# -- forward mode ------------------------------------------------------------------------------------------------
+
+
+def _transposed_jvp(record: FunctionRecord, node: Node, gradients: list[Any]) -> list[Any]:
+    """Backward as forward-mode differentiation reads it: nothing but its derivative by `gradients`, which `jvp` gives.
+
+    That derivative is all that matters of a linear function, so that the values are zeros.
+    """
+    if record.function.jvp is Function.jvp:
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
-    return g if g.dtype is d else fit_gradient(g, shape, d)
+    kept = [g for g in gradients if isinstance(g, Tensor) and g._k & GRAD]
+    link = Node(_Tangents, tuple(g._edge or (g, 0) for g in kept))
+    link.outputs = tuple((*info[:2], 0) for info in node.info)
+    link.__dict__.update(node=node, kept=[i for i, g in enumerate(gradients) if any(g is k for k in kept)])
+    made: list[Any] = []
+    for i, (edge, info) in enumerate(zip(node.edges, node.info)):
+        if edge is None:
+            made.append(None)
+            continue
+        r = engine.zeros(info[0], info[1], 0)
+        r._k |= GRAD
+        r._edge = (link, i)
+        made.append(r)
+    return made
+
+
+class _Tangents:
+    """The derivative of what `_transposed_jvp` gives: from tangents of a Function's inputs to those of its outputs."""
+
+    name = backward_name = "jvp"
+
+    @staticmethod
+    def backward(link: Node, tangents: Any, create_graph: bool) -> Any:
+        node = link.__dict__["node"]
+        ctx = node.__dict__["ctx"]
+        given: list[Any] = [None] * node.__dict__["argument_count"]
+        for i, t, info in zip(node.__dict__["positions"], tangents, node.info):
+            given[i] = engine.zeros(info[0], info[1], 0) if t is None and ctx._materialize else t
+        before, ctx._replaced_saved = ctx._replaced_saved, ctx._saved_for_forward or None
+        try:
+            made = node.op.function.jvp(ctx, *given)
+        finally:
+            ctx._replaced_saved = before
+        made = made if isinstance(made, tuple) else (made,)
+        expected = len(node.__dict__["output_info"])
+        if len(made) != expected:
+            raise RuntimeError(f"function {node.op.name}: jvp returned {len(made)} tangents for {expected} outputs")
+        return [made[i] for i in link.__dict__["kept"]]
 
 
 fit_gradient: Any = None  # set by the ops layer
@@ -165,13 +243,14 @@ class Function(FunctionCtx):
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward: make it a staticmethod and call the class with .apply"
+            "Legacy autograd function with non-static forward method is deprecated: make it a staticmethod and call the "
+            "class with .apply"
         )
 
     @staticmethod
     def forward(*args: Any, **named: Any) -> Any:
         """Computes the result from (ctx, inputs), or from the inputs alone if `setup_context` is defined."""
-        raise NotImplementedError("autograd.Function: You must implement the forward function")
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -182,14 +261,17 @@ class Function(FunctionCtx):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs from those of the outputs."""
         raise NotImplementedError(
-            "autograd.Function: You must implement either the backward or vjp method to differentiate it"
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
         )
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("autograd.Function: You must implement the jvp function to use it in forward mode")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
@@ -200,11 +282,23 @@ class Function(FunctionCtx):
     @classmethod
     def apply(cls, *args: Any, **named: Any) -> Any:
         """Runs `forward` without recording it and attaches the derivative to its results."""
+        separate = cls.setup_context is not Function.setup_context
+        if separate:
+            args, named = _bound(cls.forward, args, named)
+        if local.batches or local.transforms:
+            if not separate and not cls._transformable:
+                raise RuntimeError(
+                    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+                    f"must override the setup_context staticmethod: {cls.__name__} does not."
+                )
+            if local.batches:
+                taken = on_batches(cls, args, named)
+                if taken is not NotImplemented:
+                    return taken
         ctx = cls()
         tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         tracked = local.grad and any(args[i]._k & GRAD for i in tensors)
         ctx.needs_input_grad = tuple(bool(isinstance(a, Tensor) and a._k & GRAD) for a in args)
-        separate = cls.setup_context is not Function.setup_context
         outer, local.grad = local.grad, False
         try:
             if separate:
@@ -214,14 +308,58 @@ class Function(FunctionCtx):
                 output = cls.forward(ctx, *args, **named)
         finally:
             local.grad = outer
-        if not tracked:
-            return output
-        return _attach(cls, ctx, args, tensors, output)
+        outs = list(output) if isinstance(output, tuple) else [output]
+        _check_marks(ctx, outs)
+        made = _attach(cls, ctx, args, tensors, outs, output) if tracked else _unattached(args, ctx, outs)
+        return tuple(made) if isinstance(output, tuple) else made[0]
+
+    _transformable = False  # whether it may be used inside transforms without `setup_context`
 
 
-def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], output: Any) -> Any:
-    several = isinstance(output, (tuple, list))
-    outs = list(output) if several else [output]
+on_batches: Any = None  # set by `func`: a Function of batched tensors
+
+
+_signature = functools.lru_cache(1024)(inspect.signature)
+
+
+def _bound(forward: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of `forward` in order, defaults filled in."""
+    bound = _signature(forward).bind(*args, **named)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
+
+
+def _check_marks(ctx: FunctionCtx, outs: list[Any]) -> None:
+    for t in ctx._dirty:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"mark_dirty can only accept variables, but got {type(t).__name__}")
+        if not any(t is o for o in outs):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+                "modified inplace must all be outputs of the Function."
+            )
+    for t in ctx._non_differentiable:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__}")
+
+
+def _unattached(args: Any, ctx: FunctionCtx, outs: list[Any]) -> list[Any]:
+    """Results without history; inputs that were returned as they were become other tensors over the same memory."""
+
+    def own(t: Any) -> Any:
+        given = isinstance(t, Tensor) and any(t is a for a in args) and not any(t is d for d in ctx._dirty)
+        return view_as_self(t) if given else t
+
+    return [own(t) for t in outs]
+
+
+def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs: list[Any], output: Any) -> list[Any]:
+    several = isinstance(output, tuple)
+    for i, t in enumerate(getattr(ctx, "_to_save", ())):
+        if t is not None and not isinstance(t, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
+            )
     node = Node(cls._record, tuple((args[i]._edge or (args[i], 0)) if args[i]._k & GRAD else None for i in positions))
     node.info = tuple((args[i]._array.shape, args[i].dtype) for i in positions)
     hidden = {id(t) for t in ctx._non_differentiable}
@@ -233,7 +371,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
         if isinstance(t, Tensor) and id(t) not in hidden and t.dtype.category >= 2:
             if id(t) in dirty:
                 if t._k & GRAD and t._edge is None:
-                    raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+                    raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
                 rewrite_history(t, (node, number))
             else:
                 if id(t) in inputs or t._edge is not None:
@@ -269,12 +407,8 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outp
         s.storage.version if isinstance(s, SavedOutput) else version_of(s) if isinstance(s, Tensor) else 0
         for s in saved
     ]
-    import weakref
-
     ctx._node_reference = weakref.ref(node)
-    if not several:
-        return made[0]
-    return tuple(made) if isinstance(output, tuple) else made
+    return made
 
 
 FunctionCtx._node = property(  # type: ignore[assignment]

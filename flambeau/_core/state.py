@@ -54,6 +54,8 @@ class Local(threading.local):
     anomaly: Any = None  # None, or whether NaN is looked for
     profiler: Any = None
     forward_level = 0
+    forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
+    transforms = 0  # open transforms that differentiate (`func.grad` and the like)
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None

@@ -100,7 +100,11 @@ def jvp_of(
                 results.append(None)
                 continue
             cotangent = ops.requires_grad_(ops.zeros_like(detached(out)))
-            found = grad(out, inputs, cotangent, create_graph=True, allow_unused=True)
+            reading, local.forward_reading = local.forward_reading, True
+            try:
+                found = grad(out, inputs, cotangent, create_graph=True, allow_unused=True)
+            finally:
+                local.forward_reading = reading
             pairs = [(g, t) for g, t in zip(found, tangents) if g is not None and g._k & GRAD]
             if not pairs:
                 results.append(None if all(g is None for g in found) else ops.zeros_like(detached(out)))

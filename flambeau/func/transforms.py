@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.modes import enable_grad
-from .._core.state import GRAD
+from .._core.state import GRAD, local
 from .._ops.registry import ops
 from .._tensor import Tensor, detached
 from ..autograd import grad as _autograd_grad
@@ -15,6 +15,20 @@ from ..autograd.forward_ad import jvp_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from .batched import Batched, levels, make_batched
 from .vmap import vmap
+
+
+class _transform(enable_grad):
+    """A transform that differentiates is open: operations are recorded, and Functions must be fit for transforms."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        local.transforms += 1
+
+    def __exit__(self, *error: Any) -> None:
+        local.transforms -= 1
+        super().__exit__(*error)
 
 
 def _lift(t: Tensor) -> Tensor:
@@ -148,7 +162,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
-        with enable_grad():
+        with _transform():
             numbers = _chosen(args, argnums)
             flat, spec = tree_flatten(tuple(args[n] for n in numbers))
             leaves = [_fresh(t) if isinstance(t, Tensor) else t for t in flat]
@@ -215,7 +229,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> back(torch.ones(2))
     (tensor([1.0000, 0.5403]),)
     """
-    with enable_grad():
+    with _transform():
         base = levels.open
         flat, spec = tree_flatten(primals)
         leaves = [_fresh(t) if isinstance(t, Tensor) else t for t in flat]
@@ -251,7 +265,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
-    with enable_grad():
+    with _transform():
         flat, spec = tree_flatten(primals)
         directions, _ = tree_flatten(tangents)
         if len(flat) != len(directions):
