@@ -169,7 +169,8 @@ def _rebuild_sparse_tensor(layout: layout, data: tuple[Any, ...]) -> Tensor:
     t = rebuild_sparse(detached(values), SparseArray(layout, None, values._array, shape, coalesced))
 
     def fill() -> None:
-        index = [part._array.astype(np.int64, copy=False) for part in parts]
+        # copies: other tensors of the file may share this memory, and writing to them must not move checked indices
+        index = [part._array.astype(np.int64) for part in parts]
         if count == 1:
             check_coo(index[0], values._array, shape)
         else:
@@ -186,11 +187,21 @@ def _rebuild_from_type_v2(rebuild: Any, kind: type, args: tuple[Any, ...], state
     if type(t) is not kind:
         keeps, t = t._k & GRAD, Tensor._make_subclass(kind, t)  # type: ignore[attr-defined]
         t._k |= keeps
-    if getattr(kind, "__setstate__", None) is not Tensor.__setstate__:  # type: ignore[attr-defined]
-        t.__setstate__(state)
-    else:
+    if has_plain_state(kind):
         set_state(t, state)
+    else:
+        t.__setstate__(state)
     return t
+
+
+def has_plain_state(kind: type) -> bool:
+    """Whether the state of tensors of a class are attributes: it does not restore itself in a way of its own."""
+    return getattr(kind, "__setstate__", None) is Tensor.__setstate__  # type: ignore[attr-defined]
+
+
+def own_slots(kind: type) -> list[str]:
+    """The slots of a subclass of Tensor that tensors do not have."""
+    return [name for name in copyreg._slotnames(kind) if name not in _TENSOR_SLOTS]  # type: ignore[attr-defined]
 
 
 def set_state(t: Tensor, state: Any) -> None:
@@ -200,13 +211,19 @@ def set_state(t: Tensor, state: Any) -> None:
         state, slots = state
     if state:
         t.__dict__.update(state)
-    for name, value in (slots or {}).items():
-        setattr(t, name, value)
+    if slots:
+        allowed = own_slots(type(t))
+        for name, value in slots.items():
+            if name not in allowed:
+                raise RuntimeError(
+                    f"a saved tensor has a value for {name!r:.100}, which is no slot of {type(t).__name__}"
+                )
+            setattr(t, name, value)
 
 
 def state_of(t: Tensor) -> Any:
     own = dict(t.__dict__)
-    names = [n for n in copyreg._slotnames(type(t)) if n not in _TENSOR_SLOTS and hasattr(t, n)]  # type: ignore[attr-defined]
+    names = [name for name in own_slots(type(t)) if hasattr(t, name)]
     return (own, {n: getattr(t, n) for n in names}) if names else own or None
 
 

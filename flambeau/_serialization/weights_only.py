@@ -14,12 +14,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from .. import _copying
 from .._constructors import typed_classes
 from .._core.quantizers import SCHEMES
-from .._core.sizes import Size
 from .._tensor import Tensor
 from . import names
+from .calls import CALLS, check_attributes, check_keys, copied, encode, problem
 from .options import _safe
 
 # Never loaded by name, not even if declared safe: they give everything away.
@@ -28,119 +27,14 @@ _MALFORMED = (
     ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, AssertionError, EOFError, RecursionError,
     MemoryError, struct.error,
 )  # fmt: skip
-_KEY_PARTS = 1000  # elements of a key, counted through all its tuples: hashing is not protected against more
-_PLAIN_KEYS = frozenset({str, int, float, bool, type(None), bytes, complex})
+# Elements that calls may copy, for each byte of the pickle and besides: a short file must not fill the memory by
+# copying one long list again and again.
+_COPIES, _FREE_COPIES = 4, 1 << 16
 
 
-def _problem(text: str) -> pickle.UnpicklingError:
-    return pickle.UnpicklingError(text)
-
-
-def check_keys(keys: Any) -> None:
-    """Keys are hashed by recursion: deep or interwoven tuples would exhaust the stack or run for ever."""
-    for key in keys:
-        if key.__class__ in _PLAIN_KEYS:
-            continue
-        left, count = [(key, 0)], 0
-        while left:
-            part, depth = left.pop()
-            count += 1
-            if count > _KEY_PARTS or depth > 50:
-                raise _problem("a key of a dictionary or an element of a set is too large")
-            if isinstance(part, tuple):
-                left += [(p, depth + 1) for p in part]
-
-
-# -- what may be called ------------------------------------------------------------------------------------------
-
-
-def _pairs(kind: type) -> Callable[..., Any]:
-    def make(*args: Any) -> Any:
-        if args and (len(args) > 1 or not isinstance(args[0], (list, tuple, dict))):
-            raise _problem(f"unexpected arguments of {kind.__name__}")
-        content = args[0] if args else ()
-        check_keys(content if isinstance(content, dict) else [pair[0] for pair in content])
-        return kind(content)
-
-    return make
-
-
-def _set(*args: Any) -> set[Any]:
-    elements = args[0] if args else []
-    if len(args) > 1 or not isinstance(elements, (list, tuple)):
-        raise _problem("unexpected arguments of set")
-    check_keys(elements)
-    return set(elements)
-
-
-def _bytearray(*args: Any) -> bytearray:
-    if args and not isinstance(args[0], (bytes, str)):  # a number would be a size
-        raise _problem("unexpected arguments of bytearray")
-    return bytearray(*args)
-
-
-def _complex(*args: Any) -> complex:
-    if len(args) > 2 or not all(isinstance(a, (int, float)) for a in args):
-        raise _problem("unexpected arguments of complex")
-    return complex(*args)
-
-
-def _encode(text: Any, encoding: str = "utf-8") -> bytes:
-    """How protocol 2 keeps bytes: as text of which each character is a byte."""
-    if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
-        raise _problem("unexpected arguments of _codecs.encode")
-    return text.encode(encoding)
-
-
-def _size(sizes: Any = ()) -> Size:
-    if not isinstance(sizes, (tuple, list)):
-        raise _problem("unexpected arguments of torch.Size")
-    return Size(sizes)
-
-
-def _from_type(rebuild: Any, kind: Any, args: Any, state: Any) -> Any:
-    if not callable(rebuild) or rebuild not in _REBUILD:
-        raise _problem("a tensor's class is not made by a known function")
-    if not isinstance(kind, type) or not issubclass(kind, Tensor):
-        raise _problem("a tensor's class is not one")
-    _check_state(state)
-    return _copying._rebuild_from_type_v2(rebuild, kind, args, state)
-
-
-def _with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
-    _check_state(state)
-    return names.from_torch("torch._utils", "_rebuild_parameter_with_state")(data, requires_grad, hooks, state)
-
-
-def _check_state(state: Any) -> None:
-    """Attributes are named by strings."""
-    parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
-    for part in parts:
-        if part is not None and not (isinstance(part, dict) and all(name.__class__ is str for name in part)):
-            raise _problem("an object has attributes without names")
-
-
-_REBUILD = frozenset((
-    _copying._rebuild_tensor, _copying._rebuild_tensor_v2, _copying._rebuild_tensor_v3, _copying._rebuild_sparse_tensor,
-    _copying._rebuild_meta_tensor_no_storage, _copying._rebuild_qtensor,
-))  # fmt: skip
-# What may be called, by its full name: through a function that checks the arguments, or (None) as it is.
-_CALLS: dict[str, Callable[..., Any] | None] = {
-    **dict.fromkeys(names.FUNCTIONS),
-    "torch._tensor._rebuild_from_type_v2": _from_type,
-    "torch._utils._rebuild_parameter_with_state": _with_state,
-    "collections.OrderedDict": _pairs(OrderedDict),
-    "collections.Counter": _pairs(Counter),
-    "builtins.set": _set,
-    "builtins.bytearray": _bytearray,
-    "builtins.complex": _complex,
-    "_codecs.encode": _encode,
-    "torch.Size": _size,
-    "torch.device": None,
-}
 _LIBRARY = {
     "collections.OrderedDict": OrderedDict, "collections.Counter": Counter, "builtins.set": set,
-    "builtins.bytearray": bytearray, "builtins.complex": complex, "_codecs.encode": _encode,
+    "builtins.bytearray": bytearray, "builtins.complex": complex, "_codecs.encode": encode,
 }  # fmt: skip
 
 
@@ -149,8 +43,8 @@ class _Callable:
 
     __slots__ = ("function", "value")
 
-    def __init__(self, value: Any, function: Callable[..., Any] | None):
-        self.value, self.function = value, function or value
+    def __init__(self, value: Any, function: Callable[..., Any]):
+        self.value, self.function = value, function
 
 
 @functools.cache
@@ -170,8 +64,8 @@ def _allowed_object(full: str) -> Any:
     found = _known.get(full)
     if found is None and allowed(full):
         found = _LIBRARY.get(full) or names.from_torch(*full.rpartition(".")[::2])
-        if full in _CALLS:
-            found = _Callable(found, _CALLS[full])
+        if full in CALLS:
+            found = _Callable(found, CALLS[full])
         _known[full] = found
     return found
 
@@ -183,7 +77,7 @@ def blocked(name: str) -> bool:
 
 def allowed(name: str) -> bool:
     """Whether files may name this without its being declared safe."""
-    return name in _CALLS or name in _named()
+    return name in CALLS or name in _named()
 
 
 # -- the machine -------------------------------------------------------------------------------------------------
@@ -201,6 +95,7 @@ class Unpickler:
         self._marks: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
         self._protocol = 0
+        self._copies = _COPIES * len(data) + _FREE_COPIES  # elements that calls may still copy
         self._outside: BaseException | None = None  # an error of somebody else's code, to be passed on as it is
 
     def load(self) -> Any:
@@ -215,18 +110,18 @@ class Unpickler:
                 if opcode == _STOP:
                     (made,) = self._stack
                     if self._marks:
-                        raise _problem("the pickle ends inside of a collection")
+                        raise problem("the pickle ends inside of a collection")
                     return self._plain(made)
                 handler = handlers[opcode]
                 if handler is None:
-                    raise _problem(f"the pickle uses operation {bytes([opcode])!r}, which is not supported for weights")
+                    raise problem(f"the pickle uses operation {bytes([opcode])!r}, which is not supported for weights")
                 handler(self)
         except EOFError:
             raise
         except _MALFORMED as error:
             if error is self._outside:
                 raise
-            raise _problem(f"the pickle is not in order ({type(error).__name__}: {str(error)[:200]})") from error
+            raise problem(f"the pickle is not in order ({type(error).__name__}: {str(error)[:200]})") from error
 
     def _plain(self, value: Any) -> Any:
         return value.value if value.__class__ is _Callable else value
@@ -278,7 +173,7 @@ class Unpickler:
     def _list(self) -> list[Any]:
         target = self._stack[-1]
         if target.__class__ is not list:
-            raise _problem("elements are added to something that is not a list")
+            raise problem("elements are added to something that is not a list")
         return target  # type: ignore[no-any-return]
 
     def _setitem(self) -> None:
@@ -291,9 +186,9 @@ class Unpickler:
     def _put(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if target.__class__ not in (dict, OrderedDict, Counter) and not _is_declared(target.__class__):
-            raise _problem("items are added to something that is not a dictionary")
+            raise problem("items are added to something that is not a dictionary")
         if len(items) % 2:
-            raise _problem("a key of a dictionary has no value")
+            raise problem("a key of a dictionary has no value")
         keys = [self._plain(key) for key in items[::2]]
         check_keys(keys)
         for key, value in zip(keys, items[1::2]):
@@ -316,7 +211,7 @@ class Unpickler:
         items = [self._plain(x) for x in self._pop_mark()]
         check_keys(items)
         if self._stack[-1].__class__ is not set:
-            raise _problem("elements are added to something that is not a set")
+            raise problem("elements are added to something that is not a set")
         self._stack[-1].update(items)
 
     # Names, and what is done with them.
@@ -329,7 +224,7 @@ class Unpickler:
 
     def _look_up(self, module: str, name: str, full: str) -> Any:
         if blocked(full):
-            raise _problem(f"the file names {full:.300}, which is blocked: it is never loaded as weights")
+            raise problem(f"the file names {full:.300}, which is blocked: it is never loaded as weights")
         found = _allowed_object(full)
         if found is not None:
             return found
@@ -344,20 +239,26 @@ class Unpickler:
     def _stack_global(self) -> None:
         name, module = self._stack.pop(), self._stack.pop()
         if name.__class__ is not str or module.__class__ is not str:
-            raise _problem("a name is not a string")
+            raise problem("a name is not a string")
         self._stack.append(self._find(module, name))
 
     def _reduce(self) -> None:
         args, function = self._stack.pop(), self._stack.pop()
         if args.__class__ is not tuple:
-            raise _problem("the arguments of a call are not a tuple")
+            raise problem("the arguments of a call are not a tuple")
         if function.__class__ is _Callable:
             # functions as arguments are such that may be called, and are checked by the one that gets them
-            self._stack.append(function.function(*args))
+            self._stack.append(self._called(function, args))
         elif _is_declared(function):
             self._stack.append(self._foreign(function, *args))
         else:
-            raise _problem("the file calls something that may only be named")
+            raise problem("the file calls something that may only be named")
+
+    def _called(self, function: _Callable, args: tuple[Any, ...]) -> Any:
+        self._copies -= copied(args)
+        if self._copies < 0:
+            raise problem("the file makes far larger objects than it holds itself")
+        return function.function(*args)
 
     def _newobj(self) -> None:
         args, kind = self._stack.pop(), self._stack.pop()
@@ -366,18 +267,18 @@ class Unpickler:
     def _newobj_ex(self) -> None:
         named, args, kind = self._stack.pop(), self._stack.pop(), self._stack.pop()
         if named.__class__ is not dict:
-            raise _problem("the named arguments of a class are not a dictionary")
+            raise problem("the named arguments of a class are not a dictionary")
         self._make(kind, args, named)
 
     def _make(self, kind: Any, args: Any, named: dict[str, Any]) -> None:
         if args.__class__ is not tuple:
-            raise _problem("the arguments of a class are not a tuple")
+            raise problem("the arguments of a class are not a tuple")
         if kind.__class__ is _Callable and isinstance(kind.value, type) and not named:
-            self._stack.append(kind.function(*args))
+            self._stack.append(self._called(kind, args))
         elif isinstance(kind, type) and _is_declared(kind):
             self._stack.append(self._foreign(kind.__new__, kind, *args, **named))
         else:
-            raise _problem("the file makes an object of a class that may only be named")
+            raise problem("the file makes an object of a class that may only be named")
 
     def _build(self) -> None:
         state = self._plain(self._stack.pop())
@@ -387,10 +288,8 @@ class Unpickler:
             self._foreign(_set_state, target, state)
             return
         if kind is not OrderedDict and kind is not Counter and not isinstance(target, Tensor):
-            raise _problem(f"the file sets attributes of an object of type {kind.__name__}")
-        if state.__class__ is not dict:
-            raise _problem("the attributes of an object are not a dictionary")
-        _check_state(state)
+            raise problem(f"the file sets attributes of an object of type {kind.__name__}")
+        check_attributes(state, Tensor if isinstance(target, Tensor) else kind)
         target.__dict__.update(state)
 
     def _foreign(self, function: Any, *args: Any, **named: Any) -> Any:
@@ -415,7 +314,7 @@ class Unpickler:
     def _set_protocol(self) -> None:
         self._protocol = self._number(1)
         if self._protocol > pickle.HIGHEST_PROTOCOL:
-            raise _problem(f"unsupported pickle protocol: {self._protocol}")
+            raise problem(f"unsupported pickle protocol: {self._protocol}")
 
     def _pop(self) -> None:
         if self._stack:
@@ -458,10 +357,12 @@ def _set_state(target: Any, state: Any) -> None:
     if setter is not None:
         setter(state)
         return
-    _check_state(state)
     slots = None
-    if isinstance(state, tuple):
+    if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
+    for part in (state, slots):
+        if part is not None and not (isinstance(part, dict) and all(name.__class__ is str for name in part)):
+            raise problem("an object has attributes without names")
     if state:
         target.__dict__.update(state)
     for name, value in (slots or {}).items():

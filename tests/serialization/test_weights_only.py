@@ -273,3 +273,105 @@ def test_other_pickle_modules(pickler, options):
     whole, part, parameter = torch.load(saved([x, x[1:], torch.nn.Parameter(x)], pickle_module=module, **options))
     assert part.storage_offset() == 1 and whole.tolist() == [0, 1, 2] and parameter.requires_grad
     assert torch.load(saved(Settings(3), pickle_module=module, **options), pickle_module=module).value == 3
+
+
+# -- states and types that do not fit ----------------------------------------------------------------------------
+
+
+class Labelled(torch.Tensor):
+    __slots__ = ("label",)
+    note = "of the class"
+
+
+def _typed(state, kind=torch.Tensor):
+    """A checkpoint of a tensor of a class with any state."""
+
+    class Pickled:
+        def __reduce__(self):
+            rebuild, args = torch.ones(3).__reduce_ex__(2)
+            return torch._tensor._rebuild_from_type_v2, (rebuild, kind, args, state)
+
+    return saved(Pickled())
+
+
+@pytest.mark.parametrize("name", ["dtype", "_array", "_k", "_storage", "__class__", "__reduce_ex__", "stride", "data"])
+@pytest.mark.parametrize("form", [lambda d: d, lambda d: (None, d), lambda d: (d, None)])
+def test_states_do_not_replace_what_tensors_have(name, form):
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        with pytest.raises(pickle.UnpicklingError, match=r"slots that|have themselves"):
+            torch.load(_typed(form({name: 3}), kind))
+
+
+@pytest.mark.parametrize("attribute", ["dtype", "__class__", "stride"])
+def test_built_states_do_not_replace_what_objects_have(attribute):
+    """The same by the machine's own operation BUILD."""
+    text = attribute.encode()
+    state = b"}X" + struct.pack("<I", len(text)) + text + b"K\x03sb."
+    tensor = name("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(" + name("torch", "float32") + b"K\x02\x85K\x01\x85\x89tR"
+    with pytest.raises(pickle.UnpicklingError, match="have themselves"):
+        torch.load(archive(tensor + state))
+    table = name("collections", "OrderedDict") + b")R"
+    with pytest.raises(pickle.UnpicklingError, match="have themselves"):
+        torch.load(archive(table + state.replace(text, b"__reduce__").replace(struct.pack("<I", len(text)), b"\x0a\0\0\0")))
+
+
+def test_attributes_and_slots_of_subclasses_load():
+    with SERIALIZATION.safe_globals([Labelled]):
+        found = torch.load(_typed(({"note": "mine", "_is_param": True}, {"label": 5}), Labelled))
+        assert (found.note, found.label, found._is_param) == ("mine", 5, True)
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(_typed((None, {"note": 5}), Labelled))
+    found = torch.load(_typed({"kept": [1, 2]}))
+    assert found.kept == [1, 2]
+
+
+def _rebuilt(function, *args):
+    class Pickled:
+        def __reduce__(self):
+            return getattr(torch._utils, function), args
+
+    return saved(Pickled())
+
+
+STORAGE = torch.ones(4).storage()
+
+
+@pytest.mark.parametrize("function, args", [
+    ("_rebuild_tensor_v2", (3, 0, (2,), (1,), False, {})),
+    ("_rebuild_tensor_v2", (STORAGE, 0.0, (2,), (1,), False, {})),
+    ("_rebuild_tensor_v2", (STORAGE, 0, torch.ones(2), (1, 1), False, {})),
+    ("_rebuild_tensor_v2", (STORAGE, 0, (2**62, 4), (0, 1), False, 5)),
+    ("_rebuild_tensor_v2", (STORAGE, 0, (2,), (1,), None, {})),
+    ("_rebuild_tensor_v2", (STORAGE, 0, (2,), (1,))),
+    ("_rebuild_tensor_v3", (STORAGE.untyped(), 0, (2,), (1,), False, {}, torch.Size)),
+    ("_rebuild_tensor_v3", (STORAGE.untyped(), 0, (2,), (1,), False, {}, 7)),
+    ("_rebuild_meta_tensor_no_storage", ("float32", (2,), (1,), False)),
+    ("_rebuild_parameter", ([1.0], True, {})),
+    ("_rebuild_sparse_tensor", (3, (torch.zeros(1, 1), torch.ones(1), (2,)))),
+    ("_rebuild_sparse_tensor", (torch.sparse_coo, (torch.zeros(1, 1, dtype=torch.int64), 5, (2,)))),
+])  # fmt: skip
+def test_arguments_of_wrong_types(function, args):
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(_rebuilt(function, *args))
+
+
+def test_indices_of_sparse_tensors_share_no_memory():
+    """A dense tensor of the same file over the memory of the indices cannot move them outside."""
+    places = torch.tensor([[0, 1, 3]])
+    values = torch.ones(3)
+
+    class Pickled:
+        def __reduce__(self):
+            return torch._utils._rebuild_sparse_tensor, (torch.sparse_coo, (places, values, (4,), True))
+
+    found = torch.load(saved([places, Pickled()]))
+    found[0].fill_(10**9)
+    assert found[1].to_dense().tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
+def test_one_long_list_is_not_copied_without_end():
+    """Each call copies the list: a file of some kilobytes would fill gigabytes."""
+    count = 20_000
+    text = b"\x80\x02X" + struct.pack("<I", count) + b"a" * count + b"q\x000]("
+    with pytest.raises(pickle.UnpicklingError, match="far larger objects"):
+        torch.load(archive(text + (name("_codecs", "encode") + b"h\x00\x85R") * 2000 + b"e."))
