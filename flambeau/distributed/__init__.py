@@ -6,6 +6,7 @@ programs written for many run on one."""
 from . import _collectives, _debugging, _groups, _kinds, _stores, constants, device_mesh, distributed_c10d
 from ._collectives import *
 from ._debugging import *
+from ._file_store import FileStore
 from ._groups import *
 from ._kinds import *
 from ._stores import *
@@ -14,7 +15,7 @@ from .constants import default_pg_timeout as default_pg_timeout
 from .device_mesh import DeviceMesh, init_device_mesh
 
 __all__ = [
-    *_collectives.__all__, *_debugging.__all__, *_groups.__all__, *_kinds.__all__, *_stores.__all__, "DeviceMesh",
+    *_collectives.__all__, *_debugging.__all__, *_groups.__all__, *_kinds.__all__, *_stores.__all__, "DeviceMesh", "FileStore",
     "TCPStore", "constants", "device_mesh", "distributed_c10d", "init_device_mesh", "reduce_op",
 ]  # fmt: skip
 _LATER = ("algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim", "rpc", "tensor", "utils")

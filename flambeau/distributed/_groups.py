@@ -10,7 +10,8 @@ from typing import Any
 
 from .._core.devices import device as _device
 from ..futures import Future
-from ._stores import FileStore, HashStore, Store
+from ._file_store import FileStore
+from ._stores import HashStore, Store
 from .constants import default_pg_timeout
 
 __all__ = [

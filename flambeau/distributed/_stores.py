@@ -1,10 +1,7 @@
-"""Stores: small values that processes leave for each other, in memory or in a file (`_tcp_store.py`: over a network)."""
+"""Stores: small values that threads leave for each other (`_file_store.py`: processes, `_tcp_store.py`: over a network)."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +10,7 @@ from typing import Any
 
 from ._kinds import DistStoreError, QueueEmptyError
 
-__all__ = ["FileStore", "HashStore", "PrefixStore", "Store"]
+__all__ = ["HashStore", "PrefixStore", "Store"]
 
 
 def _bytes(value: Any) -> bytes:
@@ -168,37 +165,6 @@ class HashStore(Store):
     def clone(self) -> HashStore:
         """The same store."""
         return self
-
-
-class FileStore(Store):
-    """A store in a file that several processes share."""
-
-    def __init__(self, file_name: str, world_size: int = -1):
-        super().__init__()
-        self._path = file_name
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    def _change(self, change: Callable[[dict[str, Any]], Any]) -> Any:
-        with open(self._path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            data = file.read()
-            table = pickle.loads(data) if data else {}
-            result = change(table)
-            new = pickle.dumps(table)
-            if new != data:
-                file.truncate(0)
-                file.write(new)
-                file.flush()
-                os.fsync(file.fileno())
-            return result
-
-    def clone(self) -> FileStore:
-        """Another object for the same file."""
-        return FileStore(self._path)
 
 
 class PrefixStore(Store):

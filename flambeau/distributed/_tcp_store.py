@@ -41,6 +41,8 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 def _receive(connection: socket.socket) -> list[bytes]:
     (count,) = struct.unpack(">I", _exactly(connection, 4))
     fields, total = [], 4 * count
+    if total > LARGEST:
+        raise ConnectionError("a message is too long")
     for _ in range(count):
         (length,) = struct.unpack(">I", _exactly(connection, 4))
         total += length

@@ -4,6 +4,7 @@
 
 from ._collectives import *
 from ._debugging import *
+from ._file_store import FileStore as FileStore
 from ._groups import *
 from ._groups import _world, current
 from ._kinds import *
