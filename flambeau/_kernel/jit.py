@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import sys
 import threading
 from typing import Any
 
 from .._core.state import held_over_forks
+from .cache import Cache
 
 _lock = threading.Lock()
 held_over_forks(_lock)
@@ -33,31 +33,15 @@ def _target() -> dict[str, Any]:
         machine = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
         key = f"{llvm.llvm_version_info}|{cpu}|{features}|{sys.version_info[:2]}"
         linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-        _state.update(llvm=llvm, machine=machine, key=key, linker=linker, directory=_directory(), features=host)
+        _state.update(llvm=llvm, machine=machine, key=key, linker=linker, cache=Cache.open(), features=host)
     return _state
-
-
-def _directory() -> str | None:
-    """Where compiled kernels are kept; None if no private place can be had."""
-    root = os.environ.get("FLAMBEAU_CACHE_DIR")
-    if root is None:
-        root = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "flambeau")
-    try:
-        path = os.path.join(root, "kernels")
-        os.makedirs(path, mode=0o700, exist_ok=True)
-        info = os.stat(path)
-        # code that somebody else can write is not loaded
-        if hasattr(os, "getuid") and (info.st_uid != os.getuid() or info.st_mode & 0o022):
-            return None
-        return path
-    except OSError:
-        return None
 
 
 def cache_directory() -> str | None:
     """Where compiled kernels are kept on disk."""
     with _lock:
-        return _target()["directory"]  # type: ignore[no-any-return]
+        cache = _target()["cache"]
+        return None if cache is None else cache.path  # type: ignore[no-any-return]
 
 
 def cpu_features() -> Any:
@@ -86,16 +70,6 @@ def _optimise(llvm: Any, machine: Any, text: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _save(path: str, data: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.{threading.get_ident()}"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except OSError:
-        pass  # a full or read-only disk costs only the next start
-
-
 def _link(state: dict[str, Any], symbol: str, data: bytes) -> int:
     """Loads an object file; gives the address of its function."""
     builder = state["llvm"].JITLibraryBuilder().add_object_img(data).export_symbol(symbol).add_current_process()
@@ -112,24 +86,25 @@ def compile(name: str, text: str) -> int:
         address = _addresses.get(digest)
         if address is None:
             symbol = f"{name}_{digest}"
-            directory = state["directory"]
-            path = os.path.join(directory, f"{digest}.o") if directory else None
-            address = _from_disk(state, symbol, path)
+            cache = state["cache"]
+            address = _from_disk(state, symbol, digest)
             if address is None:
                 data = _optimise(state["llvm"], state["machine"], text.replace(f"@{name}(", f"@{symbol}("))
                 address = _link(state, symbol, data)
-                if path is not None:
-                    _save(path, data)
+                if cache is not None:
+                    cache.write(digest, data)
             _addresses[digest] = address
         return address
 
 
-def _from_disk(state: dict[str, Any], symbol: str, path: str | None) -> int | None:
+def _from_disk(state: dict[str, Any], symbol: str, digest: str) -> int | None:
     """The address of a kernel kept on disk; None if there is none, or if the file is damaged."""
-    if path is None:
+    cache = state["cache"]
+    data = None if cache is None else cache.read(digest)
+    if data is None:
         return None
     try:
-        with open(path, "rb") as file:
-            return _link(state, symbol, file.read())
-    except (OSError, RuntimeError):
+        return _link(state, symbol, data)
+    except RuntimeError as error:
+        cache.tell(digest, str(error))
         return None

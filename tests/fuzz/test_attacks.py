@@ -1,5 +1,8 @@
 """Programs that attack files, caches, memory and threads, in processes of their own (see `attack`)."""
 
+import random
+import shutil
+
 from attack import FACTOR, SEED, attack
 
 
@@ -7,3 +10,41 @@ def test_confused_pickles():
     """Files whose values have wrong types load as errors or as tensors that are whole."""
     *_, outcomes = attack("confused_pickles.py", 1500 * FACTOR, SEED)
     assert "refused" in outcomes
+
+
+def _damage(files, rng):
+    for file in files:
+        content = bytearray(file.read_bytes())
+        at = rng.randrange(len(content))
+        kind = rng.randrange(7)
+        if kind == 0:
+            for _ in range(rng.choice([1, 1, 8, 100])):
+                content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            del content[at:]
+        elif kind == 2:
+            content = bytearray(rng.choice(files).read_bytes())
+        elif kind == 3:
+            content[at : at + 64] = rng.randbytes(rng.choice([0, 64]))
+        elif kind == 4:
+            content += rng.randbytes(16)
+        elif kind == 5:
+            content = bytearray(rng.randbytes(len(content)))
+        else:
+            content[at:] = bytes(len(content) - at)
+        file.write_bytes(content)
+
+
+def test_damaged_caches(tmp_path, monkeypatch):
+    """A program runs, with the same results, whatever became of the kernels that it kept."""
+    monkeypatch.setenv("FLAMBEAU_CACHE_DIR", str(tmp_path / "cache"))
+    right = attack("kernel_program.py")
+    shutil.copytree(tmp_path / "cache", tmp_path / "whole")
+    rng = random.Random(SEED)
+    for _ in range(2 * FACTOR):
+        shutil.rmtree(tmp_path / "cache")
+        shutil.copytree(tmp_path / "whole", tmp_path / "cache")
+        files = sorted((tmp_path / "cache" / "kernels").iterdir())
+        assert len(files) > 5
+        _damage(rng.sample(files, rng.randrange(1, len(files))), rng)
+        assert attack("kernel_program.py") == right
