@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 from typing import Any
 
 import ml_dtypes
@@ -254,7 +255,7 @@ def _cast_kernel(source: dtype, d: dtype) -> Any:
     call = _casts.get((source, d))
     both = (source.category == COMPLEX) == (d.category == COMPLEX) and source.code and d.code
     if call is None and both and d is not uint64:
-        body = _truncated(d) if d.category == INTEGER and source.category == FLOATING else _as_it_is
+        body = _truncated(source, d) if d.category == INTEGER and source.category == FLOATING else _as_it_is
         call = _casts[source, d] = cpu.pointwise("cast", body, (source.code,), (d.code,), (source.wide.code,))
     return call
 
@@ -263,8 +264,18 @@ def _as_it_is(m: Any, x: Any) -> Any:
     return x
 
 
-def _truncated(d: dtype) -> Any:
-    """The cast of floats to an integer dtype: what does not fit is the lowest of 32 or 64 bits, of which few are kept."""
+_SATURATES = platform.machine() in ("aarch64", "arm64")  # what this CPU makes of floats that no integer can hold
+
+
+def _truncated(source: dtype, d: dtype) -> Any:
+    """The cast of floats to an integer dtype, which keeps the low bits of a wider integer, as casts of few elements do.
+
+    What does not fit the wider one is what the CPU's own instruction gives, as in PyTorch: the nearest integer on ARM,
+    the lowest on x86.
+    """
+    if _SATURATES:
+        code = "i32" if d.name == "int32" and source.itemsize < 8 else "i64"
+        return lambda m, x: m.cast(m.cast(x, code), d.code)
     code = "i32" if d.name == "int32" else "i64"
     bound = 1 << (31 if code == "i32" else 63)
 

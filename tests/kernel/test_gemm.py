@@ -29,7 +29,7 @@ def lay(array, layout):
 
 def values(rng, shape, dtype):
     made = rng.standard_normal(shape)
-    return (made * 20).astype(dtype) if np.dtype(dtype).kind in "iu" else made.astype(dtype)
+    return (made * 20).astype("i8").astype(dtype) if np.dtype(dtype).kind in "iu" else made.astype(dtype)
 
 
 def check(made, expected, dtype):
