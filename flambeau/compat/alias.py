@@ -124,6 +124,8 @@ class Finder:
             if error.name is None or not (real == error.name or real.startswith(error.name + ".")):
                 raise  # something else is missing
             return None
+        # A module that imported itself by this name is there already; the import system would load it a second time.
+        sys.modules.pop(name, None)
         spec = ModuleSpec(name, _SameModule(module), origin=getattr(module, "__file__", None))  # type: ignore[arg-type]
         if hasattr(module, "__path__"):
             spec.submodule_search_locations = list(module.__path__)

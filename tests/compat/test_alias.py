@@ -66,6 +66,19 @@ def test_a_program_that_fails_shows_its_traceback(tmp_path):
     assert done.returncode == 1 and "program.py" in done.stderr and "RuntimeError" in done.stderr
 
 
+def test_a_package_that_imports_itself_by_the_alias_is_loaded_once(tmp_path):
+    """As helpers put beside `torch.testing` do: the package's own import of a part names the package again."""
+    (tmp_path / "added").mkdir()
+    (tmp_path / "added" / "__init__.py").write_text("import torch.testing.added.part\n")
+    (tmp_path / "added" / "part.py").write_text("value = 3\n")
+    (tmp_path / "program.py").write_text(
+        f"import torch.testing\ntorch.testing.__path__.append({str(tmp_path)!r})\n"
+        "import torch.testing.added as added\nprint(added.part.value)\n"
+    )
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert done.stdout == "3\n", done.stderr
+
+
 def test_children_follow(tmp_path):
     code = "import torch; print(torch.__version__, torch.__name__)"
     (tmp_path / "program.py").write_text(

@@ -1,0 +1,198 @@
+"""Stand-ins for insides of PyTorch that its test helpers import, so that the files can be collected here.
+
+Only names that flambeau does not have are supplied; what a stand-in names does nothing and, when a test calls it, skips
+that test, which then counts as not passed. Nothing here belongs to the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import types
+import unittest
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import packaging.version
+
+import flambeau
+
+# Modules that are PyTorch's insides as a whole (compilers, reference implementations, logging, tests of graphs).
+MODULES = """
+    __future__ _inductor _refs _prims _prims_common _native _lazy _logging _export _vendor _torch_docs
+    _utils_internal _numpy
+    _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _C._profiler
+    _subclasses.schema_check_mode _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
+    ao.nn.intrinsic.quantized fx.experimental jit.mobile jit._logging jit.quantized nested._internal
+    utils._config_module utils._dtype_abbrs utils._helion utils._import_utils utils._mode_utils utils._pallas
+    utils._triton utils._python_dispatch nn.parallel._functions
+    nn.modules.linear_cross_entropy_options autograd._functions
+    compat.functorch.experimental compat.functorch.compile _functorch.eager_transforms
+    _functorch.make_functional _functorch.utils _functorch.vmap
+    ao.nn.qat.modules ao.nn.quantizable ao.nn.quantized.modules
+    ao.quantization.quantize_fx ao.quantization.quantization_mappings
+""".split()  # noqa: SIM905
+# Names that helpers take from modules which are here.
+NAMES = {
+    "": "_nnpack_available Tag _disable_dynamo _softmax_backward_data _native_batch_norm_legit"
+    " _scaled_mm _scaled_mm_v2 _chunk_cat _segment_reduce",
+    "_C": "ScriptDict ScriptList ScriptFunction ScriptMethod ScriptModule ScriptObject Block TensorType"
+    " _set_print_stack_traces_on_fatal_signal _jit_set_profiling_executor _get_graph_executor_optimize"
+    " _get_privateuse1_backend_name _set_autograd_fallback_mode _get_autograd_fallback_mode _ConvBackend"
+    " _jit_clear_class_registry _set_default_mobile_cpu_allocator _unset_default_mobile_cpu_allocator"
+    " _TorchFunctionState _len_torch_function_stack _get_torch_function_state _set_torch_function_state"
+    " _jit_set_tracer_state_warn _jit_get_tracer_state_warn _get_cpu_capability",
+    "_C._functorch": "TransformType reshape_dim_into reshape_dim_outof",
+    "compat.functorch": "make_fx",
+    "func": "make_fx",
+    "cpu": "_is_avx2_supported _is_avx512_supported _is_vnni_supported _is_amx_tile_supported",
+    "cuda": "jiterator",
+    "overrides": "enable_reentrant_dispatch",
+    "_dynamo.config": "patch",
+    "_inductor.config": "patch",
+    "profiler": "itt",
+    "ao.nn.quantized": "MaxPool2d",
+    "ao.nn.quantized.modules": "__all__",
+    "_dynamo.utils": "LazyString clone_input",
+    "_functorch.vmap": "restore_vmap",
+    "_functorch.make_functional": "functional_init functional_init_with_buffers",
+    "_ops": "HigherOrderOperator",
+    "_utils": "_is_privateuse1_backend_available _maybe_view_chunk_cat",
+    "ao.quantization": "QConfigMapping QuantType default_symmetric_qnnpack_qat_qconfig get_default_qat_qconfig_mapping"
+    " get_default_qconfig_mapping quantize_dynamic_jit quantize_jit",
+    "autograd": "_calculate_shape kineto_available",
+    "autograd.function": "InplaceFunction _nested_map",
+    "autograd.gradcheck": "_get_numerical_jacobian _iter_tensors get_analytical_jacobian get_numerical_jacobian",
+    "autograd.profiler": "emit_itt",
+    "distributions.dirichlet": "_Dirichlet_backward",
+    "nn.attention.flex_attention": "_create_empty_block_mask",
+    "nn.parallel._functions": "Broadcast",
+    "nn.functional": "ScalingType SwizzleType",
+    "nn": "_reduction",
+    "utils._python_dispatch": "TorchDispatchMode return_and_correct_aliasing _get_current_dispatch_mode",
+    "utils.checkpoint": "CheckpointPolicy create_selective_checkpoint_contexts",
+}
+# Operators of `torch.ops.aten` that helpers name.
+OPERATORS = """
+    _batch_norm_with_update _efficient_attention_forward _flash_attention_forward _safe_softmax _softmax_backward_data
+    _upsample_bilinear2d_aa copy max_pool2d_with_indices_backward native_dropout_backward slice
+    _new_zeros_with_same_feature_meta
+""".split()  # noqa: SIM905
+collecting = True
+
+
+class _Placeholder(type):
+    """The type of the stand-ins: classes that can be inherited from, used as decorators, and asked for anything."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not collecting:
+            raise unittest.SkipTest(f"{cls.__name__} is an inside of PyTorch")
+        return args[0] if args and callable(args[0]) else cls
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return placeholder(name)
+
+
+def placeholder(name: str) -> Any:
+    return _Placeholder(name, (), {})
+
+
+class StandIn(ModuleType):
+    """A module that has every name."""
+
+    __path__: list[str] = []
+    __all__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = placeholder(name)
+        setattr(self, name, value)
+        return value
+
+
+class Finder:
+    """Gives stand-ins for modules of `MODULES` that are not found otherwise; stands last on `sys.meta_path`."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        inner = name.removeprefix("flambeau.")
+        if inner != name and any(inner == module or inner.startswith(module + ".") for module in MODULES):
+            return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        values = VALUES.get(module.__name__.removeprefix("flambeau."), {})
+        for name, value in values.items():
+            setattr(module, name, value)
+
+
+def _check_module_exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # its parent is missing
+        return False
+
+
+# What has to have a meaning for the helpers to work.
+VALUES: dict[str, dict[str, Any]] = {
+    "": {"_nnpack_available": lambda: False},
+    "_C": {
+        "_len_torch_function_stack": lambda: 0,
+        "_get_torch_function_state": lambda: "enabled",
+        "_TorchFunctionState": types.SimpleNamespace(ENABLED="enabled"),
+        "_get_privateuse1_backend_name": lambda: "privateuseone",
+        "_set_autograd_fallback_mode": lambda mode: None,
+        "_get_autograd_fallback_mode": lambda: "nothing",
+        "_get_cpu_capability": lambda: "DEFAULT",
+        "_set_print_stack_traces_on_fatal_signal": lambda on: None,
+    },
+    "_inductor.utils": {"GPU_TYPES": ["cuda", "mps", "xpu"]},
+    "_inductor.test_case": {"TestCase": unittest.TestCase},
+    "_functorch.eager_transforms": {
+        "jvp": flambeau.func.jvp,
+        "_as_tuple": lambda value: tuple(value) if isinstance(value, (tuple, list)) else (value,),
+    },
+    "_native.dsl_registry": {"dsl_registry": types.SimpleNamespace(is_dsl_available=lambda name: False)},
+    "profiler": {"itt": types.SimpleNamespace(is_available=lambda: False)},
+    "ao.nn.quantized.modules": {"__all__": []},
+    "ao.nn.quantizable": {"modules": StandIn("modules")},
+    "backends.python_native": {"available_dsls": []},
+    "_utils": {"_is_privateuse1_backend_available": lambda: False},
+    "_vendor.packaging": {"version": packaging.version},
+    "autograd": {"kineto_available": lambda: False},
+    "utils._import_utils": {"_check_module_exists": _check_module_exists},
+    "utils._triton": {"has_triton": lambda: False},
+}
+
+
+def install(checkout: Path) -> None:
+    """Makes the names importable, and the helpers of the checkout with them."""
+    sys.meta_path.append(Finder())  # type: ignore[arg-type]
+    testing = importlib.import_module("flambeau.testing")
+    testing.__path__.insert(0, str(checkout / "torch" / "testing"))
+    # The comparisons behind `TestCase.assertEqual` are the checkout's own.
+    del sys.modules["flambeau.testing._comparison"]
+    sys.modules.pop("torch.testing._comparison", None)
+    functorch = importlib.import_module("flambeau.compat.functorch")
+    functorch.__path__ = getattr(functorch, "__path__", [])
+    aten = flambeau.ops.aten
+    for name in OPERATORS:
+        if not hasattr(aten, name):
+            setattr(aten, name, placeholder(name))
+    for name in MODULES:
+        importlib.import_module("flambeau." + name)
+    for module_name, names in NAMES.items():
+        with contextlib.suppress(ModuleNotFoundError):
+            module = importlib.import_module(("flambeau." + module_name).rstrip("."))
+            for name in names.split():
+                if not hasattr(module, name):
+                    setattr(module, name, VALUES.get(module_name, {}).get(name, placeholder(name)))
