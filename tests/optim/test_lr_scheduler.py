@@ -235,3 +235,31 @@ def test_pickling():
     scheduler.step()
     assert other.get_last_lr() == scheduler.get_last_lr()
     assert type(scheduler).__module__ == "flambeau.optim.lr_scheduler"
+
+
+@pytest.mark.parametrize(
+    ("milestones", "rates"),
+    [([0, 3], [1.0, 0.9, 0.81, 1.0, 1.0]), ([0, 0], [1.0, 1.0, 0.1, 0.1, 0.01]), ([1, 2], [0.1, 1.0, 1.0, 1.0, 0.1])],
+)
+def test_a_milestone_at_0_begins_with_the_schedule_after_it(milestones, rates):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+    parts = [
+        schedules.ConstantLR(optimizer, 0.1, total_iters=9),
+        schedules.ExponentialLR(optimizer, 0.9),
+        schedules.StepLR(optimizer, 2),
+    ]
+    scheduler = schedules.SequentialLR(optimizer, parts, milestones)
+    assert course(optimizer, scheduler, 5) == pytest.approx(rates)
+
+
+def test_schedules_do_not_write_to_the_tensors_they_are_given():
+    low, high, lr = torch.tensor(0.02), torch.tensor(2.0), torch.tensor(0.5)
+    parameters = [torch.nn.Parameter(torch.ones(1)) for _ in range(2)]
+    optimizer = torch.optim.SGD([{"params": parameters[:1], "lr": 0.1}, {"params": parameters[1:], "lr": lr}])
+    scheduler = schedules.CyclicLR(optimizer, [low, low], [high, high], step_size_up=2, cycle_momentum=False)
+    for _ in range(3):
+        optimizer.step()
+        scheduler.step()
+    assert (low.item(), high.item()) == pytest.approx((0.02, 2.0))
+    assert optimizer.param_groups[0]["lr"] is not low
+    assert lr.item() == pytest.approx(optimizer.param_groups[0]["lr"].item()) == pytest.approx(1.01)

@@ -30,7 +30,7 @@ def set_value(group: dict[str, Any], key: str, value: Any) -> None:
     if isinstance(old, Tensor):
         old.fill_(value.item() if isinstance(value, Tensor) and value.ndim else value)
     else:
-        group[key] = value
+        group[key] = copied(value)
 
 
 def for_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:

@@ -81,8 +81,9 @@ class SequentialLR(_Combined):
             set_value(group, "lr", group["initial_lr"])
         for scheduler in schedulers:
             _rewind(scheduler)
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
         """Makes the step of the schedule whose turn it is."""
