@@ -14,6 +14,7 @@ import numpy as np
 from .random import Array, MersenneState, check_floating, narrow
 
 _F32 = np.float32
+_PIECE = 1 << 14  # how many elements are drawn at a time where each needs many columns
 _MANY = 128  # elements from which on machine code is worth its compilation
 
 native: Callable[[str], Any] | None = None  # kernels by name, see `_kernel/samplers.py`
@@ -150,7 +151,8 @@ def standard_gamma(engine: MersenneState, alpha: Array) -> Array:
 def dirichlet(engine: MersenneState, alpha: Array) -> Array:
     """`torch._sample_dirichlet(alpha)`: gammas over the last axis, divided by their sum."""
     _check_gamma("_sample_dirichlet", alpha.dtype)
-    values = _gammas(engine, alpha.astype(np.float64))
+    # where all of them underflow, the quotients are even
+    values = np.maximum(_gammas(engine, alpha.astype(np.float64)), np.finfo(np.float64).tiny)
     values /= values.sum(axis=-1, keepdims=True)
     limits = np.finfo(alpha.dtype)
     out: Array = np.clip(values.astype(alpha.dtype), limits.tiny, 1 - limits.epsneg)
@@ -205,11 +207,15 @@ def binomial(engine: MersenneState, count: Array, prob: Array) -> Array:
     _check_gamma("binomial", count.dtype)
     counts, probabilities = np.broadcast_arrays(count, prob)
     if native is not None and counts.size >= _MANY:
-        return _binomials(engine, counts.reshape(-1), probabilities.reshape(-1)).reshape(counts.shape)
+        drawn = np.empty(counts.shape, count.dtype)
+        for start in range(0, counts.size, _PIECE):  # the columns of a piece stay in the cache
+            piece = slice(start, start + _PIECE)
+            drawn.flat[piece] = _binomials(engine, counts.flat[piece], probabilities.flat[piece])
+        return drawn
     pairs = list(zip(counts.reshape(-1), probabilities.reshape(-1), strict=True))
     with _Scalars(engine, 3 * len(pairs)) as source:
-        drawn = [_binomial_one(source, n, p) for n, p in pairs]
-    return np.array(drawn, count.dtype).reshape(counts.shape)
+        few = [_binomial_one(source, n, p) for n, p in pairs]
+    return np.array(few, count.dtype).reshape(counts.shape)
 
 
 def _binomials(engine: MersenneState, n: Array, p: Array) -> Array:
@@ -226,7 +232,8 @@ def _binomials(engine: MersenneState, n: Array, p: Array) -> Array:
             n, np.where(none | all_, 1.0, wait), t(-0.0873) + t(0.0248) * b + t(0.01) * q, b, n * q + t(0.5),
             t(0.92) - t(4.2) / b, q / (t(1) - q), (t(2.83) + t(5.1) / b) * deviation, np.floor((n + t(1)) * q),
         )  # fmt: skip
-        drawn = _in_bulk(engine, "binomial", (np.stack([c.astype(np.float64) for c in columns], -1),), 12)
+        waits = int(min(np.nan_to_num(n * q).max(), 10.0)) + 3  # successes to wait for
+        drawn = _in_bulk(engine, "binomial", (np.stack([c.astype(np.float64) for c in columns], -1),), waits)
     drawn = np.where(flipped & ~all_, n.astype(np.float64) - drawn, drawn)
     drawn = np.where(none, np.where(np.isnan(n) | np.isnan(p), np.nan, 0.0), np.where(all_, n, drawn))
     return drawn.astype(n.dtype)

@@ -12,7 +12,7 @@ from .._tensor import Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, check_one_given
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, clamp_probs
+from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -49,6 +49,11 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         else:
             (self.logits,) = broadcast_all(logits)
         super().__init__(self._param.size(), validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The parameter, a rounding step away from 0 and 1, where the density has no limit."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])

@@ -1,5 +1,7 @@
 """Samples for a seed are those that PyTorch draws on the CPU."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,34 @@ def test_seeds_of_other_dtypes():
 
 
 GAMMA64 = 4.552622805135891
+
+
+def test_tiny_concentrations_give_even_shares_where_all_samples_underflow():
+    torch.manual_seed(0)
+    sample = D.Beta(t(1e-3), t(1e-3)).sample((8,))
+    tiny, last = torch.finfo(torch.float32).tiny, 1 - 2.0**-24
+    assert sample.tolist() == [0.5, last, last, tiny, last, pytest.approx(1.162492e-22), tiny, 0.5]
+    assert not D.Dirichlet(torch.full((3,), 1e-5)).sample((1000,)).isnan().any()
+
+
+def test_log_odds_beyond_what_sigmoid_tells_apart():
+    d = D.ContinuousBernoulli(logits=t([-1e38, 1e38, 20.0]))
+    np.testing.assert_allclose(d.mean, [0.06272575, 0.93727422, 0.93727422], rtol=1e-6)
+    np.testing.assert_allclose(d.variance, [0.003934416] * 3, rtol=1e-5)
+    assert d.logits.tolist() == pytest.approx([-1e38, 1e38, 20.0])
+    assert d.log_prob(t(0.0))[0].item() == pytest.approx(2.7689815)
+
+
+def test_many_binomials_need_little_memory_beside_the_result():
+    d = D.Binomial(t(40.0), t(0.3))
+    d.sample((1000,))
+    tracemalloc.start()
+    try:
+        torch.manual_seed(0)
+        sample = d.sample((200_000,))
+        assert tracemalloc.get_traced_memory()[1] < 9e6  # 0.8 MB are the result
+    finally:
+        tracemalloc.stop()
+    torch.manual_seed(0)
+    first = d.sample((100_001,))
+    assert torch.equal(sample[:100_001], first) and torch.equal(sample[100_001:], d.sample((99_999,)))
