@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._core.devices import _local as current
-from .._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64
+from .._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64, promote_types, scalar_dtype
 from .._core.state import CUDA, META, local
 from .._dispatch import backend_of
 from .._tensor import Storage, Tensor, wrap
 from .casting import cast_array
+from .conversion import host_array
 from .factory import as_dtype, check_layout, device_bits, finished
 from .registry import ops, public, quick
 
@@ -69,21 +72,50 @@ def first_leaf(data: Any) -> Any:
     raise ValueError(f"too many dimensions '{type(data).__name__}'")
 
 
-def _without_tensors(data: Any) -> Any:
-    """Nested sequences with their tensors of one element made numbers, and the dtypes of those tensors."""
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def _is_plain(data: Any) -> bool:
+    """Whether nested sequences hold only Python's own numbers, which say nothing about the dtype but its category."""
+    if data and (data[0].__class__ is list or data[0].__class__ is tuple):
+        return all([(d.__class__ is list or d.__class__ is tuple) and _is_plain(d) for d in data])
+    return _NUMBERS.issuperset(map(type, data))
+
+
+def _inferred(data: Any) -> dtype:
+    """The dtype that holds everything in nested sequences: arrays, NumPy's numbers and tensors keep theirs."""
     if isinstance(data, Tensor):
-        if data._array.size != 1:
+        return data.dtype
+    if isinstance(data, (np.ndarray, np.generic)):
+        return from_numpy_dtype(data.dtype)
+    if _is_sequence(data):
+        return functools.reduce(promote_types, map(_inferred, data)) if data else default.float
+    return scalar_dtype(data)
+
+
+def _is_sequence(data: Any) -> bool:
+    return isinstance(data, Sequence) and not isinstance(data, (str, bytes))
+
+
+def _depth(data: Any) -> int:
+    """How many dimensions nested sequences have, by their first elements."""
+    if isinstance(data, np.ndarray):
+        return data.ndim
+    return 1 + (_depth(data[0]) if data else 0) if _is_sequence(data) else 0
+
+
+def _without_tensors(data: Any, depth: int) -> Any:
+    """Nested lists of `depth` dimensions for nested sequences, their tensors made numbers or lists."""
+    if isinstance(data, Tensor):
+        array = host_array(data)
+        if depth:
+            return array.tolist()
+        if array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        return data._array.reshape(())[()]
-    if isinstance(data, (list, tuple)):
-        return [_without_tensors(d) for d in data]
+        return array.reshape(()).item()
+    if _is_sequence(data):
+        return [_without_tensors(d, depth - 1) for d in data]
     return data
-
-
-def _has_tensor(data: Any) -> bool:
-    if isinstance(data, (list, tuple)):
-        return any(map(_has_tensor, data))
-    return isinstance(data, Tensor)
 
 
 def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
@@ -100,21 +132,24 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         data = list(data)
     elif kind not in (list, tuple, int, bool, complex):
         return _unusual(data, d)
-    leaf = first_leaf(data)
-    if isinstance(leaf, Tensor):
-        data = _without_tensors(data)
-    if isinstance(leaf, np.ndarray):
-        warnings.warn(
-            "Creating a tensor from a list of numpy.ndarrays is extremely slow; join them with numpy.array() first",
-            stacklevel=5,
-        )
     try:
-        return _converted(data, d, leaf)
+        if kind in (list, tuple) and not _is_plain(data):
+            if isinstance(first_leaf(data), np.ndarray):
+                warnings.warn(
+                    "Creating a tensor from a list of numpy.ndarrays is extremely slow; join them with numpy.array() first",
+                    stacklevel=5,
+                )
+            try:
+                d = d or _inferred(data)
+            except TypeError:
+                raise _bad_data(data, d, None) from None
+            data = _without_tensors(data, _depth(data))
+        return _converted(data, d)
     except RecursionError:  # a list that holds itself
         raise ValueError(f"too many dimensions '{kind.__name__}'") from None
 
 
-def _converted(data: Any, d: dtype | None, leaf: Any) -> tuple[Any, dtype]:
+def _converted(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     try:
         if d is not None:
             return _as_given(data, d), d
@@ -122,15 +157,11 @@ def _converted(data: Any, d: dtype | None, leaf: Any) -> tuple[Any, dtype]:
     except (ValueError, OverflowError, TypeError) as error:
         raise _bad_data(data, d, error) from None
     code = array.dtype.kind
-    if code == "f" and array.dtype.itemsize == 8:
-        if array.size and isinstance(leaf, (np.generic, np.ndarray)):
-            return array, from_numpy_dtype(array.dtype)
+    if code == "f":
         return cast_array(array, default.float), default.float
-    if code == "c" and not isinstance(leaf, np.generic):
+    if code == "c":
         return cast_array(array, default.complex), default.complex
-    if code == "O" and _has_tensor(data):
-        return _converted(_without_tensors(data), d, None)
-    if code in "OUSMmu" and not (code == "u" and isinstance(leaf, (np.generic, np.ndarray))):
+    if code in "OUSMmu":
         raise _bad_data(data, d, None)
     return array, from_numpy_dtype(array.dtype)
 
@@ -250,6 +281,8 @@ def _quick_tensor(data: Any) -> Any:
             first = data[0]
             kind = first[0].__class__ if first else None
     if (kind is float or kind is int) and current.device is None and not local.inference:
+        if data.__class__ is list and not _is_plain(data):
+            return NotImplemented
         try:
             array = np.array(data)
         except (ValueError, TypeError, OverflowError):

@@ -229,3 +229,28 @@ def test_tables():
     assert torch.scalar_tensor(3).dtype is torch.float32
     with pytest.raises(RuntimeError):
         torch.eye(-1)
+
+
+def test_tensors_in_a_nest_are_numbers_or_rows():
+    assert torch.tensor([[torch.tensor(3)], [2.5]]).tolist() == [[3.0], [2.5]]
+    with pytest.warns(UserWarning, match="list of numpy"):
+        assert torch.tensor([np.array([1.5, 2.5]), torch.tensor([3, 4])]).tolist() == [[1.5, 2.5], [3.0, 4.0]]
+    with pytest.raises(ValueError, match="only one element tensors"):
+        torch.tensor([torch.zeros(2), torch.zeros(2)])
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy")
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        ([1, np.float64(1)], torch.float64), ([np.float32(1), 1.0], torch.float32), ([1.0, np.zeros(())], torch.float64),
+        ([[1.0, 2.0], np.zeros(2)], torch.float64), ([np.zeros(2, np.int32), np.zeros(2, np.float16)], torch.float16),
+        ([np.zeros(2, np.int32), [1.5, 2]], torch.float32), ([[], np.zeros(0)], torch.float64),
+        ([1j, np.float64(1)], torch.complex128), ([np.complex64(1j), 1.0], torch.complex64),
+        ([torch.tensor(1.0).double(), 2.0], torch.float64), ([2, torch.tensor(1.0).half()], torch.float16),
+        ([torch.tensor(3).bfloat16(), torch.tensor(2.0).half()], torch.float32), ([1.0, torch.zeros(1)], torch.float32),
+        ([torch.tensor(1).int(), torch.tensor(1.0).half()], torch.float16), ([np.zeros(2), range(2)], torch.float64),
+    ],
+)  # fmt: skip
+def test_arrays_and_tensors_keep_their_dtype_in_a_nest(data, dtype):
+    assert torch.tensor(data).dtype is torch.as_tensor(data).dtype is dtype
