@@ -7,6 +7,7 @@ joined in `wide` precision, and groups of blocks once more, so that errors grow 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -273,7 +274,19 @@ def moments_rows(m: Any, x: Any, free: Any, squares: Any, mean: Any, root: Any) 
             two = m.loose_add(two, d * d)
         first = first + m.cast(one, "f64")
         second = second + m.cast(two, "f64")
-    mean[()] = m.cast(rough, "f64") + first / count
+    middle = m.cast(rough, "f64")
+    if not second < math.inf:  # squares that only double precision holds, or numbers that are not finite
+        total = m.value(0, "f64")
+        for i in range(0, x.n):
+            total = total + m.cast(x[i], "f64")
+        middle = total / count
+        first = m.value(0, "f64")
+        second = m.value(0, "f64")
+        for i in range(0, x.n):
+            wide = m.cast(x[i], "f64") - middle
+            first = first + wide
+            second = second + wide * wide
+    mean[()] = middle + first / count
     variance = (second - first * first / count) / free[()]
     squares[()] = m.real_sqrt(variance) if root else variance
 
@@ -300,7 +313,7 @@ def moments_columns(m: Any, x: Any, free: Any, squares: Any, mean: Any, root: An
             first[j] = m.value(0, "f64")
         for i in range(0, rows):
             for j in independent(0, width):
-                d = m.cast(m.cast(x[i, left + j], kind) - rough[j], "f64")
+                d = m.cast(x[i, left + j], "f64") - m.cast(rough[j], "f64")
                 first[j] = first[j] + d
                 second[j] = second[j] + d * d
         for j in independent(0, width):
