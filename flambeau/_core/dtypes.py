@@ -66,7 +66,7 @@ float32 = dtype("float32", np.float32, FLOATING, "f32", ("float",))
 float64 = dtype("float64", np.float64, FLOATING, "f64", ("double",))
 complex32 = dtype(
     "complex32", getattr(ml_dtypes, "complex32", "V4"), COMPLEX, "", ("chalf",)
-)  # kept and converted, not computed with
+)  # no kernels: a few operations compute in complex64
 complex64 = dtype("complex64", np.complex64, COMPLEX, "c64", ("cfloat",))
 complex128 = dtype("complex128", np.complex128, COMPLEX, "c128", ("cdouble",))
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
@@ -75,6 +75,7 @@ float8_e4m3fnuz = dtype("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, FLOATING)
 float8_e5m2fnuz = dtype("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, FLOATING)
 float8_e8m0fnu = dtype("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, FLOATING)
 float16.wide = bfloat16.wide = float32
+complex32.wide = complex64
 # integers that stand for other numbers (see quantizers)
 quint8 = dtype("quint8", np.uint8, INTEGER)
 qint8 = dtype("qint8", np.int8, INTEGER)
@@ -105,7 +106,7 @@ ALL = (
 BY_NAME = {d.name: d for d in ALL}
 BY_NUMPY = {d.numpy: d for d in ALL if d not in QUANTIZED}
 REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
-COMPLEX_OF = {float32: complex64, float64: complex128, float16: complex64, bfloat16: complex64}
+COMPLEX_OF = {float32: complex64, float64: complex128, float16: complex32, bfloat16: complex64}
 FLOAT8 = frozenset(d for d in ALL if d.name.startswith("float8"))
 
 
@@ -140,9 +141,12 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if a.category > b.category:
         a, b = b, a
     if b.category == COMPLEX:
-        if complex32 in (a, b):
-            a, b = complex64 if a is complex32 else a, complex64 if b is complex32 else b
-            return _promote(a, b)
+        if b is complex32:
+            if a.category < FLOATING or a is float16:
+                return b
+            return COMPLEX_OF.get(a, a)
+        if a is complex32:
+            return b
         if a.category != COMPLEX and a is not float64:
             return b
         return complex128
@@ -222,7 +226,7 @@ def set_default_dtype(d: dtype, /) -> None:
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     default.float = d
-    default.complex = complex128 if d is float64 else complex64
+    default.complex = COMPLEX_OF.get(d, complex64)
 
 
 def get_default_dtype() -> dtype:

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from .allocation import empty
+from .dtypes import complex32
 
 Array = np.ndarray[Any, Any]
 Shape = int | tuple[int, ...]
@@ -307,6 +308,13 @@ def multiply_add(values: Array, scale: Any, shift: Any) -> Array:
     rounding = (product - (total - back)) + (shift - back)
     out = total + (rounding + error)
     return out
+
+
+def part_of(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The type of the parts of complex numbers; None for other types."""
+    if dtype == complex32.numpy:
+        return np.dtype(np.float16)
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else None
 
 
 def check_floating(name: str, dtype: np.dtype[Any]) -> None:

@@ -24,6 +24,7 @@ from .random import (
     address,
     check_floating,
     element_count,
+    part_of,
 )
 
 _WIDE_RANGE = 1 << 28  # from this range on PyTorch spends 64 bits on an integer
@@ -36,8 +37,8 @@ def uniform(engine: MersenneState, shape: Shape, dtype: Any, low: float = 0.0, h
     """Values in [low, high): `torch.rand` and `uniform_`, for real and complex floating types."""
     dtype = np.dtype(dtype)
     count = element_count(shape)
-    if dtype.kind == "c":
-        real = np.dtype(f"f{dtype.itemsize // 2}")
+    real = part_of(dtype)
+    if real is not None:
         parts: Array = uniform(engine, 2 * count, real, low, high).view(dtype)
         return parts.reshape(shape)
     if dtype == np.float32:

@@ -25,6 +25,7 @@ from .random import (
     element_count,
     multiply_add,
     narrow,
+    part_of,
 )
 
 _F32 = np.float32
@@ -235,8 +236,8 @@ def normal(
     if std < 0:
         raise RuntimeError(f"normal_: expected std >= 0, got {std}")
     count = element_count(shape)
-    if dtype.kind == "c":
-        real = np.dtype(f"f{dtype.itemsize // 2}")
+    real = part_of(dtype)
+    if real is not None:
         parts = normal(engine, 2 * count, real, mean, std / math.sqrt(2.0), contiguous)
         out: Array = parts.view(dtype)
         return out.reshape(shape)

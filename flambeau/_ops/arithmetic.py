@@ -17,7 +17,7 @@ from .casting import check_width, checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
 from .registry import functions, methods, ops, public, relabel
-from .rules import Rule, arithmetic, floating, no_bool_difference, no_bool_negation, numeric, real, real_numeric
+from .rules import Rule, floating, no_bool_difference, no_bool_negation, numeric, real, real_numeric, ring
 
 # -- sums --------------------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ def _difference_scaled(m: Any, x: Any, y: Any, alpha: Any) -> Any:
     return m.fma(y, -alpha, x) if is_float(x.type) else x - y * alpha
 
 
-add_op = pointwise("add", _sum, grad={"x": lambda m, g: g, "y": lambda m, g: g}, public=False)
+add_op = pointwise("add", _sum, ring, grad={"x": lambda m, g: g, "y": lambda m, g: g}, public=False)
 sub_op = pointwise(
     "sub", lambda m, x, y: x - y, no_bool_difference, {"x": lambda m, g: g, "y": lambda m, g: -g}, public=False
 )
@@ -51,7 +51,7 @@ rsub_op = pointwise(
     backward_name="RsubBackward1",
 )
 add_scaled_op = pointwise(
-    "add_scaled", _sum_scaled, params=("alpha",), public=False,
+    "add_scaled", _sum_scaled, ring, params=("alpha",), public=False,
     grad={"x": lambda m, g: g, "y": lambda m, g, alpha: g * m.conj(alpha)}, backward_name="AddBackward0",
 )  # fmt: skip
 sub_scaled_op = pointwise(
@@ -174,12 +174,12 @@ def sub_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
 
 
 mul_op = pointwise(
-    "mul", lambda m, x, y: x & y if x.type == "b1" else x * y, aliases=("multiply",),
+    "mul", lambda m, x, y: x & y if x.type == "b1" else x * y, ring, aliases=("multiply",),
     grad={"x": lambda m, g, y: g * m.conj(y), "y": lambda m, g, x: g * m.conj(x)},
 )  # fmt: skip
 
 mul_op.wide_number = pointwise(
-    "mul_number", lambda m, x, y: x * y, params=("y",), grad={"x": lambda m, g, y: g * y}, public=False,
+    "mul_number", lambda m, x, y: x * y, ring, params=("y",), grad={"x": lambda m, g, y: g * y}, public=False,
     backward_name="MulBackward0",
 )  # fmt: skip
 
@@ -360,7 +360,7 @@ def abs_(input: Tensor) -> Tensor:
 
 
 abs_op = pointwise(
-    "abs", lambda m, x: m.abs(x), Rule("ifc", result="real"), {"x": lambda m, g, x: g * m.sgn(x)},
+    "abs", lambda m, x: m.abs(x), Rule("ifc", result="real", short_complex=True), {"x": lambda m, g, x: g * m.sgn(x)},
     aliases=("absolute",), inplace=False,
 )  # fmt: skip
 
@@ -390,7 +390,7 @@ def _sgn_gradient(m: Any, g: Any, x: Any, out: Any) -> Any:
     return m.where(size == 0.0, m.zeros_like(g), (g - out * along) / safe)
 
 
-sgn_op = pointwise("sgn", _sign, arithmetic, {"x": _sgn_gradient})
+sgn_op = pointwise("sgn", _sign, ring, {"x": _sgn_gradient})
 
 
 @public(inplace=True, out=True)

@@ -56,7 +56,7 @@ def combine(best: dtype | None, zero: dtype | None, number: dtype | None) -> dty
 def _raised(low: dtype, high: dtype) -> dtype:
     """`low` lifted into the category of `high`, which has the lower precedence."""
     if high.category == COMPLEX and low.category == FLOATING:
-        return promote_types(low, complex64)
+        return promote_types(low, complex32)
     return promote_types(low, high)
 
 

@@ -15,12 +15,13 @@ from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
 from .primitive import primitive
 from .registry import older_forms, ops, public, relabel
-from .rules import Refusing, Rule, floating, floating_only, numeric, real_floating_only
+from .rules import Refusing, Rule, floating, floating_only, real_floating_only, ring
 
 # -- three operands ----------------------------------------------------------------------------------------------
 
 addcmul_op = pointwise(
-    "addcmul", lambda m, x, a, b, value: x + value * a * b, numeric, params=("value",), public=False, checked=True,
+    "addcmul", lambda m, x, a, b, value: x + value * a * b, Rule("ifc", short_complex=True), params=("value",), public=False,
+    checked=True,
     grad={
         "x": lambda m, g: g,
         "a": lambda m, g, b, value: g * m.conj(b * value),
@@ -243,7 +244,7 @@ hypot_op = pointwise(
 
 # -- parts of complex numbers ------------------------------------------------------------------------------------
 
-conj_physical_op = pointwise("conj_physical", lambda m, x: m.conj(x), grad={"x": lambda m, g: m.conj(g)}, public=False)
+conj_physical_op = pointwise("conj_physical", lambda m, x: m.conj(x), ring, {"x": lambda m, g: m.conj(g)}, public=False)
 
 
 @public()

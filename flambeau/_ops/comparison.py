@@ -106,7 +106,9 @@ def _distance_within(m: Any, x: Any, y: Any, rtol: Any, atol: Any) -> Any:
     return (x == y) | (m.isfinite(x) & m.isfinite(y) & (m.abs(x - y) <= bound))
 
 
-_close_op = pointwise("is_within", _distance_within, Rule("fc", result=bool_), params=("rtol", "atol"), public=False)
+_close_op = pointwise(
+    "is_within", _distance_within, Rule("fc", result=bool_, short_complex=True), params=("rtol", "atol"), public=False
+)
 
 
 @public(out=False)

@@ -12,6 +12,7 @@ from .._core.allocation import fill as fill_memory
 from .._core.allocation import zeros as _zeros
 from .._core.devices import _local as current
 from .._core.dtypes import (
+    BY_NUMPY,
     bool_,
     default,
     dtype,
@@ -439,10 +440,10 @@ def scalar_tensor(
 )  # fmt: skip
 def complex_op(backend: Any, re: Any, im: Any) -> Any:
     shape = broadcast_shapes(re.shape, im.shape)
-    made = backend.xp.empty(tuple(shape), np.complex64 if re.itemsize <= 4 else np.complex128)
-    made.real = re
-    made.imag = im
-    return made
+    made = backend.xp.empty((*shape, 2), re.dtype)
+    made[..., 0] = re
+    made[..., 1] = im
+    return made.reshape(-1).view(BY_NUMPY[re.dtype].to_complex().numpy).reshape(shape)
 
 
 def _check_parts(name: str, real: Tensor, imag: Tensor) -> None:

@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 from .._backend.copies import place as write_part
-from .._core.dtypes import COMPLEX, REAL_OF, from_numpy_dtype
+from .._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from .._core.sizes import contiguous_strides, size_argument, wrap_dim
 from .._core.state import modes
 from .._tensor import Tensor
@@ -448,13 +448,15 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
 
 @primitive(view=True, name="view_as_real", grad={"x": lambda g: view_as_complex(ops.contiguous(g))})
 def view_as_real_op(backend: Any, x: Any) -> Any:
+    if x.dtype == complex32.numpy:  # NumPy does not know its parts
+        return x[..., None].view("float16")
     part = x.real
     return strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
 
 
 @primitive(view=True, name="view_as_complex", grad={"x": lambda g: view_as_real_op(ops.resolve_conj(g))})
 def view_as_complex_op(backend: Any, x: Any) -> Any:
-    wide = "complex64" if x.itemsize == 4 else "complex128"
+    wide = complex32.numpy if x.itemsize == 2 else "complex64" if x.itemsize == 4 else "complex128"
     return x.view(wide)[..., 0] if x.size else x.reshape(-1).view(wide).reshape(x.shape[:-1])
 
 

@@ -13,12 +13,12 @@ from .._autograd import engine
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, offered
-from .._core.dtypes import FLOATING, bool_, dtype, promote_types, scalar_dtype
+from .._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
 from .._core.state import CUDA, GRAD, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
-from .casting import as_tensor, broadcast_error, combine, operand_arrays
+from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
 from .pointwise_call import backward, binary, general, unary
 from .registry import derivative_name, memory_problem, ops, parameter_names, records, relabel
 from .rules import Rule, arithmetic
@@ -45,7 +45,8 @@ class Derivative:
         params = tuple(n for n in names[2:] if n in owner.params)
         masks = tuple(n for n in names[2:] if n in owner.mask_names)
         self.kernel = None if self.identity else Pointwise(
-            f"{owner.name}_backward_{owner.names[index]}", formula, Rule("fc"), params=params, masks=masks, derived=True,
+            f"{owner.name}_backward_{owner.names[index]}", formula, Rule("fc", short_complex=True), params=params,
+            masks=masks, derived=True,
         )  # fmt: skip
 
     def apply(self, node: Node, g: Tensor) -> Tensor:
@@ -177,7 +178,8 @@ class Pointwise:
             body = self.body
             if self.short is not None and compute.code in self.short_types:
                 body = _rounding(self.short, compute.code)
-            call = backend.pointwise(self.name, body, codes, tuple(r.code for r in results), inside)
+            made = tuple(r.code or r.wide.code for r in results)
+            call = backend.pointwise(self.name, body, codes, made, inside)
             found = self.variants[key] = (call, results, compute)
             if self.outputs == 1 and compute is common:
                 if backend is cpu:
@@ -204,8 +206,8 @@ class Pointwise:
                 number = d if number is None else promote_types(number, d)
         if getattr(self.rule, "each", False):
             for a in args[: self.arity]:
-                if isinstance(a, Tensor) and a.dtype is bool_:
-                    self.rule(self.name, a.dtype)
+                if a is True or a is False or (isinstance(a, Tensor) and a.dtype is bool_):
+                    self.rule(self.name, bool_)
         return combine(best, zero, number)
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
@@ -236,6 +238,8 @@ class Pointwise:
             raise memory_problem(error) or broadcast_error(args) from error
         device = k & CUDA
         if self.outputs == 1:
+            if results[0] is complex32:
+                made = cast_array(made, complex32)
             return wrap(made, results[0], device)
         return tuple(wrap(_asarray(r) if not device else r, d, device) for r, d in zip(made, results))
 
@@ -262,7 +266,7 @@ class Pointwise:
                 return call(*arrays, out=out)
             return call(*arrays)
         if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
-            return self.large(call, arrays, results[0])
+            return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
         made = call(*arrays)
         if self.outputs == 1 and made.__class__ is not _ndarray:
             made = _asarray(made)

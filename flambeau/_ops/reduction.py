@@ -8,11 +8,25 @@ from typing import Any
 
 from .._backend.cpu import PARALLEL
 from .._core import return_types
-from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, complex128, dtype, float64, int64, uint8
+from .._core.dtypes import (
+    BOOL,
+    BY_NUMPY,
+    COMPLEX,
+    FLOATING,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    dtype,
+    float64,
+    int64,
+    uint8,
+)
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._kernel.row_gradients import shared_rows
 from .._tensor import Tensor
 from . import registry
+from .casting import cast_array
 from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
 from .primitive import primitive
 from .quick_folds import quick_argument, quick_extremum, quick_fold
@@ -500,6 +514,8 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @primitive(differentiable=False, name="truth", meta=_shape_rule(lambda x, fold, d: d))
 def truth_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, d: dtype) -> Any:
+    if x.dtype == complex32.numpy:  # without kernels of its own
+        x = cast_array(x, complex64)
     return fold_array(backend, x, dims, keepdim, fold, d)
 
 

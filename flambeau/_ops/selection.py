@@ -34,14 +34,14 @@ from .declare import pointwise
 from .factory import number_of
 from .primitive import primitive
 from .registry import methods, ops, public, quick
-from .rules import not_implemented, type_name
+from .rules import not_implemented, ring, type_name
 from .scatter import gather_op
 from .update import fitting, grown, into_zeros, update, updates
 
 # -- where and masks -----------------------------------------------------------------------------------------------
 
 where_op = pointwise(
-    "where", lambda m, condition, x, y: m.where(condition, x, y), masks=("condition",), public=False,
+    "where", lambda m, condition, x, y: m.where(condition, x, y), ring, masks=("condition",), public=False,
     grad={
         "x": lambda m, g, condition: m.where(condition, g, 0),
         "y": lambda m, g, condition: m.where(condition, 0, g),
@@ -49,7 +49,7 @@ where_op = pointwise(
 )  # fmt: skip
 
 masked_fill_op = pointwise(
-    "masked_fill", lambda m, x, mask, value: m.where(mask, value, x), masks=("mask",), public=False,
+    "masked_fill", lambda m, x, mask, value: m.where(mask, value, x), ring, masks=("mask",), public=False,
     backward_name=lambda node: f"MaskedFillBackward{0 if node.edges[2] is None else 1}",
     grad={
         "x": lambda m, g, mask: m.where(mask, 0, g),

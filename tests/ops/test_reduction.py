@@ -365,3 +365,26 @@ def test_gradients_where_there_is_a_corner():
     y = torch.ones(3, requires_grad=True)
     y.std().backward()
     assert y.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_deviations_of_numbers_whose_squares_overflow(dtype):
+    x = torch.tensor([[1e38, 2e38, 3e38]] * 3, dtype=dtype)
+    assert torch.std(x, 1).tolist() == pytest.approx([1e38] * 3, rel=1e-2)
+    assert torch.std(x * torch.tensor([[1.0], [-1.0], [0.5]], dtype=dtype), 0)[2].item() == pytest.approx(
+        3.1225e38, rel=1e-2
+    )
+    deviation, mean = torch.std_mean(torch.full((2, 700), 3e38, dtype=dtype), 1)
+    assert deviation.tolist() == [0.0, 0.0] and mean.tolist() == pytest.approx([3e38] * 2, rel=1e-2)
+    assert torch.isinf(torch.var(x, 1)).all()
+
+
+def test_differences_with_booleans_are_refused():
+    x = torch.ones(2)
+    for function in (
+        lambda: x - True, lambda: True - x, lambda: x.sub_(False), lambda: torch.rsub(x, True),
+        lambda: torch.sub(x, True, alpha=2), lambda: x - torch.tensor(True),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
+            function()
+    assert (x + True).tolist() == (x * True + 1).tolist() == [2.0, 2.0]
