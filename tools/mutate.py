@@ -5,8 +5,8 @@
     python tools/mutate.py --list                       # what would be changed, without running anything
 
 A change turns a comparison, an operator, an `and`/`or`, a `not` or a returned flag into its opposite, in a copy of the
-checkout; the tests of `FOLDERS` then run until the first failure. On Python 3.12 and newer they run once before, to learn
-which of them come through which line, and a change is then given to those alone (to `MOST` of them if there are more).
+checkout; the tests of `FOLDERS` then run until the first failure. They run once before, to learn which of them come through
+which line (Python 3.12 or newer), and a change is then given to those alone (to `MOST` of them if there are more).
 Kernels are read, not run, and so are lines outside functions: their changes are given to all tests of the folder, those
 whose names resemble the changed file's first.
 A change that no test notices is printed, unless `equivalent_changes.txt` names it with the reason why it alters nothing
@@ -71,7 +71,7 @@ COPIED = (
 
 _record = os.environ.get("MUTATE_RECORD")
 if _record:
-    _tool, _lines = 4, set()
+    _tool, _lines, _failed = 4, set(), set()
     sys.monitoring.use_tool_id(_tool, "mutate")
 
     def _line(code: Any, line: int) -> Any:
@@ -86,13 +86,17 @@ if _record:
         sys.monitoring.set_events(_tool, sys.monitoring.events.LINE)
         sys.monitoring.restart_events()
 
+    def pytest_runtest_logreport(report: Any) -> None:
+        if report.failed:
+            _failed.add(report.nodeid)
+
     def pytest_runtest_logfinish(nodeid: str) -> None:
         sys.monitoring.set_events(_tool, 0)
         found: dict[str, list[int]] = {}
         for file, line in _lines:
             found.setdefault(file, []).append(line)
         with open(_record, "a") as file:
-            file.write(json.dumps({"test": nodeid, "lines": found}) + "\n")
+            file.write(json.dumps({"test": nodeid, "failed": nodeid in _failed, "lines": found}) + "\n")
 
 
 # --- the changes ----------------------------------------------------------------------------------------------------
@@ -234,53 +238,63 @@ class Copies:
         return self.local.root  # type: ignore[no-any-return]
 
 
-def learn(folders: list[str], copies: Copies, pool: ThreadPoolExecutor) -> dict[tuple[str, int], list[str]]:
-    """Runs the folders' tests, each file in a process of its own: which tests come through which line."""
-    if sys.version_info < (3, 12):
-        return {}
-    through: dict[tuple[str, int], list[str]] = {}
-    adding = threading.Lock()
+class Lessons:
+    """What the unchanged tests do: which of them come through which line, and which fail here anyway."""
 
-    def one(path: str) -> None:
-        root = copies.mine()
-        record = root / "record.jsonl"
-        record.unlink(missing_ok=True)
-        run_tests(root, [path], 900, MUTATE_RECORD=str(record))
-        with adding:
-            for text in record.read_text().splitlines() if record.exists() else []:
-                row = json.loads(text)
-                for file, lines in row["lines"].items():
-                    for line in lines:
-                        through.setdefault((f"flambeau/{file}", line), []).append(row["test"])
+    def __init__(self) -> None:
+        self.through: dict[tuple[str, int], list[str]] = {}
+        self.failing: list[str] = []
 
-    wanted = sorted({test for folder in folders for test in FOLDERS[folder]})
-    files = [path for test in wanted for path in (ROOT / "tests" / test).rglob("test_*.py")]
-    files.sort(key=lambda path: -path.stat().st_size)
-    list(pool.map(one, [path.relative_to(ROOT).as_posix() for path in files]))
-    return through
+    def learn(self, folders: list[str], copies: Copies, pool: ThreadPoolExecutor) -> None:
+        """Runs the folders' tests, each file in a process of its own."""
+        wanted = sorted({test for folder in folders for test in FOLDERS[folder]})
+        files = [path for test in wanted for path in (ROOT / "tests" / test).rglob("test_*.py")]
+        files.sort(key=lambda path: -path.stat().st_size)
+        adding = threading.Lock()
+
+        def one(path: str) -> None:
+            record = copies.mine() / "record.jsonl"
+            record.unlink(missing_ok=True)
+            done = run_tests(copies.mine(), [path], 900, MUTATE_RECORD=str(record))
+            if done.returncode > 1 and done.returncode != 5:  # 5: nothing to run here
+                print(f"{path} did not run to its end:\n{done.stdout[-1000:]}")
+            with adding:
+                for text in record.read_text().splitlines() if record.exists() else []:
+                    self.add(json.loads(text))
+
+        list(pool.map(one, [path.relative_to(ROOT).as_posix() for path in files]))
+        if not self.through:
+            raise RuntimeError("no test ran")
+
+    def add(self, row: dict[str, Any]) -> None:
+        if row["failed"]:
+            self.failing.append(row["test"])
+            return
+        for file, lines in row["lines"].items():
+            for line in lines:
+                self.through.setdefault((f"flambeau/{file}", line), []).append(row["test"])
 
 
 def run_tests(root: Path, tests: list[str], seconds: int, **variables: str) -> subprocess.CompletedProcess[str]:
     stop = ["-p", "mutate"] if variables else ["-x"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120", *stop, *tests]
-    given = {
-        **os.environ,
-        "PYTHONPATH": f"{root}:{root / 'tools'}",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    path = os.pathsep.join([str(root), str(root / "tools"), os.environ.get("PYTHONPATH", "")])
+    given = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         command, cwd=root, env={**given, **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         timeout=seconds, check=False,
     )  # fmt: skip
 
 
-def noticed(change: Change, through: dict[tuple[str, int], list[str]], root: Path, seconds: int) -> str:
+def noticed(change: Change, lessons: Lessons, root: Path, seconds: int) -> str:
     """Makes the change in a copy, runs the tests, takes it back; says how it ended: noticed, unnoticed or slow."""
-    tests = through.get((change.path, change.line), [])
-    if through and not tests and not change.read:
+    tests = lessons.through.get((change.path, change.line), [])
+    if not tests and not change.read:
         return "unnoticed"  # no test comes through this line
-    tests = [test for test in tests[:: -(-len(tests) // MOST)]] if tests else tests_for(change, root)
+    if tests:
+        tests = tests[:: -(-len(tests) // MOST)]
+    else:
+        tests = tests_for(change, root) + [f"--deselect={test}" for test in lessons.failing]
     path = root / change.path
     before = path.read_text()
     lines = before.splitlines(keepends=True)
@@ -296,7 +310,7 @@ def noticed(change: Change, through: dict[tuple[str, int], list[str]], root: Pat
         path.write_text(before)
     if done.returncode == 0:
         return "unnoticed"
-    if done.returncode in (2, 3, 4, 5) and "error" not in done.stdout.lower():
+    if done.returncode == 5 or (done.returncode == 4 and "ImportError" not in done.stdout):
         raise RuntimeError(f"the tests did not run:\n{done.stdout[-2000:]}")
     return "noticed"
 
@@ -333,10 +347,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(chosen.jobs) as pool:
         copies = Copies(Path(scratch))
 
-        through = learn(sorted({folder_of(change) for change in picked}), copies, pool)
+        lessons = Lessons()
+        lessons.learn(sorted({folder_of(change) for change in picked}), copies, pool)
+        if lessons.failing:
+            print(
+                f"{len(lessons.failing)} tests fail without any change and do not count: {', '.join(lessons.failing[:5])}"
+            )
 
         def tried(change: Change) -> None:
-            outcome = noticed(change, through, copies.mine(), chosen.seconds)
+            outcome = noticed(change, lessons, copies.mine(), chosen.seconds)
             if outcome != "noticed" and change.name in reasons:
                 outcome = "equivalent"
             with writing:
