@@ -2,6 +2,7 @@
 
     python tools/ratchet.py --conformance DIR            compare with tests/conformance/*.txt, fail on a loss
     python tools/ratchet.py --conformance DIR --update   write what passes now into those lists
+    python tools/ratchet.py --conformance DIR --strides  the same for the strides of results (tools/compare_strides.py)
 
 DIR holds the measuring programs (ops.py, modules.py, optims.py); PyTorch must be importable beside flambeau.
 """
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import compare_strides
 
 LISTS = Path(__file__).resolve().parent.parent / "tests" / "conformance"
 PROGRAMS = ("ops", "modules", "optims")
@@ -30,17 +33,26 @@ def measure(directory: Path, program: str) -> dict[str, bool]:
     return {name: bool(entry["checks"]) and not entry["failures"] for name, entry in entries.items()}
 
 
+def measure_strides(directory: Path, jobs: int) -> dict[str, bool]:
+    """Compares strides; says for each op and layout whether all were as PyTorch's."""
+    chosen = compare_strides.parser().parse_args(["--conformance", str(directory), "--jobs", str(jobs)])
+    return compare_strides.agreed(compare_strides.measure(chosen))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conformance", type=Path, required=True)
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--strides", action="store_true", help="only the strides of results")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes of --strides")
     chosen = parser.parse_args()
     lost = []
-    for program in PROGRAMS:
+    for program in ("strides",) if chosen.strides else PROGRAMS:
         path = LISTS / f"{program}.txt"
         if not path.exists() and not chosen.update:
             continue
-        passed = measure(chosen.conformance.resolve(), program)
+        directory = chosen.conformance.resolve()
+        passed = measure_strides(directory, chosen.jobs) if chosen.strides else measure(directory, program)
         now = sorted(name for name, ok in passed.items() if ok)
         before = path.read_text().split() if path.exists() else []
         if chosen.update:
