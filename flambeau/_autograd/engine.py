@@ -10,7 +10,7 @@ from typing import Any
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import GRAD, SPARSE, local, modes
-from .._tensor import INFERENCE, Tensor, meta_of
+from .._tensor import Tensor, meta_of
 from .node import Node, edge_of
 
 
@@ -34,11 +34,6 @@ def _references() -> int:
 _ALONE = _references()
 # Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
 leaves_are_watched = False
-FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-    "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "
-    "it again."
-)
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
 
@@ -92,7 +87,10 @@ def run(
                 if node not in needed:
                     continue
             if node.saved is None:
-                raise RuntimeError(FREED)
+                raise RuntimeError(
+                    "Trying to backward through the graph a second time: the first pass freed what it had kept; "
+                    "pass retain_graph=True to it"
+                )
             asked = node if needed is None else _narrowed(node, needed, wanted_edges)
             results = (node.op if profiler is None else profiler).backward(asked, g, create_graph)
             if look_for_nan:
@@ -104,9 +102,6 @@ def run(
                     if kept.__class__ not in _PLAIN:  # what holds memory; without that a node may be used again
                         node.saved = None
                         break
-                else:
-                    if getattr(node.op, "holds_numbers", False) and node.saved[1] is not None:
-                        node.saved = None
             for edge, g in zip(node.edges, results):
                 if edge is None or g is None:
                     continue
@@ -253,9 +248,7 @@ def _nodes_towards(roots: Sequence[Tensor], wanted: Any) -> set[Node]:
 
 def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bool = False) -> None:
     """Adds a gradient to a leaf's `.grad`; the first one is kept as it is if nobody else holds it."""
-    meta = leaf._autograd_meta
-    if meta is None or meta is INFERENCE:
-        meta = meta_of(leaf)
+    meta = leaf._autograd_meta or meta_of(leaf)
     held = meta.grad
     if held is None:
         array = g._array

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import empty
+from .._core.allocation import empty, empty_like
 from .._kernel import pool
 from .._kernel.lang import independent, kernel
 from .._kernel.ufunc import addresses
@@ -43,10 +43,11 @@ def row_major(x: Any) -> Any:
 
 def duplicate(x: Any) -> Any:
     """A copy whose dimensions lie in memory in the same order."""
-    if x.nbytes < SHARED or x.__class__ is not np.ndarray:
+    repeated = 0 in x.strides and not x.flags.c_contiguous  # NumPy would put what is repeated innermost
+    if x.__class__ is not np.ndarray or (x.nbytes < SHARED and not repeated):
         return x.copy("K")
-    out = empty(x.shape, x.dtype) if x.flags.c_contiguous else np.empty_like(x)
-    fill(out, x)
+    out = empty_like(x, x.dtype)
+    place(out, x)
     return out
 
 

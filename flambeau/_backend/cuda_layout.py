@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
+from .._core.layouts import joint_order
 
 THREADS = 256
 _BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loop
@@ -40,15 +41,10 @@ def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int
 
 
 def memory_order(full: tuple[int, ...], operands: Sequence[tuple[Any, Any]]) -> tuple[int, ...] | None:
-    """The order in which the first operand of the full shape has its dimensions in memory; None for row-major."""
-    for shape, strides in operands:
-        if shape == full:
-            if any(s <= 0 for n, s in zip(shape, strides) if n > 1):
-                return None
-            order = tuple(sorted(range(len(full)), key=lambda d: -strides[d] if full[d] > 1 else 0))
-            long = [d for d in order if full[d] > 1]
-            return order if long != sorted(long) else None
-    return None
+    """The order in memory of a result's dimensions, as on the CPU; None for row-major."""
+    order = tuple(joint_order(full, [_broadcast(shape, strides, full) for shape, strides in operands]))
+    long = [d for d in order if full[d] > 1]
+    return order if long != sorted(long) else None
 
 
 def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:

@@ -31,19 +31,12 @@ def _space() -> Any:
     return _state["bytes"]
 
 
-def empty_meta(shape: Any, d: dtype, like: Any = ()) -> Any:
-    """An array of a shape and dtype over no memory; strides follow the first of `like` with that shape."""
+def empty_meta(shape: Any, d: dtype, strides: tuple[int, ...] | None = None) -> Any:
+    """An array of a shape and dtype over no memory; row-major unless dense strides (in elements) are given."""
     shape = tuple(shape)
-    strides = None
-    for array in like:
-        if array.shape == shape:
-            strides = tuple(s // array.itemsize * d.itemsize for s in array.strides)
-            break
     count = 1
     for n in shape:
         count *= n
-    if strides is not None:
-        count = max(count, 1 + sum((n - 1) * (s // d.itemsize) for n, s in zip(shape, strides) if n))
     space = _space()
     if count * d.itemsize > space.size:
         raise RuntimeError(
@@ -52,7 +45,7 @@ def empty_meta(shape: Any, d: dtype, like: Any = ()) -> Any:
     flat = space[: max(count, 1) * d.itemsize].view(d.numpy)
     if strides is None:
         return flat[:count].reshape(shape)
-    return np.lib.stride_tricks.as_strided(flat, shape, strides, writeable=False)
+    return np.lib.stride_tricks.as_strided(flat, shape, [s * d.itemsize for s in strides], writeable=False)
 
 
 def holds(array: Any) -> bool:

@@ -6,11 +6,13 @@ often that is its result, which then needs no copy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .layouts import like_strides
 from .state import local
 
 LARGE = 1 << 17  # bytes from which the place in memory matters
@@ -33,6 +35,23 @@ def empty(shape: Any, dtype: Any) -> Any:
             return array.reshape(out.shape)
     del out  # nobody has touched its pages
     return allocator[0](shape, dtype)
+
+
+def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]) -> Any:
+    """Fresh memory with dense strides, which are counted in elements."""
+    size = dtype.itemsize
+    steps = tuple([s * size for s in strides])
+    count = math.prod(shape)
+    if count * size < LARGE:
+        return np.ndarray(shape, dtype, None, 0, steps)
+    return np.ndarray(shape, dtype, empty(count, dtype), 0, steps)
+
+
+def empty_like(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Fresh memory whose dimensions lie as those of `x`, which is on the CPU."""
+    if x.flags.c_contiguous:
+        return empty(x.shape, dtype)
+    return empty_strided(x.shape, dtype, like_strides(x.shape, x.strides, x.itemsize))
 
 
 def offered(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,20 +80,81 @@ def strides_in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[int, .
     return tuple(strides)
 
 
-def memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Dimensions from the outermost in memory to the innermost; expanded ones (stride 0) stay where they are."""
+def joint_order(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[int]:
+    """Dimensions from the outermost in memory to the innermost for a result of operands with such strides over `shape`.
+
+    The first operand that tells two dimensions apart decides; stride 0 tells nothing, and what nobody tells stays as in
+    row-major memory.
+    """
     order = list(range(len(shape) - 1, -1, -1))
     for i in range(1, len(order)):
         at = i
         for j in range(i - 1, -1, -1):
-            inner, outer = order[j], order[at]
-            if not strides[inner] or not strides[outer]:
-                continue
-            if strides[inner] < strides[outer] or (strides[inner] == strides[outer] and shape[inner] <= shape[outer]):
+            place = _compared(order[j], order[at], shape, operands)
+            if place < 0:
                 break
-            order[j], order[at] = outer, inner
-            at = j
+            if place:
+                order[j], order[at] = order[at], order[j]
+                at = j
     return order[::-1]
+
+
+def _compared(first: int, second: int, shape: Sequence[int], operands: Sequence[Sequence[int]]) -> int:
+    """Below zero if the first of two dimensions lies further inside, above if the second does, zero if nobody knows."""
+    for strides in operands:
+        s, t = abs(strides[first]), abs(strides[second])
+        if not s or not t:
+            continue
+        if s != t:
+            return -1 if s < t else 1
+        if shape[first] > shape[second]:
+            return 1
+    return 0
+
+
+def memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Dimensions from the outermost in memory to the innermost; expanded ones (stride 0) stay where they are."""
+    return joint_order(shape, (strides,))
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
+    """Whether strides (counted in `unit`s of memory) leave no gaps and share no elements."""
+    step = unit
+    for s, n in sorted([(s, n) for s, n in zip(strides, shape) if n > 1]):
+        if s != step:
+            return False
+        step *= n
+    return True
+
+
+@functools.lru_cache(4096)
+def like_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    """Strides in elements of a fresh tensor like one with these strides (in `unit`s of memory): the same if it is dense."""
+    if 0 in shape or is_dense(shape, strides, unit):
+        return tuple([s // unit for s in strides])
+    return strides_in_order(shape, memory_order(shape, strides))
+
+
+@functools.lru_cache(4096)
+def joint_strides(shape: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int, ...], int]) -> tuple[int, ...]:
+    """Strides in elements of a pointwise result over `shape`, of operands (shape, strides, bytes of an element)."""
+    if all([own == shape for own, _, _ in operands]):
+        rows = range(len(shape))
+        if all([is_dense_in_order(*operand[:2], rows, operand[2]) for operand in operands]):
+            return strides_in_order(shape, rows)
+        if len(shape) in (4, 5):
+            channels = (0, *range(2, len(shape)), 1)
+            if all([is_dense_in_order(*operand[:2], channels, operand[2]) for operand in operands]):
+                return strides_in_order(shape, channels)
+        found = {tuple([s // unit for s in strides]) for _, strides, unit in operands}
+        if len(found) == 1 and is_dense(shape, operands[0][1], operands[0][2]):
+            return found.pop()
+    lines = []
+    for own, strides, _ in operands:
+        missing = len(shape) - len(own)
+        full = zip(own, strides, shape[missing:])
+        lines.append([0] * missing + [0 if n == 1 and m != 1 else s for n, s, m in full])
+    return strides_in_order(shape, joint_order(shape, lines))
 
 
 def is_dense_in_order(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], unit: int) -> bool:
@@ -112,3 +174,29 @@ def is_dense_in_order(shape: Sequence[int], strides: Sequence[int], order: Seque
 def check_format(form: Any) -> None:
     if form.__class__ is not memory_format:
         raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
+
+
+def suggested_order(shape: Sequence[int], strides: Sequence[int], unit: int) -> tuple[int, ...]:
+    """The order of dimensions, row-major or with channels last, that image operations give to a result for an operand."""
+    rank = len(shape)
+    if rank in (4, 5):
+        channels = (0, *range(2, rank), 1)
+        if is_channels_last(shape, strides):
+            return channels
+    return tuple(range(rank))
+
+
+def is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether strides of images or volumes put their channels innermost; not for what could as well be row-major."""
+    if len(shape) not in (4, 5) or not strides[1]:
+        return False
+    least = 0
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if not shape[d] or strides[d] < least:
+            return False
+        if d == 0 and least == strides[1]:  # channels of one pixel: row-major
+            return False
+        least = strides[d]
+        if shape[d] > 1:
+            least *= shape[d]
+    return True

@@ -2,8 +2,8 @@
 
 NumPy looks for a loop, prepares an iterator and checks for floating-point errors at every call; for a few hundred
 elements that takes longer than the work. The function made here does none of it if all operands are exact arrays of
-the loop's dtypes, of one shape and row-major, or Python floats beside them. Everything else, and what is large, goes
-to the ufunc.
+the loop's dtypes, of one shape and all row-major or all column-major, or Python floats beside them. Everything else, and
+what is large, goes to the ufunc, which is told where the result lies if an operand is not row-major.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .._core.allocation import LARGE, empty_strided
+from .._core.layouts import joint_strides
 from .direct import bound_function, known_layout
 from .ufunc import loops
 
+_ndarray = np.ndarray
 _MOST_INPUTS = 6
 _MOST = 1 << 14  # elements; for more, NumPy lets other threads of the interpreter run meanwhile
 _NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
+_MOST_PLANS = 4096
 _FLOATS = {"f": 1, "d": 2}  # dtypes beside which a float may stand
 
 # The table behind `self`, words of 8 bytes: ufunc, loop, its data, inputs, ndarray, PyArray_NewFromDescr, dtype of the
-# result and bytes of its elements, float; then of each input: dtype, bytes of an element, which of `_FLOATS` (or 0).
+# result and bytes of its elements, float, what to call for operands that are not row-major; then of each input: dtype,
+# bytes of an element, which of `_FLOATS` (or 0).
 _TEXT = """
 declare void @Py_IncRef(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
@@ -56,10 +62,11 @@ operand:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
   %shape = phi ptr [ null, %entry ], [ %shape1, %next ]
   %rank = phi i32 [ 0, %entry ], [ %rank1, %next ]
+  %orders = phi i32 [ BOTH, %entry ], [ %orders2, %next ]
   %ap = getelementptr ptr, ptr %args, i64 %i
   %a = load ptr, ptr %ap
   %e0 = mul i64 %i, 3
-  %e1 = add i64 %e0, 9
+  %e1 = add i64 %e0, 10
   %entry0 = getelementptr i64, ptr %table, i64 %e1
   %pp = getelementptr ptr, ptr %pointers, i64 %i
   %sp = getelementptr i64, ptr %steps, i64 %i
@@ -101,8 +108,11 @@ array:
   %fits = icmp eq ptr %descr, %wanted
   %flagsp = getelementptr i8, ptr %head, i64 48
   %flags = load i32, ptr %flagsp
-  %masked = and i32 %flags, FLAGS
-  %dense = icmp eq i32 %masked, FLAGS
+  %aligned = and i32 %flags, ALIGNED
+  %even = icmp ne i32 %aligned, 0
+  %orders1 = and i32 %orders, %flags
+  %ordered = icmp ne i32 %orders1, 0
+  %dense = and i1 %even, %ordered
   %ndp = getelementptr i8, ptr %head, i64 8
   %nd = load i32, ptr %ndp
   %ownp = getelementptr i8, ptr %head, i64 16
@@ -141,6 +151,7 @@ equal:
 next:
   %shape1 = phi ptr [ %shape, %double ], [ %shape, %single ], [ %own, %ranked ], [ %own, %equal ]
   %rank1 = phi i32 [ %rank, %double ], [ %rank, %single ], [ %nd, %ranked ], [ %nd, %equal ]
+  %orders2 = phi i32 [ %orders, %double ], [ %orders, %single ], [ %orders1, %ranked ], [ %orders1, %equal ]
   %i1 = add i64 %i, 1
   %left = icmp slt i64 %i1, %inputs
   br i1 %left, label %operand, label %measure
@@ -171,7 +182,10 @@ filled:
   %t6 = getelementptr i64, ptr %table, i64 6
   %result = load ptr, ptr %t6, align 1
   call void @Py_IncRef(ptr %result)
-  %made = call ptr %new(ptr %kind, ptr %result, i32 %rank1, ptr %shape1, ptr null, ptr null, i32 0, ptr null)
+  %byrows = and i32 %orders2, 1
+  %byrow = icmp ne i32 %byrows, 0
+  %order = select i1 %byrow, i32 0, i32 2
+  %made = call ptr %new(ptr %kind, ptr %result, i32 %rank1, ptr %shape1, ptr null, ptr null, i32 %order, ptr null)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %done, label %run
 
@@ -191,7 +205,38 @@ done:
   ret ptr %made
 
 slow:
-  %slowly = call ptr @PyObject_Vectorcall(ptr %ufunc, ptr %args, i64 %given, ptr %names)
+  br i1 %usual, label %look, label %finish
+
+look:
+  %j = phi i64 [ 0, %slow ], [ %j1, %on ]
+  %bp = getelementptr ptr, ptr %args, i64 %j
+  %b = load ptr, ptr %bp
+  %btypep = getelementptr i8, ptr %b, i64 TYPE
+  %btype = load ptr, ptr %btypep
+  %isarray = icmp eq ptr %btype, %kind
+  br i1 %isarray, label %lies, label %on
+
+lies:
+  %bhead = getelementptr i8, ptr %b, i64 HEAD
+  %bflagsp = getelementptr i8, ptr %bhead, i64 48
+  %bflags = load i32, ptr %bflagsp
+  %rows = and i32 %bflags, 1
+  %turned = icmp eq i32 %rows, 0
+  br i1 %turned, label %arranged, label %on
+
+on:
+  %j1 = add i64 %j, 1
+  %more = icmp slt i64 %j1, %inputs
+  br i1 %more, label %look, label %finish
+
+arranged:
+  %t9 = getelementptr i64, ptr %table, i64 9
+  %arrange = load ptr, ptr %t9, align 1
+  br label %finish
+
+finish:
+  %callee = phi ptr [ %ufunc, %slow ], [ %ufunc, %on ], [ %arrange, %arranged ]
+  %slowly = call ptr @PyObject_Vectorcall(ptr %callee, ptr %args, i64 %given, ptr %names)
   ret ptr %slowly
 }
 """
@@ -217,22 +262,80 @@ def _new_array() -> int | None:
     return address if fits else None
 
 
-def elementwise(ufunc: Any) -> Any:
-    """A pointwise ufunc of ours with one result as a function that is quicker for small dense arrays."""
+def arrangement(arrays: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides (in elements) of a pointwise result of operands in any memory order."""
+    shape = arrays[0].shape
+    if not all([a.shape == shape for a in arrays]):
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+    return shape, joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in arrays])
+
+
+def arranged(call: Any, results: Sequence[Any]) -> Callable[..., Any]:
+    """A pointwise function for operands in any memory order, with results of these dtypes."""
+    plans: dict[
+        Any, Any
+    ] = {}  # by how operands lie: shape and strides of the results, False where NumPy finds them itself
+
+    def run(*operands: Any) -> Any:
+        key = tuple([(a.shape, a.strides) if a.__class__ is _ndarray else None for a in operands])
+        plan = plans.get(key)
+        if plan is False:
+            return call(*operands)
+        if plan is not None:
+            shape, strides, steps = plan
+            if steps is not None:  # one small result
+                out = _ndarray(shape, results[0], None, 0, steps)
+                call(*operands, out)
+                return out
+            made = [empty_strided(shape, d, strides) for d in results]
+            call(*operands, *made)
+            return made[0] if len(made) == 1 else tuple(made)
+        shape, strides = arrangement([a for a in operands if a.__class__ is _ndarray])
+        if len(plans) >= _MOST_PLANS:
+            plans.clear()
+        own = call(*operands)
+        first = own if len(results) == 1 else own[0]
+        steps = tuple([s * first.itemsize for s in strides])
+        if first.shape == shape and first.strides == steps:
+            plans[key] = False
+            return own
+        plans[key] = shape, strides, steps if len(results) == 1 and first.nbytes < LARGE else None
+        return run(*operands)
+
+    return run
+
+
+@functools.cache
+def by_layout(call: Any, results: tuple[Any, ...]) -> Callable[..., Any]:
+    """The same, where row-major operands are left to the function itself."""
+    turned = arranged(call, results)
+
+    def run(*operands: Any) -> Any:
+        for a in operands:
+            if a.__class__ is _ndarray and not a.flags.c_contiguous:
+                return turned(*operands)
+        return call(*operands)
+
+    return run
+
+
+def elementwise(ufunc: Any, results: tuple[Any, ...]) -> Any:
+    """A pointwise function of ours, with results of these dtypes, that is quicker for small dense arrays."""
     if ufunc not in loops or ufunc.signature or ufunc.nout != 1 or ufunc.nin > _MOST_INPUTS:
-        return ufunc
+        return by_layout(ufunc, results)
     new = _new_array()
     if new is None or not _has_vectorcall:
-        return ufunc
+        return by_layout(ufunc, results)
     address, data = loops[ufunc]
     *inputs, result = [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
     words = [id(ufunc), address, 0 if data is None else data.buffer_info()[0], len(inputs), id(np.ndarray), new]
-    words += [id(result), result.itemsize, id(float)]
+    turned = arranged(ufunc, results)
+    words += [id(result), result.itemsize, id(float), id(turned)]
     for d in inputs:
         words += [id(d), d.itemsize, _FLOATS.get(d.char, 0)]
-    _kept.append((ufunc, inputs, result))
-    flags = str(0x1 | 0x100)  # C-contiguous and aligned
-    text = _TEXT.replace("FLAGS", flags).replace("MOST", str(_MOST))
+    _kept.append((ufunc, inputs, result, turned))
+    both = 0x1 | 0x2  # row-major and column-major
+    text = _TEXT.replace("BOTH", str(both)).replace("ALIGNED", str(0x100)).replace("MOST", str(_MOST))
     return bound_function("elementwise", text, struct.pack(f"{len(words)}q", *words), named=True)
 
 

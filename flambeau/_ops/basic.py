@@ -36,8 +36,6 @@ def in_dtype(t: Tensor, d: dtype) -> Tensor:
 @primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone")
 def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""
-    if order == "K" and 0 in x.strides:
-        order = "C"
     return duplicate(x) if order == "K" else row_major(x)
 
 

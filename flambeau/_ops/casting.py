@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .._backend.copies import fill
+from .._backend.copies import duplicate, fill
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty_like
 from .._core.dtypes import (
     BOOL,
     BY_NUMPY,
@@ -231,16 +231,22 @@ def cast_array(array: Any, d: dtype) -> Any:
         array = array.real if d.category != BOOL else array != 0
     if d.category == INTEGER and kind not in "biu" and (array.size < PARALLEL or d is uint64 or not d.code):
         with np.errstate(all="ignore"):
+            if 0 in array.strides and not array.flags.c_contiguous:
+                array = duplicate(array)
             if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
     if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e" or array.size >= PARALLEL):
         call = _cast_kernel(BY_NUMPY[array.dtype], d)
         if call is not None:
-            dense = array.flags.c_contiguous
-            return _cast_by(call, array, empty(array.shape, d.numpy) if dense else np.empty_like(array, dtype=d.numpy))
+            return _cast_by(call, array, empty_like(array, d.numpy))
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
         array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
+    if 0 in array.strides and not array.flags.c_contiguous:  # NumPy would put what is repeated innermost
+        made = empty_like(array, d.numpy)
+        with np.errstate(all="ignore"):
+            np.copyto(made, array, casting="unsafe")
+        return made
     if array.dtype.itemsize > d.itemsize and d.category >= FLOATING:
         with np.errstate(all="ignore"):
             return array.astype(d.numpy)

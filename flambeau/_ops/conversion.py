@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.copies import SHARED, duplicate, row_major
+from .._backend.copies import SHARED, duplicate
 from .._backend.placement import as_device, bits
 from .._core.devices import CPU, device
 from .._core.dtypes import (
@@ -28,11 +28,10 @@ from .._core.dtypes import (
     scalar_dtype,
     uint8,
 )  # fmt: skip
-from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local, modes
+from .._core.layouts import channel_order, contiguous_format, like_strides, memory_format, preserve_format
+from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, detached, wrap
-from .._tensor import is_inference as tensor_is_inference
 from . import basic, registry
 from .casting import cast_array, combine
 from .primitive import Primitive, primitive
@@ -83,7 +82,7 @@ def move_array(array: Any, k: int, d: dtype, target: device) -> Any:
     if there & META:
         from .._backend.meta import empty_meta  # meta tensors are rare
 
-        return empty_meta(array.shape, d, [array])
+        return empty_meta(array.shape, d, like_strides(array.shape, array.strides, array.itemsize))
     if not there & CUDA:
         array = backend_of(k).asnumpy(array)
         return array if array.dtype == d.numpy else cast_array(array, d)
@@ -286,9 +285,9 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
             return basic.clone(input, "K")
         array = input._array
         try:
-            if array.nbytes >= SHARED:
-                return wrap(row_major(array) if 0 in array.strides else duplicate(array), input.dtype)
-            return wrap(array.copy("C" if 0 in array.strides else "K"), input.dtype)
+            if array.nbytes >= SHARED or 0 in array.strides:
+                return wrap(duplicate(array), input.dtype)
+            return wrap(array.copy("K"), input.dtype)
         except (MemoryError, ValueError) as error:
             raise (registry.memory_problem(error) or error) from None
     return clone_format(input, memory_format)
@@ -433,7 +432,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 @public()
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode."""
-    return tensor_is_inference(input)
+    return bool(input._k & INFERENCE)
 
 
 @public()

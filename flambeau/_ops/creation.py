@@ -19,7 +19,7 @@ from .._core.dtypes import (
     int64,
     scalar_dtype,
 )
-from .._core.layouts import memory_order, preserve_format, strides_in_order
+from .._core.layouts import like_strides, preserve_format, strides_in_order
 from .._core.sizes import broadcast_shapes, size_argument
 from .._core.state import CUDA, META, QUANTIZED, SPARSE, local
 from .._tensor import Tensor, wrap
@@ -251,13 +251,7 @@ def like(
     if device is None and not input._k & (CUDA | META) and memory_format is None:
         if x.flags.c_contiguous:
             return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0
-        if 0 in x.strides:
-            return (
-                strided_memory(x.shape, strides_in_order(x.shape, memory_order(x.shape, x.strides)), d, 0, None, zeros),
-                d,
-                0,
-            )
-        return (np.zeros_like if zeros else np.empty_like)(x, d.numpy), d, 0
+        return strided_memory(x.shape, like_strides(x.shape, x.strides, x.itemsize), d, 0, None, zeros), d, 0
     k, index = (
         (input._k & (CUDA | META), int(x.device.id) if input._k & CUDA else None)
         if device is None
@@ -267,8 +261,7 @@ def like(
         return formatted_memory(x.shape, d, k, index, memory_format, zeros), d, k
     if x.flags.c_contiguous:
         return memory(x.shape, d, k, index, zeros), d, k
-    order = memory_order(x.shape, x.strides)
-    return strided_memory(x.shape, strides_in_order(x.shape, order), d, k, index, zeros), d, k
+    return strided_memory(x.shape, like_strides(x.shape, x.strides, x.itemsize), d, k, index, zeros), d, k
 
 
 @public(method=False)

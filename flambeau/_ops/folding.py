@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import threads
+from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype
@@ -232,10 +233,10 @@ def _merged(shape: Any, strides: Any, axes: list[int], dims: Any) -> tuple[list[
 
 
 def unlay(y: Any, shape: Any, kept: list[int], order: list[int], result: Any) -> Any:
-    """Undoes `layout` for a result over the kept dimensions."""
+    """Undoes `layout` for a result over the kept dimensions, which is row-major."""
     if order == sorted(order):
         return y.reshape(result)
-    return y.reshape([shape[d] for d in kept]).transpose(order).reshape(result)
+    return row_major(y.reshape([shape[d] for d in kept]).transpose(order)).reshape(result)
 
 
 def _empty_fold(shape: Any, fold: str, result: dtype, how: str | None) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from .._core.dtypes import FLOATING, INTEGER, bool_
 from .._core.state import local, modes
 from .._dispatch import special
 from .._kernel.elementwise import elementwise
-from .._tensor import Tensor, refuse_inference, wrap
+from .._tensor import Tensor, wrap
 from . import registry
 from .casting import broadcast_error, checked_array, number_array
 from .saved import check_version, save
@@ -48,7 +47,7 @@ class Quick(dict[Any, Any]):
 
     def __missing__(self, d: Any) -> Any:
         function, result = self.fast[d]
-        entry = self[d] = elementwise(function), function, result
+        entry = self[d] = elementwise(function, (result.numpy,)), function, result
         return entry
 
 
@@ -79,9 +78,7 @@ def unary(op: Any) -> Callable[..., Any]:
                 raise (registry.memory_problem(error) or error) from None
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._storage = t._view = None
-        marks = modes.inferring
-        t._autograd_meta = None if marks is None else marks.get(get_ident())
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and local.grad and op.differentiable and result.category >= 2:
             node = _new(Node)
             node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
@@ -94,8 +91,6 @@ def unary(op: Any) -> Callable[..., Any]:
                 kept = None
             if result is not input.dtype:
                 node.info = ((array.shape, input.dtype),)
-            if keeps_input and modes.inferred:
-                refuse_inference((input,))
             node.saved = [input if keeps_input else None, kept]
             storage = input._storage
             node.versions = None if storage is None else (storage.version, 0)
@@ -145,9 +140,7 @@ def binary(op: Any) -> Callable[..., Any]:
             return slow(op, (a, number))
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._storage = t._view = None
-        marks = modes.inferring
-        t._autograd_meta = None if marks is None else marks.get(get_ident())
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and local.grad and op.differentiable:
             op.record((a, number), t)
         return t
@@ -182,9 +175,7 @@ def binary(op: Any) -> Callable[..., Any]:
             raise registry.memory_problem(error) or broadcast_error((a, b)) from error
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._storage = t._view = None
-        marks = modes.inferring
-        t._autograd_meta = None if marks is None else marks.get(get_ident())
+        t._edge = t._autograd_meta = t._storage = t._view = None
         if k and local.grad and op.differentiable and result.category >= 2:
             left, right = a._k & 1, b._k & 1
             node = _new(Node)
@@ -197,8 +188,6 @@ def binary(op: Any) -> Callable[..., Any]:
                 save(node, (a, b), plan, t)
             else:
                 node.saved = [a if plan[0] else None, b if plan[1] else None, None]
-                if modes.inferred:
-                    refuse_inference(node.saved)
                 first, second = a._storage, b._storage
                 if first is None and second is None:
                     node.versions = None

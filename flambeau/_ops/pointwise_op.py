@@ -12,11 +12,13 @@ import numpy as np
 from .._autograd import engine
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty, offered
+from .._core.allocation import empty, empty_strided, offered
 from .._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
+from .._core.layouts import joint_strides
 from .._core.sizes import broadcast_shapes
 from .._core.state import CUDA, GRAD, META, local
 from .._dispatch import backend_of
+from .._kernel.elementwise import arrangement, by_layout
 from .._tensor import Tensor, wrap
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
 from .pointwise_call import backward, binary, general, unary
@@ -122,7 +124,6 @@ class Pointwise:
         self.arity = len(self.names) - len(params)
         if self.params != frozenset(self.names[self.arity :]):
             raise TypeError(f"{name}: parameters must come last, but its arguments are {self.names}")
-        self.holds_numbers = self.arity == 2  # a number kept as an operand counts as a saved tensor
         self.derived, self.samples = derived, samples
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
         self.stepwise = stepwise
@@ -221,12 +222,12 @@ class Pointwise:
         if k & META:
             compute, result = self.rule(self.name, common)
             results = (result,) if self.result_of is None else self.result_of(compute)
-            shape = broadcast_shapes(*[a._array.shape for a in args if isinstance(a, Tensor)])
             from .._backend.meta import empty_meta  # meta tensors are rare
 
-            outs = tuple(
-                wrap(empty_meta(shape, r, [a._array for a in args if isinstance(a, Tensor)]), r, META) for r in results
-            )
+            arrays = [a._array for a in args if isinstance(a, Tensor)]
+            shape = broadcast_shapes(*[a.shape for a in arrays])
+            strides = joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in arrays])
+            outs = tuple([wrap(empty_meta(shape, r, strides), r, META) for r in results])
             return outs[0] if self.outputs == 1 else outs
         backend = backend_of(k)
         call, results, compute = self.variant(backend, common)
@@ -268,7 +269,7 @@ class Pointwise:
             return call(*arrays)
         if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
-        made = call(*arrays)
+        made = by_layout(call, tuple([(r if r.code else r.wide).numpy for r in results]))(*arrays)
         if self.outputs == 1 and made.__class__ is not _ndarray:
             made = _asarray(made)
         return made
@@ -283,11 +284,10 @@ class Pointwise:
         out = offered(shape, result.numpy)
         if out is not None:
             return cpu.parallel(call, arrays, out)
-        template = next((a for a in arrays if a.shape == shape), None)
-        if template is None or template.flags.c_contiguous:
+        if all([a.flags.c_contiguous for a in arrays]):
             out = empty(shape, result.numpy)
         else:
-            out = np.empty_like(template, dtype=result.numpy)
+            out = empty_strided(shape, result.numpy, arrangement(arrays)[1])
         return cpu.parallel(call, arrays, out)
 
     # -- history -------------------------------------------------------------------------------
