@@ -78,7 +78,7 @@ for _class in (
     _class.__module__ = "flambeau"
 for _part in (_properties, _protocol, _copying, _constructors, _methods):
     _part.attach()
-_overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL})
+_overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL, **_methods.quiet_methods()})
 globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)})
 globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS, *_SCHEMES)})
 globals().update(_constructors.typed_classes(), **_storage.legacy_classes())

@@ -88,6 +88,52 @@ _REFLECTED = {
 # their functions only add options to the record, which operators do not have
 _DIRECT = frozenset(("add", "sub", "rsub", "div", "rdiv"))
 _UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "invert", "__pos__": "positive"}
+# operators that classes and modes which take over are given as such; of others they get the method (`add` of x + y)
+_SHOWN = [
+    "__rsub__",
+    "__pow__",
+    "__rpow__",
+    "__floordiv__",
+    "__rfloordiv__",
+    "__rmod__",
+    "__rmatmul__",
+    "__and__",
+    "__or__",
+    "__xor__",
+    "__rand__",
+    "__ror__",
+    "__rxor__",
+    "__lshift__",
+    "__rshift__",
+    "__rlshift__",
+    "__rrshift__",
+    "__eq__",
+    "__invert__",
+]
+
+
+def quiet_methods() -> dict[str, Any]:
+    """Attributes that ask nobody whether to take over: operators, and views that go straight to their function."""
+    direct = [name for name, method in methods.items() if isinstance(method, property) or _is_direct(name, method)]
+    return {name: Tensor.__dict__[name] for name in (*_SHOWN, *direct)}
+
+
+def _is_direct(name: str, method: Any) -> bool:
+    """Whether a method goes past the form that asks, which is the function of the same name, if there is one."""
+    return name in ("contiguous", "where") or getattr(functions.get(name), "__wrapped__", None) is method
+
+
+def _own(name: str, value: Any) -> Any:
+    """A method that is not the function which operations use among themselves: modes watch it."""
+    if isinstance(value, property):
+        get, put = value.fget, value.fset
+        return property(lambda self: get(self), put, value.fdel, value.__doc__)
+    if not _is_direct(name, value):
+        return value
+    made = FunctionType(value.__code__, value.__globals__, name, value.__defaults__, value.__closure__)
+    made.__kwdefaults__, made.__doc__, made.__annotations__ = value.__kwdefaults__, value.__doc__, value.__annotations__
+    made.__module__, made.__qualname__ = "flambeau", f"Tensor.{name}"
+    return made
 
 
 def attach() -> None:
@@ -96,10 +142,11 @@ def attach() -> None:
         if name.startswith("__") and hasattr(function, "__name__"):
             function.__name__ = function.__name__ if function.__name__ in methods else name
         _describe(function, name)
-        setattr(Tensor, name, function)
+        setattr(Tensor, name, _own(name, function))
     space = ops.__dict__
     for special, name in _UNARY.items():
         setattr(Tensor, special, space[name])
+    Tensor.__invert__ = lambda self: space["invert"](self)  # type: ignore[method-assign]
     for special, name in _BINARY.items():
         if name.endswith("_"):  # written in place: an unknown operand is an error
             setattr(Tensor, special, space[name])
@@ -109,4 +156,6 @@ def attach() -> None:
     Tensor.__ne__ = _equality(space["ne"])  # type: ignore[method-assign]
     for special, name in _REFLECTED.items():
         setattr(Tensor, special, _operator(space[name], reflected=True))
+    for special in _SHOWN:
+        getattr(Tensor, special).__name__ = "pow" if special == "__pow__" else special
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

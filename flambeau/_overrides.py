@@ -5,8 +5,8 @@ Nothing here runs until a tensor of a class that overrides is made or a mode is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from sys import getrefcount
+from types import FunctionType
 from typing import Any
 
 from ._constructors import recast
@@ -165,53 +165,82 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
 def _watched(name: str, plain: Any) -> Any:
     """A property or method of Tensor as an overriding class has it: it asks the class first."""
     if isinstance(plain, property):
-        read = _accessor(name, plain.fget)
         return property(
-            lambda self: _ask(read, self), None if plain.fset is None else _ask_setter(name, plain.fset), plain.fdel
+            lambda self: _ask(plain.__get__, plain.fget, (self,), {}),
+            None if plain.fset is None else lambda self, value: _ask(plain.__set__, plain.fset, (self, value), {}),
+            plain.fdel,
         )
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
-        result = overridden(plain, (self, *args), named)
-        return plain(self, *args, **named) if result is NotImplemented else result
+        return _ask(plain, plain, (self, *args), named)
 
     method.__name__ = method.__qualname__ = name
     return method
 
 
-def _ask(read: Any, t: Any) -> Any:
-    result = overridden(read, (t,), {})
-    return read(t) if result is NotImplemented else result
+def _ask(shown: Any, plain: Any, args: Any, named: Any) -> Any:
+    """`plain(*args)`, unless somebody takes it over, who is given `shown`: for properties `Tensor.shape.__get__`."""
+    result = overridden(shown, args, named)
+    return plain(*args, **named) if result is NotImplemented else result
 
 
-def _accessor(name: str, get: Any) -> Any:
-    """A property's getter as a function that `__torch_function__` can be given: named `__get__`, as PyTorch's are."""
-    found = accessors.get(name)
-    if found is None:
-
-        def read(self: Any) -> Any:
-            return get(self)
-
-        read.__name__, read.__qualname__ = "__get__", f"Tensor.{name}.__get__"
-        found = accessors[name] = read
-        if name in ("grad", "_grad", "_base"):
-            unwrapped.add(read)
-    return found
+# -- modes and attributes ------------------------------------------------------------------------------------------
 
 
-def _ask_setter(name: str, put: Any) -> Any:
-    def write(self: Any, value: Any) -> Any:
-        return put(self, value)
+class _Attributes:
+    """Attributes that ask nobody, so that they cost nothing, made to ask the modes while one is on.
 
-    write.__name__, write.__qualname__ = "__set__", f"Tensor.{name}.__set__"
+    Programs compare what a mode is given with `Tensor.item` or `Tensor.shape.__get__`: so these stay the objects that
+    they are, and get other code while a mode is on somewhere.
+    """
 
-    def setter(self: Any, value: Any) -> None:
-        if overridden(write, (self, value), {}) is NotImplemented:
-            put(self, value)
+    def __init__(self) -> None:
+        self.asking: list[tuple[Any, Any, Any]] = []  # (function, its own code, the code that asks)
+        self.known: list[tuple[Any, Any]] = []  # (what modes are given, the function with its own code)
 
-    return setter
+    def add(self, name: str, value: Any) -> None:
+        parts = (
+            ((value.fget, value.__get__), (value.fset, value.__set__))
+            if isinstance(value, property)
+            else ((value, value),)
+        )
+        for function, shown in parts:
+            if not isinstance(function, FunctionType) or any(function is f for f, _, _ in self.asking):
+                continue
+            own = function.__code__
+            plain = FunctionType(own, function.__globals__, name, function.__defaults__, function.__closure__)
+            plain.__kwdefaults__ = function.__kwdefaults__
+            function.__globals__.setdefault("_ask_modes", self.ask)
+            code = _asking.__code__
+            constants = tuple(len(self.known) if c == _NUMBER else c for c in code.co_consts)
+            code = code.replace(
+                co_consts=constants, co_freevars=own.co_freevars, co_name=own.co_name, co_filename=own.co_filename
+            )
+            self.asking.append((function, own, code))
+            self.known.append((shown, plain))
+
+    def ask(self, number: int, args: Any, named: Any) -> Any:
+        shown, plain = self.known[number]
+        if local.function_modes:
+            result = watched(shown, args, named)
+            if result is not NotImplemented:
+                return result
+        return plain(*args, **named)
+
+    def watch(self, on: bool) -> None:
+        for function, own, code in self.asking:
+            function.__code__ = code if on else own
 
 
-accessors: dict[str, Callable[..., Any]] = {}
+_NUMBER = 1 << 40  # stands for an attribute's number in the code below
+
+
+def _asking(*args: Any, **named: Any) -> Any:
+    return _ask_modes(1 << 40, args, named)  # type: ignore[name-defined]  # noqa: F821
+
+
+attributes = _Attributes()
+modes.when_watched = attributes.watch
 # Attributes of Tensor that ask no class by themselves, so that they cost plain tensors nothing. Filled by `attach`.
 quiet: dict[str, Any] = {}
 _TENSOR_VALUED = ("data", "grad")
@@ -233,11 +262,20 @@ def _init_subclass(cls: Any, **named: Any) -> None:
             setattr(cls, name, _watched(name, plain))
 
 
+def watch(name: str, plain: Any) -> None:
+    """Lets classes made from now on, and modes, take over an attribute that asks nobody by itself."""
+    quiet[name] = plain
+    attributes.add(name, plain)
+
+
 def attach(plain_attributes: dict[str, Any]) -> None:
     """Connects this protocol to Tensor, the registry and the dispatcher."""
-    quiet.update(plain_attributes)
+    for name, plain in plain_attributes.items():
+        watch(name, plain)
+    unwrapped.update(plain_attributes[name].__get__ for name in ("grad", "_grad", "_base"))
     for name, plain in plain_attributes.items():  # classes that override look at the names of what they are given
-        if not isinstance(plain, property) and not getattr(plain, "__name__", name).startswith("__"):
+        own = getattr(plain, "__name__", name)
+        if not isinstance(plain, property) and not own.startswith("__") and own not in registry.methods:
             plain.__name__ = name
     Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[assignment]
     Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]

@@ -154,7 +154,7 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 def _type_check(name: str) -> Any:
-    return property(lambda self: self.device.type == name)
+    return property(lambda self: _device(self).type == name)
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
@@ -233,13 +233,13 @@ PROPERTIES: dict[str, Any] = {
     "grad_fn": property(_grad_fn),
     "is_leaf": property(_is_leaf),
     "ndim": property(lambda self: self._array.ndim),
-    "_version": property(version_of),
+    "_version": property(lambda self: version_of(self)),
     "is_cuda": property(lambda self: bool(self._k & CUDA)),
     "is_meta": property(lambda self: bool(self._k & META)),
     "itemsize": property(lambda self: self.dtype.itemsize),
     "nbytes": property(lambda self: self._array.size * self.dtype.itemsize),
     "output_nr": property(lambda self: 0 if self._edge is None else self._edge[1]),
-    "data": property(read_data, write_data),
+    "data": property(lambda self: read_data(self), lambda self, value: write_data(self, value)),
     "layout": property(lambda self: self._array.layout if self._k & SPARSE else strided),
     "_base": property(_base),
     "_grad": property(_grad, _set_grad),

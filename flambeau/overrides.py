@@ -13,12 +13,12 @@ from ._overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
     TorchFunctionMode,
-    accessors,
     as_class,
     disabled_torch_function,
     dispatch,
     name_of,
     overloaded,
+    quiet,
     unwrapped,
 )  # fmt: skip
 from ._tensor import Tensor
@@ -110,13 +110,18 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
             space = getattr(space, part, None)
         if space is not None:
             found.setdefault(space, []).append(function)
-    found[Tensor] += [*methods.values(), *accessors.values()]
+    found[Tensor] += methods.values()
+    for value in quiet.values():
+        if isinstance(value, property):
+            found[Tensor] += [value.__get__] if value.fset is None else [value.__get__, value.__set__]
+        else:
+            found[Tensor].append(value)
     return found
 
 
 def is_tensor_method_or_property(func: Any) -> bool:
     """Whether a function is a method or the getter of a property of Tensor."""
-    return func in set(methods.values()) or getattr(func, "__name__", "") == "__get__"
+    return func in {*methods.values(), *quiet.values()} or getattr(func, "__name__", "") in ("__get__", "__set__")
 
 
 def resolve_name(f: Any) -> str | None:

@@ -223,3 +223,68 @@ def test_operands_of_einsum_in_a_list():
 
     x = torch.ones(2).as_subclass(Watched)
     assert torch.einsum("i,i->", [x, x]).item() == 2.0 and given == [[str, Watched, Watched]]
+
+
+def _seen(function, kind=_Record):
+    x = torch.randn(3, 3)
+    with kind() as mode:
+        function(x)
+    return [func for func, _, _ in mode.seen]
+
+
+T = torch.Tensor
+SHOWN = {
+    "shape": (lambda x: x.shape, [T.shape.__get__]), "device": (lambda x: x.device, [T.device.__get__]),
+    "grad": (lambda x: x.grad, [T.grad.__get__]), "T": (lambda x: x.T, [T.T.__get__]), "mT": (lambda x: x.mT, [T.mT.__get__]),
+    "data": (lambda x: x.data, [T.data.__get__]), "real": (lambda x: x.real, [T.real.__get__]),
+    "requires_grad =": (lambda x: setattr(x, "requires_grad", True), [T.requires_grad.__set__]),
+    "size": (lambda x: x.size(), [T.size]), "dim": (lambda x: x.dim(), [T.dim]), "stride": (lambda x: x.stride(0), [T.stride]),
+    "item": (lambda x: x.sum().item(), [T.sum, T.item]), "bool": (lambda x: bool(x.sum()), [T.sum, T.__bool__]),
+    "float": (lambda x: float(x.sum()), [T.sum, T.__float__]), "len": (lambda x: len(x), [T.__len__]),
+    "repr": (lambda x: repr(x), [T.__repr__]), "contains": (lambda x: 1.0 in x, [T.__contains__]),
+    "add": (lambda x: x.add(x), [T.add]), "+": (lambda x: x + x, [T.add]), "-": (lambda x: 1 - x, [T.__rsub__]),
+    "**": (lambda x: x**2, [T.__pow__]), "//": (lambda x: x // 2, [T.__floordiv__]), "==": (lambda x: x == 1, [T.__eq__]),
+    "&": (lambda x: (x > 0) & (x < 1), [T.gt, T.lt, T.__and__]), "~": (lambda x: ~(x > 0), [T.gt, T.__invert__]),
+    "reshape": (lambda x: x.reshape(-1), [T.reshape]), "torch.reshape": (lambda x: torch.reshape(x, (-1,)), [torch.reshape]),
+    "chunk": (lambda x: x.chunk(2), [T.chunk]), "flatten": (lambda x: x.flatten(), [T.flatten]),
+    "contiguous": (lambda x: x.contiguous(), [T.contiguous]), "where": (lambda x: x.where(x > 0, x), [T.gt, T.where]),
+    "requires_grad_": (lambda x: x.requires_grad_(), [T.requires_grad_]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_modes_are_given_what_programs_know(name):
+    function, expected = SHOWN[name]
+    assert _seen(function) == expected
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_classes_are_given_what_programs_know(name):
+    function, expected = SHOWN[name]
+    seen = []
+
+    class Seeing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    function(torch.randn(3, 3).as_subclass(Seeing))
+    assert seen == expected
+
+
+def test_modes_see_backward_and_not_what_it_runs():
+    w = torch.randn(3, 3, requires_grad=True)
+    assert _seen(lambda x: (x * w).sum().backward()) == [T.mul, T.sum, T.backward]
+    assert _seen(lambda x: torch.autograd.grad((x * w).sum(), w)) == [T.mul, T.sum, torch.autograd.grad]
+    assert w.grad is not None
+
+
+def test_attributes_are_as_before_when_the_last_mode_ends():
+    before = T.item.__code__, T.shape.fget.__code__
+    with _Record():
+        with _Record() as inner:
+            torch.ones(2).shape
+        assert (T.item.__code__, T.shape.fget.__code__) != before
+    assert (T.item.__code__, T.shape.fget.__code__) == before
+    assert T.shape.__get__ in [func for func, _, _ in inner.seen]

@@ -20,18 +20,21 @@ class Modes:
     `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`, autocast).
     """
 
-    __slots__ = ("counts", "lock", "on", "overrides")
+    __slots__ = ("counts", "lock", "on", "overrides", "when_watched")
 
     def __init__(self) -> None:
         self.on = self.overrides = 0
         self.counts: dict[int, int] = {}
         self.lock = threading.Lock()
+        self.when_watched: Any = None  # called with True when the first function mode begins, False when the last ends
 
     def enter(self, bit: int) -> None:
         with self.lock:
             self.counts[bit] = self.counts.get(bit, 0) + 1
             self.on |= bit & ~BATCHED  # records see by their tensors whether these are batched
             self.overrides |= bit & _ASKED
+            if bit == FUNCTION_MODE and self.counts[bit] == 1:
+                self.when_watched(True)
 
     def leave(self, bit: int) -> None:
         with self.lock:
@@ -39,6 +42,8 @@ class Modes:
             if not self.counts[bit]:
                 self.on &= ~bit
                 self.overrides &= ~(bit & _ASKED)
+                if bit == FUNCTION_MODE:
+                    self.when_watched(False)
 
 
 class Local(threading.local):

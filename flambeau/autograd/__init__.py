@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import _overrides
 from .._autograd import engine
 from .._autograd import functions as _functions
 from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._autograd.node import edge_of
 from .._core import dtypes as _dtypes
-from .._core.state import GRAD
+from .._core.state import GRAD, modes
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
@@ -143,6 +144,15 @@ def grad(
     >>> torch.autograd.grad((x * x).sum(), x)
     (tensor([4., 6.]),)
     """
+    if modes.overrides:
+        more = {
+            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        }  # fmt: skip
+        taken = _overrides.watched(grad, (outputs, inputs), more)
+        if taken is not NotImplemented:
+            return taken  # type: ignore[no-any-return]
     if materialize_grads and allow_unused is False:
         raise ValueError("materialize_grads=True needs allow_unused to be True or left out")
     if allow_unused is None:
@@ -197,7 +207,9 @@ def _tensor_backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+_tensor_backward.__name__ = "backward"
 Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
+_overrides.watch("backward", _tensor_backward)
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph  # noqa: E402
 from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
