@@ -248,6 +248,12 @@ def like(
         check_layout(layout, pin_memory)
     if input._k & QUANTIZED and dtype is None:
         raise NotImplementedError(f"{name}: not implemented for quantized tensors; use empty_quantized")
+    if input._k & SPARSE:
+        if layout is None:
+            raise NotImplementedError(
+                f"{name}: not implemented for tensors of layout {x.layout}; give layout=torch.strided"
+            )
+        return memory(x.shape, d, 0, None, zeros), d, 0
     if device is None and not input._k & (CUDA | META) and memory_format is None:
         if x.flags.c_contiguous:
             return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0
@@ -281,6 +287,8 @@ def empty_like(
     pin_memory: Any = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """Memory that is not filled, in the shape, dtype and memory order of `input`."""
+    if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
+        return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
     return finished(*like(input, dtype, device, memory_format, "empty_like", False, layout, pin_memory), requires_grad)
 
 

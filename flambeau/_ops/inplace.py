@@ -377,6 +377,8 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if (t._k | result._k) & BATCHED:
         return ops.copy_(t, result)
     if not t._k & META:
+        if result._k & SPARSE and result.dtype is not t.dtype:
+            result = ops.to_dtype(result, t.dtype)
         write(t._array, result._array, t.dtype)
         if modes.on & CAPTURE and local.captures:
             local.captures[-1].add_write(t, result)

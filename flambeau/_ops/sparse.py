@@ -28,7 +28,7 @@ from .sparse_array import (
     SparseArray,
     check_compressed,
     check_coo,
-    line_of_entries,
+    coordinates,
     linear,
     split,
     starts_of,
@@ -98,15 +98,14 @@ def _expect(name: str, t: Tensor, layouts: Sequence[layout_type], kind: str) -> 
 def values_at(t: Tensor, places: SparseArray) -> Tensor:
     """The elements of a dense or sparse tensor at the places of a sparse array, as its values lie."""
     if not t._k & SPARSE:
-        if places.layout in BLOCKED:
-            return values_of(_to_blocks(t, places))
-        coo = places if places.layout is sparse_coo else coo_places(places)
-        lead = places.shape[: coo.sparse_dim]
-        flat = ops.reshape(t, (math.prod(lead), *places.shape[coo.sparse_dim :]))
-        return ops.index_select(flat, 0, index_tensor(linear(coo.index, lead)))  # type: ignore[no-any-return]
+        if places.layout in COMPRESSED:
+            return _blocks_at(t, places)
+        lead = places.shape[: places.sparse_dim]
+        flat = ops.reshape(t, (math.prod(lead), *places.shape[places.sparse_dim :]))
+        return ops.index_select(flat, 0, index_tensor(linear(places.index, lead)))  # type: ignore[no-any-return]
     if t._array.same_places(places):
         return values_of(t)
-    if places.layout in BLOCKED:
+    if places.layout in BLOCKED or (places.layout in COMPRESSED and places.batch):
         return values_at(to_dense(t), places)
     coo = places if places.layout is sparse_coo else coo_places(places)
     held = coalesce(to_sparse_coo(t))
@@ -196,10 +195,12 @@ def sparse_compressed_tensor(
         raise RuntimeError(f"sparse_compressed_tensor: expected a compressed sparse layout, got {layout}")
     starts, others, held = _as_index(compressed_indices), _as_index(plain_indices), _as_values(values, dtype, device)
     if size is None:
-        block = held.shape[1:3] if layout in BLOCKED else (1, 1)
-        width = int(others.max()) + 1 if others.size else 0
-        grid = (len(starts) - 1, width) if layout in BY_ROW else (width, len(starts) - 1)
-        size = (grid[0] * block[0], grid[1] * block[1], *held.shape[3 if layout in BLOCKED else 1 :])
+        first = starts.ndim - 1
+        block = held.shape[first + 1 : first + 3] if layout in BLOCKED else (1, 1)
+        lines, width = starts.shape[-1] - 1, int(others.max()) + 1 if others.size else 0
+        grid = (lines, width) if layout in BY_ROW else (width, lines)
+        rest = held.shape[first + (3 if layout in BLOCKED else 1) :]
+        size = (*starts.shape[:-1], grid[0] * block[0], grid[1] * block[1], *rest)
     size = tuple(int(n) for n in size)
     check_compressed(layout, starts, others, held._array, size)
     return _finished(held, SparseArray(layout, (starts, others), held._array, size), requires_grad)
@@ -278,6 +279,13 @@ for _first, _second, _layouts, _along, _across in (
     _part(_second, 1, _layouts, f"sparse {_along} compressed", f"The {_across} of each element,")
 
 
+@public("Tensor._coalesced_")
+def _coalesced_(input: Tensor, coalesced: bool) -> Tensor:
+    """Declares a COO tensor to be coalesced, or not; nothing is checked."""
+    _expect("_coalesced_", input, (sparse_coo,), "sparse coordinate").coalesced = bool(coalesced)
+    return input
+
+
 @public(method=True)
 def coalesce(input: Tensor) -> Tensor:
     """The same tensor with sorted coordinates, values at equal ones added up."""
@@ -299,11 +307,11 @@ def coalesce(input: Tensor) -> Tensor:
 
 
 def coo_places(array: SparseArray) -> SparseArray:
-    """The places of a CSR or CSC array as COO; the entries keep their order."""
-    starts, others = array.index
-    lines = line_of_entries(starts, array.count)
-    index = np.stack([lines, others] if array.layout in BY_ROW else [others, lines])
-    return SparseArray(sparse_coo, index, array.values, array.shape, array.layout is sparse_csr)
+    """The places of a CSR or CSC array as COO, batch dimensions first; the entries keep their order."""
+    batch, rows, columns = coordinates(array)
+    index = np.concatenate([split(batch, array.batch), rows[None], columns[None]])
+    held = array.values.reshape(-1, *array.values.shape[len(array.batch) + 1 :])
+    return SparseArray(sparse_coo, index, held, array.shape, array.layout is sparse_csr)
 
 
 def to_sparse_coo(t: Tensor) -> Tensor:
@@ -311,8 +319,9 @@ def to_sparse_coo(t: Tensor) -> Tensor:
     if array.layout is sparse_coo:
         return t
     if array.layout in BLOCKED:
-        return to_sparse(_from_blocks(t))
-    return rebuild(values_of(t), coo_places(array))
+        return to_sparse(_from_blocks(t), len(array.batch) + 2)
+    places = coo_places(array)
+    return rebuild(ops.reshape(values_of(t), places.values.shape), places)
 
 
 def to_dense(input: Tensor, dtype: dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -327,7 +336,7 @@ def to_dense(input: Tensor, dtype: dtype | None = None, *, masked_grad: bool | N
         if input._array.layout in BLOCKED:
             made = _from_blocks(input)
         else:
-            t = coalesce(to_sparse_coo(input)) if input._array.layout is not sparse_csc else to_sparse_coo(input)
+            t = coalesce(to_sparse_coo(input)) if input._array.layout is sparse_coo else to_sparse_coo(input)
             array = t._array
             lead = array.shape[: array.sparse_dim]
             empty = ops.zeros((math.prod(lead), *array.shape[array.sparse_dim :]), dtype=input.dtype)
@@ -367,13 +376,15 @@ def to_sparse(
         if not 0 <= count <= input.ndim or (count == 0 and input.ndim):
             raise RuntimeError(f"to_sparse: sparse_dim must be in [1, {input.ndim}], got {count}")
         return _dense_to_coo(input, count)
-    if layout in BLOCKED:
-        return _blocks_of(input, layout, blocksize)
     if layout not in COMPRESSED:
         raise RuntimeError(f"to_sparse: cannot convert to layout {layout}")
-    if input.ndim != 2 + (dense_dim or 0):
-        raise RuntimeError(f"to_sparse: layout {layout} needs a matrix, got {input.ndim} dimensions")
-    return _compress(to_sparse_coo(input) if input._k & SPARSE else _dense_to_coo(input, 2), layout)
+    if layout not in BLOCKED and input._k & SPARSE and layout_of(input) not in BLOCKED and _is_one_matrix(input._array):
+        return _compress(to_sparse_coo(input), layout)
+    return _compress_dense(input, layout, blocksize, dense_dim)
+
+
+def _is_one_matrix(array: SparseArray) -> bool:
+    return array.sparse_dim == 2 and not array.batch
 
 
 def _compress(t: Tensor, kind: layout_type) -> Tensor:
@@ -388,48 +399,68 @@ def _compress(t: Tensor, kind: layout_type) -> Tensor:
     return rebuild(held, SparseArray(kind, (starts, np.ascontiguousarray(others)), held._array, array.shape))
 
 
-def _grid(t: Tensor, block: Sequence[int]) -> Tensor:
-    """A matrix as (block rows, block columns, *block)."""
-    (h, w), (n, m) = block, t.shape
-    return ops.transpose(ops.reshape(t, (n // h, h, m // w, w)), 1, 2)  # type: ignore[no-any-return]
+def _grid(t: Tensor, first: int, block: Sequence[int]) -> Tensor:
+    """Matrices in the dimensions from `first` on as (block rows, block columns, *block)."""
+    (h, w), shape = block, t.shape
+    (n, m), rest = shape[first : first + 2], shape[first + 2 :]
+    split_up = ops.reshape(t, (*shape[:first], n // h, h, m // w, w, *rest))
+    return ops.transpose(split_up, first + 1, first + 2)  # type: ignore[no-any-return]
 
 
-def _blocks_of(input: Tensor, kind: layout_type, blocksize: Any) -> Tensor:
+def _compress_dense(input: Tensor, kind: layout_type, blocksize: Any, dense_dim: int | None) -> Tensor:
+    """Dense matrices, or batches of them, in a compressed layout; the last `dense_dim` dimensions belong to values."""
     if input._k & SPARSE:
-        blocksize = blocksize or input._array.block
+        array = input._array
+        blocksize = blocksize or (array.block if array.layout in BLOCKED else None)
+        dense_dim = array.dense_dim if dense_dim is None else dense_dim
         input = to_dense(input)
-    if blocksize is None or len(blocksize) != 2:
+    first = input.ndim - 2 - (dense_dim or 0)
+    if first < 0:
+        raise RuntimeError(f"to_sparse: layout {kind} needs a matrix, got {input.ndim} dimensions")
+    shape, blocked = tuple(input.shape), kind in BLOCKED
+    if blocked and (blocksize is None or len(blocksize) != 2):
         raise RuntimeError(f"to_sparse: layout {kind} needs a blocksize of two numbers, got {blocksize}")
-    if input.ndim != 2 or input.shape[0] % blocksize[0] or input.shape[1] % blocksize[1]:
-        raise RuntimeError(f"to_sparse: size {list(input.shape)} is not divisible by blocks of {list(blocksize)}")
-    filled = (_grid(input, blocksize)._array != 0).any((2, 3))
-    lines, others = np.nonzero(filled if kind is sparse_bsr else filled.T)
-    index = (starts_of(lines, filled.shape[0 if kind is sparse_bsr else 1]), others.astype(np.int64))
-    held = np.zeros((len(others), *blocksize), input._array.dtype)
-    return _to_blocks(input, SparseArray(kind, index, held, tuple(input.shape)))
+    block = tuple(blocksize) if blocked else (1, 1)
+    if min(block) < 1 or shape[first] % block[0] or shape[first + 1] % block[1]:
+        raise RuntimeError(f"to_sparse: size {list(shape)} is not divisible by blocks of {list(block)}")
+    grid = _grid(input, first, block)._array
+    filled = (grid != 0).any(tuple(range(first + 2, grid.ndim)))
+    if kind not in BY_ROW:
+        filled = filled.swapaxes(-1, -2)
+    counts = np.unique(filled.sum((-1, -2)))
+    if len(counts) > 1:
+        raise RuntimeError("to_sparse: Expect the same number of specified elements per batch.")
+    starts = np.zeros((*shape[:first], filled.shape[-2] + 1), np.int64)
+    np.cumsum(filled.sum(-1), -1, out=starts[..., 1:])
+    count = int(counts[0]) if len(counts) else 0
+    others = np.nonzero(filled)[-1].astype(np.int64).reshape(*shape[:first], count)
+    held = np.empty((*shape[:first], count, *(block if blocked else ()), *shape[first + 2 :]), input._array.dtype)
+    places = SparseArray(kind, (starts, others), held, shape)
+    return rebuild(_blocks_at(input, places), places)
 
 
-def _to_blocks(dense: Tensor, places: SparseArray) -> Tensor:
-    """The blocks of a dense matrix that lie at given places."""
-    block = places.block
-    grid = _grid(dense, block)
-    flat = ops.reshape(grid, (-1, *block))
-    return rebuild(ops.index_select(flat, 0, index_tensor(_block_numbers(places))), places)
+def _blocks_at(dense: Tensor, places: SparseArray) -> Tensor:
+    """The elements (or blocks) of dense matrices at the places of a compressed array, as its values lie."""
+    grid = _grid(dense, len(places.batch), places.block)
+    flat = ops.reshape(grid, (-1, *grid.shape[len(places.batch) + 2 :]))
+    return ops.reshape(ops.index_select(flat, 0, index_tensor(_block_numbers(places))), places.values.shape)  # type: ignore[no-any-return]
 
 
 def _block_numbers(places: SparseArray) -> Any:
-    starts, others = places.index
-    lines = line_of_entries(starts, places.count)
-    rows, columns = (lines, others) if places.layout is sparse_bsr else (others, lines)
-    return rows * (places.shape[1] // places.block[1]) + columns
+    batch, rows, columns = coordinates(places)
+    n, m = places.grid
+    return (batch * n + rows) * m + columns
 
 
 def _from_blocks(t: Tensor) -> Tensor:
     array = t._array
-    (h, w), (n, m) = array.block, array.shape[:2]
-    empty = ops.zeros(((n // h) * (m // w), h, w), dtype=t.dtype)
-    full = ops.index_copy(empty, 0, index_tensor(_block_numbers(array)), values_of(t))
-    return ops.reshape(ops.transpose(ops.reshape(full, (n // h, m // w, h, w)), 1, 2), (n, m))  # type: ignore[no-any-return]
+    (h, w), (n, m), first = array.block, array.grid, len(array.batch)
+    rest = array.shape[first + 2 :]
+    empty = ops.zeros((math.prod(array.batch) * n * m, h, w, *rest), dtype=t.dtype)
+    held = ops.reshape(values_of(t), (-1, h, w, *rest))
+    full = ops.index_copy(empty, 0, index_tensor(_block_numbers(array)), held)
+    grid = ops.reshape(full, (*array.batch, n, m, h, w, *rest))
+    return ops.reshape(ops.transpose(grid, first + 1, first + 2), array.shape)  # type: ignore[no-any-return]
 
 
 def to_sparse_csr(input: Tensor, dense_dim: int | None = None) -> Tensor:
@@ -444,12 +475,12 @@ def to_sparse_csc(input: Tensor, dense_dim: int | None = None) -> Tensor:
 
 def to_sparse_bsr(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
     """The matrix as rows of dense blocks."""
-    return to_sparse(input, layout=sparse_bsr, blocksize=tuple(blocksize))
+    return to_sparse(input, layout=sparse_bsr, blocksize=tuple(blocksize), dense_dim=dense_dim)
 
 
 def to_sparse_bsc(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
     """The matrix as columns of dense blocks."""
-    return to_sparse(input, layout=sparse_bsc, blocksize=tuple(blocksize))
+    return to_sparse(input, layout=sparse_bsc, blocksize=tuple(blocksize), dense_dim=dense_dim)
 
 
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
@@ -516,11 +547,20 @@ def _named(name: str, t: Tensor) -> str:
 def zeros_like(t: Tensor, d: dtype) -> Tensor:
     """A sparse tensor without entries."""
     array = t._array
-    held = ops.zeros((0, *array.values.shape[1:]), dtype=d)
+    batch = array.batch
+    held = ops.zeros((*batch, 0, *array.values.shape[len(batch) + 1 :]), dtype=d)
     none = np.zeros((array.sparse_dim, 0), np.int64) if array.layout is sparse_coo else (
-        np.zeros_like(array.index[0]), np.zeros(0, np.int64))  # fmt: skip
+        np.zeros_like(array.index[0]), np.zeros((*batch, 0), np.int64))  # fmt: skip
     return rebuild(held, SparseArray(array.layout, none, held._array, array.shape, True))
 
 
+def is_contiguous(t: Tensor) -> bool:
+    """Elements of a COO tensor have no order in memory; of other layouts PyTorch refuses to tell."""
+    if layout_of(t) is not sparse_coo:
+        raise RuntimeError(f"{_TITLES[layout_of(t)]} tensors do not have is_contiguous")
+    return False
+
+
 ops.sparse_zeros_like = zeros_like
+ops.sparse_is_contiguous = is_contiguous
 ops.sparse_text = text

@@ -18,7 +18,8 @@ class SparseArray:
     """Where values lie, and the values.
 
     In the layout COO `index` is one array (sparse dimensions, entries); in a compressed layout it is a pair:
-    where each row (or column) starts, and the other coordinate of each entry (or block).
+    where each row (or column) starts, and the other coordinate of each entry (or block). Batches of matrices, with
+    equally many entries each, have these for each matrix: the batch dimensions lead in the indices and values.
     """
 
     __slots__ = ("coalesced", "index", "layout", "shape", "values")
@@ -68,15 +69,28 @@ class SparseArray:
 
     @property
     def dense_dim(self) -> int:
-        return len(self.shape) - self.sparse_dim
+        return len(self.shape) - self.sparse_dim - len(self.batch)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return () if self.layout is sparse_coo else self.index[0].shape[:-1]
 
     @property
     def count(self) -> int:
-        return self.values.shape[0]  # type: ignore[no-any-return]
+        """The number of entries (or blocks), in each matrix of a batch."""
+        return self.values.shape[0] if self.layout is sparse_coo else self.index[1].shape[-1]  # type: ignore[no-any-return]
 
     @property
     def block(self) -> tuple[int, int]:
-        return self.values.shape[1:3] if self.layout in BLOCKED else (1, 1)  # type: ignore[no-any-return]
+        first = len(self.batch) + 1
+        return self.values.shape[first : first + 2] if self.layout in BLOCKED else (1, 1)  # type: ignore[no-any-return]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many rows and columns (of blocks) a matrix has."""
+        first = len(self.batch)
+        rows, columns = self.shape[first : first + 2]
+        return rows // self.block[0], columns // self.block[1]
 
     def with_values(self, values: Any) -> SparseArray:
         return SparseArray(self.layout, self.index, values, self.shape, self.coalesced)
@@ -107,9 +121,15 @@ def split(places: Any, shape: tuple[int, ...]) -> Any:
     return index
 
 
-def line_of_entries(starts: Any, count: int) -> Any:
-    """The row (or column) of every entry, from where the rows start."""
-    return np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))[:count]
+def coordinates(array: SparseArray) -> tuple[Any, Any, Any]:
+    """The number of its matrix, the row and the column (of blocks) for every entry of a compressed array, in order."""
+    starts, others = array.index
+    lines = starts.shape[-1] - 1
+    batches = math.prod(array.batch)
+    line = np.repeat(np.tile(np.arange(lines, dtype=np.int64), batches), np.diff(starts).reshape(-1))
+    batch = np.repeat(np.arange(batches, dtype=np.int64), array.count)
+    other = others.reshape(-1)
+    return (batch, line, other) if array.layout in BY_ROW else (batch, other, line)
 
 
 def starts_of(lines: Any, count: int) -> Any:
@@ -142,19 +162,30 @@ def check_coo(index: Any, values: Any, shape: tuple[int, ...]) -> None:
 
 
 def check_compressed(kind: layout, starts: Any, others: Any, values: Any, shape: tuple[int, ...]) -> None:
-    if starts.ndim != 1 or others.ndim != 1 or len(shape) < 2:
-        raise RuntimeError(f"{kind}: expected one-dimensional index tensors (batches are not supported)")
+    first = starts.ndim - 1  # batch dimensions
     blocked = kind in BLOCKED
-    if values.ndim < (3 if blocked else 1) or len(values) != len(others):
-        raise RuntimeError(f"{kind}: {len(others)} indices do not fit values of shape {list(values.shape)}")
-    block = values.shape[1:3] if blocked else (1, 1)
-    if 0 in block or shape[0] % block[0] or shape[1] % block[1]:
+    if first < 0 or others.ndim != starts.ndim or len(shape) < first + 2:
+        raise RuntimeError(
+            f"{kind}: indices of {starts.ndim} and {others.ndim} dimensions do not fit a tensor of {len(shape)} dimensions"
+        )
+    if (
+        not starts.shape[:-1] == others.shape[:-1] == values.shape[:first] == shape[:first]
+        or values.ndim < first + (3 if blocked else 1)
+        or values.shape[first] != others.shape[-1]
+        or values.shape[first + (3 if blocked else 1) :] != shape[first + 2 :]
+    ):
+        raise RuntimeError(
+            f"{kind}: {others.shape[-1]} indices do not fit values of shape {list(values.shape)} and size {list(shape)}"
+        )
+    block = values.shape[first + 1 : first + 3] if blocked else (1, 1)
+    if 0 in block or shape[first] % block[0] or shape[first + 1] % block[1]:
         raise RuntimeError(f"{kind}: size {list(shape)} is not divisible by blocks of {list(block)}")
-    grid = (shape[0] // block[0], shape[1] // block[1])
+    grid = (shape[first] // block[0], shape[first + 1] // block[1])
     lines, width = grid if kind in BY_ROW else grid[::-1]
-    if len(starts) != lines + 1:
-        raise RuntimeError(f"{kind}: expected {lines + 1} compressed indices, got {len(starts)}")
-    if starts[0] != 0 or starts[-1] != len(others) or (np.diff(starts) < 0).any():
-        raise RuntimeError(f"{kind}: compressed indices must rise from 0 to {len(others)}")
-    if len(others) and (others.min() < 0 or others.max() >= width):
+    if starts.shape[-1] != lines + 1:
+        raise RuntimeError(f"{kind}: expected {lines + 1} compressed indices, got {starts.shape[-1]}")
+    count = others.shape[-1]
+    if (starts[..., 0] != 0).any() or (starts[..., -1] != count).any() or (np.diff(starts) < 0).any():
+        raise RuntimeError(f"{kind}: compressed indices must rise from 0 to {count}")
+    if others.size and (others.min() < 0 or others.max() >= width):
         raise RuntimeError(f"{kind}: plain indices must lie in [0, {width})")

@@ -236,8 +236,13 @@ def _permute(op: Any, x: Tensor, dims: Any) -> Tensor:
     shape = tuple(array.shape[d] for d in order)
     held = values_of(x)
     if array.layout is not sparse_coo:
+        first = len(array.batch)
+        turned = list(range(x.ndim))
+        turned[first : first + 2] = first + 1, first
+        if list(order) != turned:
+            raise RuntimeError(f"permute: of layout {array.layout}, only rows and columns can be exchanged")
         if array.layout in BLOCKED:
-            held = ops.transpose(held, 1, 2)
+            held = ops.transpose(held, first + 1, first + 2)
         return rebuild(held, SparseArray(_TURNED[array.layout], array.index, held._array, shape))
     n = array.sparse_dim
     if any((d < n) != (i < n) for i, d in enumerate(order)):
@@ -260,6 +265,11 @@ def _unsqueeze(op: Any, x: Tensor, dim: int) -> Tensor:
 
 @rule("select")
 def _select(op: Any, x: Tensor, dim: int, number: int) -> Tensor:
+    if dim < len(x._array.batch):
+        starts, others = (i.take(number, dim) for i in x._array.index)
+        held = ops.select(values_of(x), dim, number)
+        shape = (*x.shape[:dim], *x.shape[dim + 1 :])
+        return rebuild(held, SparseArray(layout_of(x), (starts, others), held._array, shape))
     x = to_sparse_coo(x)
     array = x._array
     n, shape = array.sparse_dim, (*array.shape[:dim], *array.shape[dim + 1 :])
@@ -271,6 +281,24 @@ def _select(op: Any, x: Tensor, dim: int, number: int) -> Tensor:
     if n == 1:
         return ops.sum(held, 0)  # type: ignore[no-any-return]
     index = np.delete(array.index[:, kept], dim, axis=0)
+    return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, array.coalesced))
+
+
+@rule("slice")
+def _slice(op: Any, x: Tensor, dim: int, start: int, stop: int, step: int) -> Tensor:
+    """Part of a dimension, as a copy."""
+    x = to_sparse_coo(x)
+    array = x._array
+    n, length = array.sparse_dim, len(range(start, stop, step))
+    shape = (*array.shape[:dim], length, *array.shape[dim + 1 :])
+    if dim >= n:
+        held = ops.slice(values_of(x), dim - n + 1, start, stop, step)
+        return rebuild(held, SparseArray(sparse_coo, array.index, held._array, shape, array.coalesced))
+    place = array.index[dim] - start
+    kept = np.flatnonzero((place >= 0) & (array.index[dim] < stop) & (place % step == 0))
+    index = array.index[:, kept]
+    index[dim] = place[kept] // step
+    held = ops.index_select(values_of(x), 0, index_tensor(kept))
     return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, array.coalesced))
 
 

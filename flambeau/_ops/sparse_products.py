@@ -181,6 +181,27 @@ def _mm(op: Any, x: Tensor, y: Tensor) -> Tensor:
     return product(x, y)
 
 
+@rule("bmm")
+def _bmm(op: Any, x: Tensor, y: Tensor) -> Tensor:
+    """The matrices of a batch as blocks on the diagonal of one matrix."""
+    if not is_sparse(x) or is_sparse(y):
+        raise NotImplementedError("bmm: only a sparse batch times a dense one is implemented")
+    x = to_sparse_coo(x)
+    array = x._array
+    if array.sparse_dim != 3:
+        raise RuntimeError(f"bmm: expected a tensor of 3 sparse dimensions, got {array.sparse_dim}")
+    (batch, rows, columns), (count, n, m) = array.index, array.shape
+    places = Places(batch * n + rows, batch * m + columns, (count * n, count * m))
+    made = product_op(values_of(x), ops.reshape(y, (count * m, -1)), places)
+    return ops.reshape(made, (count, n, y.shape[2]))  # type: ignore[no-any-return]
+
+
+@rule("linear")
+def _linear(op: Any, x: Tensor, bias: Tensor | None, weight: Tensor) -> Tensor:
+    made = product(x, ops.t(weight), "linear")
+    return made if bias is None else ops.add(made, bias)  # type: ignore[no-any-return]
+
+
 @rule("mv", "matmul")
 def _mv(op: Any, x: Tensor, y: Tensor) -> Tensor:
     if x.ndim == 1 and y.ndim == 2:
@@ -200,7 +221,7 @@ def _addmm(op: Any, c: Tensor, x: Tensor, y: Tensor, beta: Any = 1, alpha: Any =
     return made if beta == 0 else ops.add(c if beta == 1 else ops.mul(c, checked_number(beta, c.dtype)), made)  # type: ignore[no-any-return]
 
 
-@public("sparse.mm", "smm", method="smm")
+@public("sparse.mm", method=False)
 def sparse_mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     """The product of a sparse matrix with a matrix; `reduce` says how products in a row meet (sum, mean, amax, amin).
 
@@ -224,6 +245,12 @@ def sparse_mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     rows = ops.expand(index_tensor(places.rows).reshape(-1, 1), products.shape)
     empty = ops.zeros((mat1.shape[0], mat2.shape[1]), dtype=mat1.dtype)
     return ops.scatter_reduce(empty, 0, rows, products, reduce, include_self=False)  # type: ignore[no-any-return]
+
+
+@public()
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """The product of a sparse matrix with a dense one, as a sparse matrix."""
+    return to_sparse(product(input, mat, "smm"))
 
 
 @public("sparse.addmm", method=False)

@@ -22,7 +22,7 @@ from .._core.layouts import (
     preserve_format,
 )
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
-from .._core.state import modes
+from .._core.state import SPARSE, modes
 from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
 from .primitive import primitive
@@ -623,6 +623,8 @@ def in_format(input: Tensor, form: memory_format) -> Tensor:
 def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in memory in the given order without gaps."""
     x = input._array
+    if input._k & SPARSE:
+        return bool(ops.sparse_is_contiguous(input))
     if memory_format is contiguous_format:
         return bool(x.flags.c_contiguous)
     check_format(memory_format)

@@ -9,7 +9,7 @@ import numpy as np
 from .._backend.cpu import PARALLEL
 from .._core.allocation import fill as fill_memory
 from .._core.dtypes import FLOATING, INTEGER, dtype
-from .._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, QUANTIZED, local, modes
+from .._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, wrap
 from . import basic, registry
@@ -75,6 +75,14 @@ def _write(t: Tensor, src: Tensor, k: int) -> None:
         source = ops.quantized_source(t, src)
         _check_fits(target.shape, source.shape, (t, src))
         target[...] = source
+        return
+    if k & SPARSE:
+        if not t._k & src._k & SPARSE or target.shape != source.shape:
+            raise RuntimeError(
+                "copy_() between dense and sparse Tensors is not implemented, nor between sparse ones of different sizes: "
+                f"found {target.shape} and {source.shape}; use to_dense() or to_sparse()"
+            )
+        target[...] = ops.to_dtype(src, t.dtype)._array
         return
     if k & (CUDA | META):
         _check_fits(target.shape, source.shape, (t, src))
@@ -186,7 +194,9 @@ def zero_(input: Tensor) -> Tensor:
         return ops.write_batched(input, 0)
     check_writable(input, expanded=True)
     before = alias(input) if input._k & GRAD and local.grad else None
-    if not input._k & META:
+    if input._k & SPARSE:
+        input._array[...] = ops.sparse_zeros_like(input, input.dtype)._array
+    elif not input._k & META:
         fill_memory(input._array, 0)
     bump(input)
     if before is not None:

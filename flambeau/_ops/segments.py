@@ -1,0 +1,92 @@
+"""Reductions over segments of a dimension that have unequal lengths."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import FLOATING
+from .._core.sizes import wrap_dim
+from .._tensor import Tensor, wrap
+from .conversion import host_array
+from .registry import ops, public, relabel
+from .rules import not_implemented
+from .sparse import index_tensor
+
+_EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+
+
+def _lengths_of(data: Tensor, lengths: Any, indices: Any, offsets: Any, axis: int, unsafe: bool) -> Any:
+    """How long the segments are, after the checks: an array of the dimensions up to `axis`."""
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet; use lengths or offsets")
+    given = offsets if lengths is None else lengths
+    if given is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    if given._array.ndim != axis + 1:
+        raise RuntimeError(
+            f"segment_reduce(): Expected axis to be the last dimension of lengths or offsets, got axis {axis} and "
+            f"{given._array.ndim} dimensions"
+        )
+    array = host_array(given).astype(np.int64)
+    long = data._array.shape[axis]
+    if lengths is None:
+        if array.shape[-1] < 1 or (not unsafe and array.size and (array.min() < 0 or array.max() > long)):
+            raise RuntimeError(f"segment_reduce(): expected offsets from 0 to {long}, the size of dimension {axis}")
+        counts = np.diff(array)
+        if not unsafe and (array[..., 0] != 0).any():
+            raise RuntimeError("segment_reduce(): expected offsets that begin with 0")
+    else:
+        counts = array
+    if array.shape[:-1] != data._array.shape[:axis] or (counts.size and counts.min() < 0):
+        raise RuntimeError("segment_reduce(): lengths contains negative value, or does not fit the sizes of data")
+    total = counts.sum(-1)
+    if (total != long).any() and lengths is not None and not unsafe:
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+        )
+    if (total > long).any():
+        raise RuntimeError(f"segment_reduce(): the segments are longer than dimension {axis} of size {long}")
+    return counts
+
+
+@public(method=False)
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+) -> Tensor:  # fmt: skip
+    """The sum, mean, max, min or prod of each segment along `axis`, which follow one another in `lengths` (or `offsets`).
+
+    >>> import flambeau as torch
+    >>> torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0]), "sum", lengths=torch.tensor([2, 1]))
+    tensor([3., 3.])
+    """
+    if reduce not in _EMPTY:
+        raise RuntimeError(f"segment_reduce(): unsupported reduction {reduce!r}; use one of {sorted(_EMPTY)}")
+    if data.dtype.category != FLOATING:
+        raise not_implemented("_segment_reduce_cpu", data.dtype)
+    shape = data._array.shape
+    axis = wrap_dim(axis, len(shape))
+    counts = _lengths_of(data, lengths, indices, offsets, axis, unsafe)
+    lead, segments, rest = shape[:axis], counts.shape[-1], shape[axis + 1 :]
+    rows = math.prod(lead)
+    # segments of all rows are numbered together; the last number is for elements behind the segments
+    left = shape[axis] - counts.sum(-1, keepdims=True)
+    numbers = np.full((rows, segments + 1), rows * segments, np.int64)
+    numbers[:, :-1] = np.arange(rows * segments).reshape(rows, segments)
+    where = index_tensor(np.repeat(numbers.reshape(-1), np.concatenate([counts, left], -1).reshape(-1)))
+    flat = ops.reshape(data, (rows * shape[axis], *rest))
+    start = _EMPTY[reduce] if initial is None else float(initial)
+    empty = ops.full((rows * segments + 1, *rest), start, dtype=data.dtype)
+    if reduce in ("sum", "mean"):
+        made = ops.index_add(empty, 0, where, flat)
+    else:
+        wide = ops.expand(ops.reshape(where, (-1,) + (1,) * len(rest)), flat._array.shape)
+        made = ops.scatter_reduce(empty, 0, wide, flat, {"max": "amax", "min": "amin"}.get(reduce, reduce))
+    made = ops.reshape(ops.narrow(made, 0, 0, rows * segments), (*lead, segments, *rest))
+    if reduce == "mean":
+        divisor = np.where(counts > 0, counts, math.nan if initial is None else 1.0).astype(data.dtype.numpy)
+        made = made / wrap(divisor.reshape(*counts.shape, *[1] * len(rest)), data.dtype)
+    return relabel(made, "SegmentReduceBackward0")

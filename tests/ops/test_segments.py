@@ -1,0 +1,56 @@
+"""`segment_reduce`: values, what empty segments give, gradients, refusals."""
+
+import math
+
+import pytest
+
+import flambeau as torch
+
+DATA = [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("reduce", "plain", "with_initial"),
+    [
+        ("sum", [3, 0, 12], [4.5, 1.5, 13.5]), ("mean", [1.5, math.nan, 4], [2.25, 1.5, 4.5]),
+        ("max", [2, -math.inf, 5], [2, 1.5, 5]), ("min", [1, math.inf, 3], [1, 1.5, 1.5]),
+        ("prod", [2, 1, 60], [3, 1.5, 90]),
+    ],
+)  # fmt: skip
+def test_values(reduce, plain, with_initial):
+    lengths, x = torch.tensor([2, 0, 3]), torch.tensor(DATA)
+    assert torch.segment_reduce(x, reduce, lengths=lengths).tolist() == pytest.approx(plain, nan_ok=True)
+    made = torch.segment_reduce(x, reduce, offsets=torch.tensor([0, 2, 2, 5]), initial=1.5)
+    assert made.tolist() == with_initial
+
+
+def test_rows_have_their_own_lengths():
+    x = torch.arange(20.0).reshape(2, 5, 2)
+    made = torch.segment_reduce(x, "sum", lengths=torch.tensor([[2, 3], [1, 4]]), axis=1)
+    assert made.tolist() == [[[2, 4], [18, 21]], [[10, 11], [60, 64]]]
+
+
+@pytest.mark.parametrize(
+    ("reduce", "gradient"),
+    [("max", [0, 1, 0, 0.5, 0.5]), ("prod", [2, 1, 20, 15, 12]), ("mean", [0.5, 0.5, 1 / 3, 1 / 3, 1 / 3])],
+)
+def test_gradients(reduce, gradient):
+    x = torch.tensor([1.0, 2.0, 3.0, 5.0, 5.0] if reduce == "max" else DATA, requires_grad=True)
+    torch.segment_reduce(x, reduce, lengths=torch.tensor([2, 3])).sum().backward()
+
+    assert x.grad.tolist() == pytest.approx(gradient)
+
+
+def test_refusals():
+    x = torch.tensor(DATA)
+    with pytest.raises(RuntimeError, match="sum to data.size"):
+        torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 2]))
+    assert torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 2]), unsafe=True).tolist() == [3, 7]
+    with pytest.raises(RuntimeError, match="longer than"):
+        torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 9]), unsafe=True)
+    with pytest.raises(RuntimeError, match="Either lengths or offsets"):
+        torch.segment_reduce(x, "sum")
+    with pytest.raises(RuntimeError, match="negative"):
+        torch.segment_reduce(x, "sum", lengths=torch.tensor([-1, 6]))
+    with pytest.raises(NotImplementedError, match="Long"):
+        torch.segment_reduce(torch.tensor([1]), "sum", lengths=torch.tensor([1]))

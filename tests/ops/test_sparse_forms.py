@@ -1,0 +1,122 @@
+"""Sparse tensors in the forms programs use: batches and dense dimensions, in-place writes, copies, products."""
+
+import pytest
+
+import flambeau as torch
+from flambeau.nn import functional
+
+LAYOUTS = [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]
+
+
+def blocks(layout):
+    return {"blocksize": (2, 2)} if layout in LAYOUTS[2:] else {}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_batches_of_matrices(layout):
+    x = torch.zeros(2, 4, 4)
+    x[0, 0, 1], x[0, 3, 3], x[1, 2, 0], x[1, 1, 2] = 1.0, 2.0, 3.0, 4.0
+    s = x.to_sparse(layout=layout, **blocks(layout))
+    assert torch.equal(s.to_dense(), x) and s.shape == (2, 4, 4) and s.sparse_dim() == 2 and s.dense_dim() == 0
+    assert s.values().shape == ((2, 2, 2, 2) if blocks(layout) else (2, 2)) and s._nnz() == 2
+    assert torch.equal(s[1].to_dense(), x[1]) and s[1].layout is layout
+    assert torch.equal(s.transpose(-1, -2).to_dense(), x.mT)
+    assert torch.equal((s * 2).to_dense(), 2 * x) and torch.equal(s.to_sparse().to_dense(), x)
+    with pytest.raises(RuntimeError, match="same number of specified elements per batch"):
+        torch.stack([x[0], x[0] * 0]).to_sparse(layout=layout, **blocks(layout))
+
+
+def test_compressed_tensors_of_given_parts():
+    starts, columns = torch.tensor([[0, 1, 2], [0, 1, 2]]), torch.tensor([[0, 1], [1, 0]])
+    s = torch.sparse_csr_tensor(starts, columns, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert s.shape == (2, 2, 2) and s.to_dense().tolist() == [[[1, 0], [0, 2]], [[0, 3], [4, 0]]]
+    with pytest.raises(RuntimeError, match="rise from 0"):
+        torch.sparse_csr_tensor(torch.tensor([[0, 1, 2], [0, 3, 2]]), columns, torch.ones(2, 2), (2, 2, 2))
+    with pytest.raises(RuntimeError, match="do not fit"):
+        torch.sparse_csr_tensor(starts, columns, torch.ones(3, 2), (2, 2, 2))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_dense_dimensions(layout):
+    x = torch.arange(32.0).reshape(4, 4, 2)
+    s = x.to_sparse(layout=layout, dense_dim=1, **blocks(layout))
+    assert s.dense_dim() == 1 and torch.equal(s.to_dense(), x)
+    assert s.values().shape[-1] == 2
+
+
+def test_gradients_pass_through_batches():
+    x = (torch.arange(16.0).reshape(2, 2, 4) + 1).requires_grad_()
+    weight = torch.arange(16.0).reshape(2, 2, 4)
+    (x.to_sparse_csr().to_dense() * weight).sum().backward()
+    assert torch.equal(x.grad, weight)
+
+
+def test_emptied_and_empty_tensors():
+    for layout in (torch.sparse_coo, torch.sparse_csr):
+        s = torch.eye(3).to_sparse(layout=layout)
+        empty = torch.empty_like(s)
+        assert empty.layout is layout and empty._nnz() == 0 and empty.shape == (3, 3)
+        assert torch.empty_like(s, layout=torch.strided).layout is torch.strided
+        assert s.zero_() is s and s._nnz() == 0 and not s.to_dense().any()
+    assert torch.eye(3).to_sparse().is_contiguous() is False
+    with pytest.raises(RuntimeError, match="is_contiguous"):
+        torch.eye(3).to_sparse_csr().is_contiguous()
+    with pytest.raises(NotImplementedError, match="ones_like"):
+        torch.ones_like(torch.eye(3).to_sparse())
+
+
+def test_parts_are_copies():
+    x = torch.arange(12.0).reshape(3, 4)
+    assert torch.equal(x.to_sparse().narrow_copy(0, 1, 2).to_dense(), x[1:])
+    assert torch.equal(x.to_sparse().narrow_copy(1, 1, 2).to_dense(), x[:, 1:3])
+    assert torch.equal(x.to_sparse(1).narrow_copy(1, 1, 2).to_dense(), x[:, 1:3])
+    assert torch.equal(x.to_sparse().narrow_copy(0, 1, 2).coalesce().values(), torch.arange(4.0, 12.0))
+
+
+def test_declared_coalesced():
+    s = torch.sparse_coo_tensor([[0, 0, 1]], [1.0, 2.0, 3.0], (3,))
+    assert s._coalesced_(True) is s and s.is_coalesced() and s.values().tolist() == [1, 2, 3]
+    assert not s._coalesced_(False).is_coalesced() and s.coalesce().values().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("other", [torch.float64, torch.int32, torch.float16])
+def test_in_place_with_another_dtype(other):
+    s, t = torch.eye(3).to_sparse(), torch.ones(3, 3, dtype=other).to_sparse()
+    s += t
+    assert s.dtype is torch.float32 and torch.equal(s.to_dense(), torch.eye(3) + 1)
+    s -= t
+    s *= t
+    assert s.dtype is torch.float32 and torch.equal(s.to_dense(), torch.eye(3))
+    s.copy_(t)
+    assert s.dtype is torch.float32 and torch.equal(s.to_dense(), torch.ones(3, 3))
+    with pytest.raises(RuntimeError, match="between dense and sparse"):
+        s.copy_(torch.ones(3, 3))
+
+
+def test_integers_do_not_become_floats_in_place():
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.eye(3).int().to_sparse().add_(torch.eye(3).to_sparse())
+
+
+def test_batched_products():
+    a, b = torch.randn(2, 3, 4).relu(), torch.randn(2, 4, 5, requires_grad=True)
+    made = torch.bmm(a.to_sparse(), b)
+    assert torch.allclose(made, a @ b, atol=1e-6)
+    made.sum().backward()
+    assert torch.allclose(b.grad, a.sum(1)[..., None].expand(2, 4, 5), atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, *LAYOUTS[:2]])
+def test_linear_of_sparse_operands(layout):
+    x, w, bias = torch.randn(3, 4).relu(), torch.randn(5, 4).requires_grad_(), torch.randn(5)
+    expected = functional.linear(x, w, bias)
+    made = functional.linear(x.to_sparse(layout=layout), w, bias)
+    assert torch.allclose(made, expected, atol=1e-6)
+    made.sum().backward()
+    assert torch.allclose(w.grad, x.sum(0).expand(5, 4), atol=1e-6)
+    assert torch.allclose(functional.linear(x, w.detach().to_sparse(layout=layout), bias), expected, atol=1e-6)
+
+
+def test_smm_is_sparse():
+    made = torch.smm(torch.eye(3).to_sparse(), torch.ones(3, 2))
+    assert made.is_sparse and torch.equal(made.to_dense(), torch.ones(3, 2))
