@@ -20,7 +20,6 @@ from ._backend.threads import get_num_threads, set_num_threads
 from ._constructors import set_default_tensor_type, typename
 from ._core import dtypes as _dtypes
 from ._core import layouts as _layouts
-from ._core import return_types as return_types
 from ._core.config import (
     AcceleratorError,
     OutOfMemoryError,

@@ -6,24 +6,27 @@ from collections import namedtuple
 from typing import Any
 
 
+_HOME = __name__.partition(".")[0] + ".return_types"  # where programs and pickles find the classes
+
+
 def _named(name: str, *fields: str) -> Any:
     base = namedtuple(name, fields)  # type: ignore[misc]
 
-    def new(cls: Any, *values: Any) -> Any:
-        if len(values) == 1 and len(fields) > 1:
-            values = tuple(values[0])
-        if len(values) != len(fields):
+    def new(cls: Any, *iterable: Any) -> Any:
+        if len(iterable) == 1 and len(fields) > 1:
+            iterable = tuple(iterable[0])
+        if len(iterable) != len(fields):
             raise TypeError(
-                f"torch.return_types.{name}() takes a {len(fields)}-sequence ({len(values)}-sequence given)"
+                f"torch.return_types.{name}() takes a {len(fields)}-sequence ({len(iterable)}-sequence given)"
             )
-        return tuple.__new__(cls, values)
+        return tuple.__new__(cls, iterable)
 
     def show(self: Any) -> str:
         inside = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
         return f"torch.return_types.{name}(\n{inside})"
 
     members = {
-        "__slots__": (), "__new__": new, "__repr__": show, "__module__": __name__,
+        "__slots__": (), "__new__": new, "__repr__": show, "__module__": _HOME,
         "n_fields": len(fields), "n_sequence_fields": len(fields), "n_unnamed_fields": 0,
     }  # fmt: skip
     return type(name, (base,), members)
@@ -63,3 +66,12 @@ linalg_inv_ex = _named("linalg_inv_ex", "inverse", "info")
 linalg_solve_ex = _named("linalg_solve_ex", "result", "info")
 linalg_ldl_factor = _named("linalg_ldl_factor", "LD", "pivots")
 linalg_ldl_factor_ex = _named("linalg_ldl_factor_ex", "LD", "pivots", "info")
+
+# What the same operations give with `out=`.
+_WITH_OUT = [c for name, c in globals().items() if hasattr(c, "n_fields") and name != "histogramdd"]
+globals().update({c.__name__ + "_out": _named(c.__name__ + "_out", *c._fields) for c in _WITH_OUT})
+
+
+def with_out(kind: Any) -> Any:
+    """The class of an operation's results with `out=`, from the one without."""
+    return globals().get(kind.__name__ + "_out", kind)

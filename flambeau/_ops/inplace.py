@@ -13,6 +13,7 @@ from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import can_cast
+from .._core.return_types import with_out
 from .._core.state import (
     BATCHED,
     CAPTURE,
@@ -466,7 +467,7 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
                     f"{function.__name__}: Expected out tensor to have dtype {r.dtype.name}, but got {t.dtype.name} instead"
                 )
             write_out(t, r, function.__name__)
-        return type(result)(target) if type(result) in (tuple, list) else type(result)(*target)
+        return type(result)(target) if type(result) in (tuple, list) else with_out(type(result))(*target)
     return write_out(target, result, function.__name__)
 
 
