@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
 from ..._constructors import typename
 from ..._core.devices import device
@@ -14,6 +15,7 @@ from ..._core.state import META
 from ..._ops.conversion import to_arguments
 from ..._ops.registry import ops
 from ..._tensor import Tensor
+from ...utils import swap_tensors
 from ...utils.hooks import RemovableHandle as RemovableHandle
 from ..parameter import Buffer, Parameter
 from ._hooks import (
@@ -334,7 +336,17 @@ class Module(TreeMethods, StateMethods, HookMethods):
     def _apply_to_parameter(self, fn: Callable[[Tensor], Tensor], name: str, parameter: Any) -> None:
         value, grad = fn(parameter), parameter.grad
         target = parameter
-        if (value._k ^ parameter._k) & META:  # to or from a tensor without memory: another object
+        if conversion.get_swap_module_params_on_conversion():
+            if grad is not None:
+                parameter.grad, grad = None, fn(grad).requires_grad_(grad.requires_grad)
+            if value is not parameter:
+                if type(value) is Tensor:
+                    value = Parameter(value, parameter.requires_grad)
+                swap_tensors(parameter, value)
+            parameter.grad = grad
+            return
+        if (value._k ^ parameter._k) & META or conversion.get_overwrite_module_params_on_conversion():
+            # another object: to or from a tensor without memory, or because the program wants it
             target = self._parameters[name] = Parameter(value, parameter.requires_grad)
         elif value is not parameter:
             parameter.data = value
