@@ -60,6 +60,7 @@ def run(
         needed = _nodes_towards(roots, wanted_edges)
     awaited = _awaited(roots, needed) if leaves_are_watched else None
     outer, local.grad = local.grad, create_graph
+    outer_callbacks, local.final_callbacks = local.final_callbacks, []
     look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:
         for t, g in zip(roots, gradients):
@@ -125,9 +126,19 @@ def run(
                 if done:
                     _finish(done, wanted_edges, captured, into_leaves, create_graph)
         _finish(leaves, wanted_edges, captured, into_leaves, create_graph)
+        for callback in local.final_callbacks:  # those may add others
+            callback()
     finally:
         local.grad = outer
+        local.final_callbacks = outer_callbacks
     return captured
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Has a function called when the backward pass that is running now ends."""
+    if local.final_callbacks is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    local.final_callbacks.append(callback)
 
 
 def _finish(

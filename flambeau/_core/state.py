@@ -64,6 +64,7 @@ class Local(threading.local):
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None
+    final_callbacks: Any = None  # what the running backward pass calls at its end
 
 
 def held_over_forks(lock: Any) -> None:
