@@ -7,8 +7,8 @@ from ._ops.registry import functions as _functions
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
-    "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "norm", "split", "stft", "tensordot",
-    "unique", "unique_consecutive", "unravel_index",
+    "cartesian_prod", "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split",
+    "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 globals().update({name: _functions[name] for name in __all__ if name in _functions})
 _PRIVATE = (broadcast_shapes,)

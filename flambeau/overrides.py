@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -119,6 +121,26 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
     return found
 
 
+def get_testing_overrides() -> dict[Any, Callable[..., int]]:
+    """For every function that classes can take over, another with the same parameters that gives -1.
+
+    >>> import flambeau as torch
+    >>> torch.overrides.get_testing_overrides()[torch.add](torch.ones(1), 2)
+    -1
+    """
+
+    def replaced(function: Any) -> Callable[..., int]:
+        def dummy(*args: Any, **kwargs: Any) -> int:
+            return -1
+
+        with contextlib.suppress(TypeError, ValueError):
+            dummy.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        dummy.__name__ = getattr(function, "__name__", "dummy")
+        return dummy
+
+    return {function: replaced(function) for group in get_overridable_functions().values() for function in group}
+
+
 def is_tensor_method_or_property(func: Any) -> bool:
     """Whether a function is a method or the getter of a property of Tensor."""
     return func in {*methods.values(), *quiet.values()} or getattr(func, "__name__", "") in ("__get__", "__set__")
@@ -137,6 +159,7 @@ def resolve_name(f: Any) -> str | None:
 
 __all__ = [
     "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
-    "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "handle_torch_function",
+    "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
+    "handle_torch_function",
     "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip

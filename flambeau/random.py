@@ -9,6 +9,7 @@ from typing import Any
 from ._backend.placement import cuda_problem
 from ._core.state import CUDA
 from ._ops.generator import Generator, default_generator, default_of
+from ._rare import thread_safe_generator as thread_safe_generator
 from ._tensor import Tensor
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 
 class _Config:
-    __slots__ = ("deterministic", "interop_threads", "matmul_precision", "warn_always", "warn_only")
+    __slots__ = (
+        "deterministic", "fill_uninitialized_memory", "interop_threads", "matmul_precision", "warn_always", "warn_only",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.deterministic = self.warn_only = self.warn_always = False
+        self.fill_uninitialized_memory = True  # in deterministic mode
         self.matmul_precision = "highest"
         self.interop_threads = 1
 

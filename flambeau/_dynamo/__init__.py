@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +24,13 @@ from ..compiler import (
 from . import config, eval_frame, exc, utils
 
 __all__ = [
-    "InvalidBackend", "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable",
-    "disallow_in_graph", "eval_frame", "exc", "forbid_in_graph", "graph_break", "is_compiling", "list_backends",
-    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "register_backend", "reset",
-    "run", "set_stance", "substitute_in_graph", "utils",
+    "InvalidBackend", "OptimizedModule", "allow_c_slot", "allow_in_graph", "assume_constant_result", "config", "disable",
+    "disable_nested_graph_breaks", "disallow_in_graph", "error_on_graph_break", "eval_frame", "exc", "explain", "export",
+    "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup_backend",
+    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "override_cudagraphs",
+    "override_optimization_hint", "patch_dynamo_config", "register_backend", "replay", "reset",
+    "reset_recompile_user_contexts", "run", "set_recursion_limit", "set_stance", "skip_frame", "step_unsupported",
+    "substitute_in_graph", "utils",
 ]  # fmt: skip
 
 disallow_in_graph = forbid_in_graph = nonstrict_trace = dont_skip_tracing = allow_in_graph
@@ -70,3 +75,100 @@ def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any
         return lambda fn: register_backend(fn, name, tags)
     _state["registered"][name or compiler_fn.__name__] = compiler_fn
     return compiler_fn
+
+
+def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
+    """The backend of a name: a function of a graph module and example inputs. Those of PyTorch run the graph as it is."""
+    if not isinstance(compiler_fn, str):
+        return compiler_fn
+    if compiler_fn in _state["registered"]:
+        return _state["registered"][compiler_fn]  # type: ignore[no-any-return]
+    if compiler_fn not in list_backends(()):
+        raise InvalidBackend(
+            f"Invalid backend: {compiler_fn!r}, see `torch._dynamo.list_backends()` for available backends."
+        )
+    return lambda gm, example_inputs, **options: gm.forward
+
+
+# -- marks around code that would be captured ------------------------------------------------------------------------
+
+
+class _Marked(contextlib.ContextDecorator):
+    """A `with` block or decorated function about which something is said to the capture; it runs as it is."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+
+def error_on_graph_break(error_on_graph_break: bool) -> _Marked:
+    """Whether a block may leave the captured graph; nothing is captured."""
+    return _Marked()
+
+
+def override_cudagraphs(fwd: bool | None = None, bwd: bool | None = None) -> _Marked:
+    """Whether a block uses CUDA graphs when compiled; nothing is compiled."""
+    return _Marked()
+
+
+def disable_nested_graph_breaks(fn: Any = None) -> Any:
+    """Says that a function is left as a whole if it cannot be captured; the function itself."""
+    return (lambda given: given) if fn is None else fn
+
+
+def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
+    """`config.patch`, for use inside of compiled functions."""
+    return config.patch(arg1, arg2, **kwargs)
+
+
+def override_optimization_hint(x: Any, val: int) -> None:
+    """Says what size to compile for."""
+
+
+def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True) -> type:
+    """Lets captured code hash and compare objects of a class written in C; the class itself."""
+    return tp
+
+
+def is_dynamo_disable_recursive(method: Any) -> bool | None:
+    """Whether `disable` was put on a function; not known here, where it changes nothing."""
+    return None
+
+
+def skip_frame(msg: str = "") -> None:
+    """Has the capture leave the calling function alone; nothing is captured."""
+
+
+def step_unsupported(msg: str = "") -> None:
+    """Has the capture stop here; nothing is captured."""
+
+
+def set_recursion_limit(limit: int) -> None:
+    """The depth of calls that captured code may have: Python's own limit, as nothing is captured."""
+    sys.setrecursionlimit(limit)
+
+
+def reset_recompile_user_contexts() -> None:
+    """Forgets what was remembered for recompiling; there is nothing to forget."""
+
+
+# -- what needs captured graphs ---------------------------------------------------------------------------------------
+
+
+def _later(name: str) -> NotImplementedError:
+    return NotImplementedError(f"torch._dynamo.{name}: programs run eagerly here and no graph of them is captured yet")
+
+
+def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """What would be captured of a function; not available yet."""
+    raise _later("explain")
+
+
+def export(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """The graph of a function; not available yet. `torch.fx.symbolic_trace` and `torch.jit.trace` are."""
+    raise _later("export")
+
+
+def replay(filename: str) -> None:
+    """Repeats a recorded capture; not available yet."""
+    raise _later("replay")

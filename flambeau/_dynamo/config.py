@@ -1,5 +1,9 @@
 """Switches of graph capture, kept for programs that set them. They have no effect."""
 
+import sys as _sys
+
+from ..utils._config_module import install_config_module as _install
+
 cache_size_limit = recompile_limit = 8
 accumulated_cache_size_limit = accumulated_recompile_limit = 256
 suppress_errors = False
@@ -18,3 +22,13 @@ allow_unspec_int_on_nn_module = False
 specialize_int = False
 raise_on_ctx_manager_usage = True
 error_on_recompile = False
+force_parameter_static_shapes = force_nn_module_property_static_shapes = True
+fail_on_recompile_limit_hit = False
+specialize_float = False
+trace_numpy = True
+log_file_name = None
+repro_after = None
+skip_fsdp_guards = True
+allow_rnn = False
+
+_install(_sys.modules[__name__])

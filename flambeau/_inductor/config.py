@@ -1,6 +1,9 @@
 """Switches of the compiler, kept for programs that set them. They have no effect."""
 
+import sys as _sys
 from types import SimpleNamespace as _Group
+
+from ..utils._config_module import install_config_module as _install
 
 debug = False
 max_autotune = max_autotune_gemm = max_autotune_pointwise = False
@@ -19,3 +22,6 @@ reorder_for_compute_comm_overlap = False
 triton = _Group(cudagraphs=False, cudagraph_trees=True, unique_kernel_names=False, cudagraph_skip_dynamic_graphs=False)
 cpp = _Group(threads=-1, simdlen=None, weight_prepack=True, enable_kernel_profile=False)
 trace = _Group(enabled=False)
+aot_inductor = _Group(output_path="", package=False, debug_compile=False)
+
+_install(_sys.modules[__name__])

@@ -1,5 +1,13 @@
 """Tensors without data that pretend to be on a device: flambeau has the device `meta` instead; programs only ask here."""
 
-from .fake_tensor import FakeTensor, FakeTensorMode
+from .fake_tensor import (
+    CrossRefFakeMode,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
 
-__all__ = ["FakeTensor", "FakeTensorMode"]
+__all__ = [
+    "CrossRefFakeMode", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode", "UnsupportedFakeTensorException",
+]  # fmt: skip

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from .._tensor import Tensor
 
-__all__ = ["FakeTensor", "FakeTensorMode", "is_fake"]
+__all__ = [
+    "CrossRefFakeMode", "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode",
+    "UnsupportedFakeTensorException", "UnsupportedOperatorException", "is_fake",
+]  # fmt: skip
+
+
+@dataclass
+class UnsupportedFakeTensorException(RuntimeError):
+    """A tensor cannot be made fake; for programs that catch it."""
+
+    reason: str
+
+
+@dataclass
+class DynamicOutputShapeException(RuntimeError):
+    """The shape of a result depends on values; for programs that catch it."""
+
+    func: Any
+
+
+@dataclass
+class DataDependentOutputException(RuntimeError):
+    """A result is a number that depends on values; for programs that catch it."""
+
+    func: Any
+
+
+@dataclass
+class UnsupportedOperatorException(RuntimeError):
+    """An operator says nothing about fake tensors; for programs that catch it."""
+
+    func: Any
 
 
 class FakeTensor(Tensor):
@@ -21,6 +53,13 @@ class FakeTensorMode:
 
     def __init__(self, *args: Any, **kwargs: Any):
         raise NotImplementedError("FakeTensorMode: flambeau has no fake tensors; use device='meta'")
+
+
+class CrossRefFakeMode:
+    """Compares fake results with real ones for the time of a `with` block; cannot be made."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        raise NotImplementedError("CrossRefFakeMode: flambeau has no fake tensors; use device='meta'")
 
 
 def is_fake(x: object) -> bool:

@@ -10,7 +10,7 @@ from .. import cuda
 from .._core.devices import device as _device
 
 __all__ = [
-    "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
+    "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
     "device_index", "empty_cache", "empty_host_cache", "get_device_capability", "get_memory_info", "is_available",
     "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
     "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream",
@@ -164,3 +164,11 @@ def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
     """Free and total bytes of an accelerator."""
     _need()
     return cuda.mem_get_info(device_index)
+
+
+class Graph:
+    """Work on the accelerator that is recorded once and repeated; cannot be made, as `cuda.CUDAGraph` cannot."""
+
+    def __init__(self, keep_graph: bool = False, *, pool: Any = None, capture_error_mode: str = "default"):
+        _need()
+        cuda.CUDAGraph(keep_graph)

@@ -138,7 +138,34 @@ def register_multi_grad_hook(tensors: Any, fn: Callable[..., Any], *, mode: str 
     return _Many()
 
 
+# -- streams and budgets: of GPUs' backward threads and of compiled programs, of which there are none ----------------
+
+
+def _a_bool(enabled: bool) -> None:
+    if not isinstance(enabled, bool):
+        raise RuntimeError(f"enabled must be a bool, but got {type(enabled).__name__}")
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether to warn when a gradient is added in another stream than its tensor's; there is one stream of backward."""
+    _a_bool(enabled)
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Whether backward leaves a stream whose capture is over; nothing captures backward's stream."""
+    _a_bool(enabled)
+
+
+def region_activation_memory_budget(budget: float) -> Any:
+    """The part of activations that a compiled region keeps; only inside of `torch.compile`."""
+    raise RuntimeError(
+        "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile region; "
+        "it has no effect in eager mode."
+    )
+
+
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "increment_version", "region_activation_memory_budget", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks", "set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch",
 ]  # fmt: skip

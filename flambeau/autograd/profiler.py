@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from secrets import token_hex
 from typing import Any
@@ -13,8 +14,9 @@ from .._core.state import local
 from .profiler_util import DeviceType, EventList, FunctionEvent, FunctionEventAvg, Kernel, MemRecordsAcc, trace_of
 
 __all__ = [
-    "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Kernel", "MemRecordsAcc", "emit_nvtx",
-    "kineto_available", "profile", "record_function",
+    "DeviceType", "EnforceUnique", "EventList", "FunctionEvent", "FunctionEventAvg", "Kernel", "KinetoStepTracker",
+    "MemRecordsAcc", "emit_itt", "emit_nvtx", "kineto_available", "load_nvprof", "parse_nvprof_trace", "profile",
+    "record_function",
 ]  # fmt: skip
 
 
@@ -195,3 +197,80 @@ class emit_nvtx:
 
     def __exit__(self, *error: Any) -> None:
         pass
+
+
+class emit_itt:
+    """Not available: ITT ranges are read by Intel's tools, to which there is no connection here."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False):
+        self.enabled = enabled
+
+    def __enter__(self) -> Any:
+        if self.enabled:
+            raise RuntimeError("Can't use ITT profiler: there is no ITT here; use torch.profiler.profile")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def load_nvprof(path: str) -> EventList:
+    """Not available: files of nvprof, which NVIDIA has given up, are not read."""
+    raise NotImplementedError(f"load_nvprof: {path} is not read; use torch.profiler.profile and its traces")
+
+
+def parse_nvprof_trace(path: str) -> list[FunctionEvent]:
+    """Not available: files of nvprof, which NVIDIA has given up, are not read."""
+    raise NotImplementedError(f"parse_nvprof_trace: {path} is not read; use torch.profiler.profile and its traces")
+
+
+class EnforceUnique:
+    """Raises if a key is seen twice."""
+
+    def __init__(self) -> None:
+        self.seen: set[Any] = set()
+
+    def see(self, *key: Any) -> None:
+        """Notes a key."""
+        if key in self.seen:
+            raise RuntimeError("duplicate key: " + str(key))
+        self.seen.add(key)
+
+
+class KinetoStepTracker:
+    """Counts steps for all who report them (optimizers, the profiler): one step is over when anyone is ahead.
+
+    >>> from flambeau.autograd.profiler import KinetoStepTracker
+    >>> KinetoStepTracker.init_step_count("mine")
+    >>> KinetoStepTracker.increment_step("mine") == KinetoStepTracker.current_step()
+    True
+    >>> KinetoStepTracker.erase_step_count("mine")
+    True
+    """
+
+    _current_step = 0
+    _step_dict: defaultdict[str, int] = defaultdict(int)
+
+    @classmethod
+    def init_step_count(cls, requester: str) -> None:
+        """Lets someone report steps, beginning now."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """Forgets someone; whether they were known."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """Notes a step of someone; gives the number of the present step."""
+        if requester not in cls._step_dict:
+            cls.init_step_count(requester)
+        cls._step_dict[requester] += 1
+        cls._current_step = max(cls._current_step, *cls._step_dict.values())
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls) -> int:
+        """The number of the present step."""
+        return cls._current_step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,20 +51,80 @@ class _Matmul:
         object.__setattr__(self, name, value)
 
 
-class _PlanCache:
-    """The cache of FFT plans; CuPy keeps its own."""
+class cuFFTPlanCacheAttrContextProp:
+    """A number of the cache of FFT plans: read from CuPy's cache of a GPU, and written there if it can be."""
 
-    size, max_size = 0, 4096
+    def __init__(self, getter: Callable[[Any], int], setter: Callable[[Any, int], None]):
+        self.getter, self.setter = getter, setter
+
+    def __get__(self, obj: Any, objtype: Any) -> int:
+        return self.getter(obj._plans())
+
+    def __set__(self, obj: Any, val: int) -> None:
+        self.setter(obj._plans(), val)
+
+
+def _read_only(plans: Any, value: int) -> None:
+    raise RuntimeError(
+        ".size is a read-only property showing the number of plans currently in the cache. "
+        "To change the cache capacity, set cufft_plan_cache.max_size."
+    )
+
+
+class cuFFTPlanCache:
+    """The FFT plans of one GPU, kept by CuPy."""
+
+    size = cuFFTPlanCacheAttrContextProp(lambda plans: int(plans.get_curr_size()), _read_only)
+    max_size = cuFFTPlanCacheAttrContextProp(
+        lambda plans: int(plans.get_size()), lambda plans, value: plans.set_size(value)
+    )
+
+    def __init__(self, device_index: int):
+        self.device_index = device_index
+
+    def _plans(self) -> Any:
+        problem = cuda_problem()
+        if problem is not None:
+            raise problem
+        import cupy  # an optional dependency, loaded by those who use a GPU
+
+        with cupy.cuda.Device(self.device_index):
+            return cupy.fft.config.get_plan_cache()
 
     def clear(self) -> None:
         """Forgets the plans."""
-
-    def __getitem__(self, device: Any) -> _PlanCache:
-        return self
+        self._plans().clear()
 
 
+class cuFFTPlanCacheManager:
+    """The caches of all GPUs by number; without a number, that of the current GPU."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "caches", [])
+
+    def __getitem__(self, device: Any) -> cuFFTPlanCache:
+        from .. import cuda
+
+        count, index = cuda.device_count(), cuda._index(device)
+        if not 0 <= index < count:
+            raise RuntimeError(f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with index {index}")
+        return cuFFTPlanCache(index)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._current(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._current(), name, value)
+
+    def _current(self) -> cuFFTPlanCache:
+        from .. import cuda
+
+        return cuFFTPlanCache(cuda.current_device())
+
+
+cuBLASModule = _Matmul
 matmul = _Matmul()
-cufft_plan_cache = _PlanCache()
+cufft_plan_cache = cuFFTPlanCacheManager()
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
@@ -78,6 +139,28 @@ def preferred_blas_library(backend: str | None = None) -> str:
     if backend not in (None, "default", "cublas", "cublaslt", "hipblaslt", "ck"):
         raise RuntimeError(f"Unknown input value {backend!r}; choose from default, cublas, cublaslt")
     return "cublas"
+
+
+def preferred_rocm_fa_library(backend: str | None = None) -> str:
+    """The library of flash attention on AMD GPUs; only "default" is there."""
+    if backend not in (None, "default", "aotriton", "ck"):
+        raise RuntimeError(f"Unknown input value {backend!r}; choose from default, aotriton, ck")
+    return "default"
+
+
+def blas_workspace_size(size: int | None = None, backend: str | None = None) -> int:
+    """The bytes that cuBLAS may use for itself. CuPy decides that, and does not say."""
+    raise NotImplementedError("blas_workspace_size: CuPy chooses the workspace of cuBLAS; it cannot be read or set here")
+
+
+def cublas_workspace_size(size: int | None = None) -> int:
+    """The bytes that cuBLAS may use for itself."""
+    return blas_workspace_size(size, "cublas")
+
+
+def cublaslt_workspace_size(size: int | None = None) -> int:
+    """The bytes that cuBLASLt may use for itself."""
+    return blas_workspace_size(size, "cublaslt")
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
@@ -110,6 +193,44 @@ def fp16_bf16_reduction_math_sdp_allowed() -> bool:
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Allows the `math` kind to sum in 16 bits; kept, without effect."""
     _reduced[0] = bool(enabled)
+
+
+class SDPAParams:
+    """What attention is called with, for the questions below."""
+
+    __slots__ = ("attn_mask", "dropout", "enable_gqa", "is_causal", "key", "query", "value")
+
+    def __init__(
+        self, query: Any, key: Any, value: Any, attn_mask: Any, dropout: float, is_causal: bool, enable_gqa: bool
+    ):
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = float(dropout), bool(is_causal), bool(enable_gqa)
+
+
+def _no_own_kernel(name: str, debug: bool) -> bool:
+    if debug:
+        warnings.warn(f"{name} attention has no kernel of its own on GPUs here", stacklevel=3)
+    return False
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether flash attention on a GPU takes these; with `debug`, warns why not."""
+    return _no_own_kernel("flash", debug)
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether memory-efficient attention on a GPU takes these; with `debug`, warns why not."""
+    return _no_own_kernel("memory-efficient", debug)
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether cuDNN's attention takes these; with `debug`, warns why not."""
+    return _no_own_kernel("cuDNN", debug)
+
+
+def is_ck_sdpa_available() -> bool:
+    """Whether attention of AMD's Composable Kernel is there."""
+    return False
 
 
 def is_flash_attention_available() -> bool:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nn.modules.module import Module
+from ..nn.parameter import Parameter
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
-    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache_artifacts",
+    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe", "list_backends", "load_cache_artifacts",
     "load_compiled_function", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend",
-    "set_enable_guard_collectives", "set_stance", "substitute_in_graph", "wrap_numpy",
+    "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -248,6 +251,42 @@ class set_stance:
                 return fn(*args, **kwargs)
 
         return inside
+
+
+# -- which guards stay: choices for the option `guard_filter_fn` ------------------------------------------------------
+
+
+def keep_portable_guards_unsafe(guard_entries: Any) -> list[bool]:
+    """Keeps the guards that hold in other processes too: those of tensors, shapes and global modes."""
+    return [entry.guard_type in ("TENSOR_MATCH", "GLOBAL_STATE", "SHAPE_ENV") for entry in guard_entries]
+
+
+def keep_tensor_guards_unsafe(guard_entries: Any, keep_parameters: bool = False) -> list[bool]:
+    """Keeps the guards of tensors; those of parameters only if wanted."""
+    return [
+        entry.guard_type == "TENSOR_MATCH" and (keep_parameters or not isinstance(entry.value, Parameter))
+        for entry in guard_entries
+    ]
+
+
+def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries: Any) -> list[bool]:
+    """Drops the guards of PyTorch's own layers."""
+    return [not entry.orig_guard.source.is_unspecialized_builtin_nn_module() for entry in guard_entries]
+
+
+def skip_guard_on_all_nn_modules_unsafe(guard_entries: Any) -> list[bool]:
+    """Drops the guards of modules."""
+    return [not entry.orig_guard.source.is_unspecialized_nn_module() for entry in guard_entries]
+
+
+def skip_guard_on_globals_unsafe(guard_entries: Any) -> list[bool]:
+    """Drops the guards of global variables."""
+    return [not entry.is_global for entry in guard_entries]
+
+
+def skip_all_guards_unsafe(guard_entries: Any) -> list[bool]:
+    """Drops all guards."""
+    return [False for _ in guard_entries]
 
 
 def save_cache_artifacts() -> None:

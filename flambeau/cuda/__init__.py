@@ -449,6 +449,6 @@ globals().update(typed_classes("cuda"))
 def __getattr__(name: str) -> Any:
     if name == "_initialized":
         return is_initialized()
-    if name not in ("memory", "nvtx", "profiler", "random", "streams"):
+    if name not in ("memory", "nccl", "nvtx", "profiler", "random", "streams"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")  # they take their names from here

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _cupy, is_available
 
-__all__ = ["mark", "range", "range_pop", "range_push"]
+__all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
 
 
 def _functions() -> Any:
@@ -30,6 +30,18 @@ def range_push(msg: str) -> None:
 def range_pop() -> None:
     """Closes the range that was opened last."""
     _functions().RangePop()
+
+
+def range_start(msg: str) -> int:
+    """Opens a range that may end in another thread; gives its number. CuPy has no such ranges."""
+    _functions()
+    raise NotImplementedError("nvtx.range_start: only ranges that end in their own thread are there; use range_push")
+
+
+def range_end(range_id: int) -> None:
+    """Closes the range of a number that `range_start` gave."""
+    _functions()
+    raise NotImplementedError("nvtx.range_end: only ranges that end in their own thread are there; use range_pop")
 
 
 @contextlib.contextmanager

@@ -11,9 +11,11 @@ _LATER = frozenset(
         "collect_env",
         "cpp_extension",
         "data",
+        "deterministic",
         "flop_counter",
         "hooks",
         "model_zoo",
+        "module_tracker",
         "tensorboard",
     )
 )

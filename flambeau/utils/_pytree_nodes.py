@@ -13,6 +13,10 @@ Context = Any
 PyTree = Any
 FlattenFunc = Callable[[Any], tuple[list[Any], Context]]
 UnflattenFunc = Callable[[Iterable[Any], Context], Any]
+FlattenFn, UnflattenFn = FlattenFunc, UnflattenFunc
+DumpableContext = Any  # what JSON can hold
+ToDumpableContextFn = Callable[[Context], DumpableContext]
+FromDumpableContextFn = Callable[[DumpableContext], Context]
 IsLeaf = Callable[[Any], bool] | None
 
 

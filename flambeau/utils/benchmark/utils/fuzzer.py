@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from ...._core.dtypes import FLOATING, float32
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 
-__all__ = ["FuzzedParameter", "FuzzedTensor", "Fuzzer", "ParameterAlias"]
+__all__ = ["FuzzedParameter", "FuzzedSparseTensor", "FuzzedTensor", "Fuzzer", "ParameterAlias"]
 
 
 class ParameterAlias:
@@ -128,6 +129,51 @@ class FuzzedTensor:
         facts = {
             "numel": made.numel(), "order": order, "steps": steps, "shape": tuple(size),
             "is_contiguous": made.is_contiguous(), "dtype": str(self._dtype),
+        }  # fmt: skip
+        return made, facts
+
+
+class FuzzedSparseTensor(FuzzedTensor):
+    """A random sparse tensor whose sizes, number of sparse dimensions and density are parameters."""
+
+    def __init__(
+        self,
+        name: str,
+        size: tuple[str | int, ...],
+        min_elements: int | None = None,
+        max_elements: int | None = None,
+        dim_parameter: str | None = None,
+        sparse_dim: str | None = None,
+        nnz: str | None = None,
+        density: str | None = None,
+        coalesced: str | None = None,
+        dtype: Any = float32,
+        cuda: bool = False,
+    ):
+        super().__init__(
+            name, size, min_elements=min_elements, max_elements=max_elements, dim_parameter=dim_parameter, dtype=dtype, cuda=cuda
+        )  # fmt: skip
+        self._sparse_dim, self._density, self._coalesced = sparse_dim, density, coalesced
+
+    def _make_tensor(self, params: dict[str, Any], state: np.random.RandomState) -> tuple[Tensor, dict[str, Any]]:
+        size = self._values(self._size, params)
+        sparse_dim = min(params[self._sparse_dim] if self._sparse_dim else len(size), len(size))
+        coalesced = params[self._coalesced] if self._coalesced else True
+        density = params[self._density] if self._density else 0.1
+        nnz = math.ceil(math.prod(size[:sparse_dim]) * density)
+        places = ops.stack([ops.randint(0, n, (nnz,)) for n in size[:sparse_dim]])
+        shape = (nnz, *size[sparse_dim:])
+        if self._dtype.category == FLOATING:
+            values = ops.randn(shape, dtype=self._dtype)
+        else:
+            values = ops.randint(1, 127, shape, dtype=self._dtype)
+        made = ops.sparse_coo_tensor(places, values, tuple(size))
+        made = made.cuda() if self._cuda else made
+        made = made.coalesce() if coalesced else made
+        facts = {
+            "numel": math.prod(size), "shape": tuple(size), "is_coalesced": made.is_coalesced(), "density": density,
+            "sparsity": 1.0 - density, "sparse_dim": made.sparse_dim(), "dense_dim": made.dense_dim(),
+            "is_hybrid": made.dense_dim() > 0, "dtype": str(self._dtype),
         }  # fmt: skip
         return made, facts
 

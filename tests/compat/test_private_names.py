@@ -1,0 +1,235 @@
+"""Names that libraries import from private modules, and what they do there."""
+
+import logging
+import typing
+import warnings
+
+import pytest
+
+import flambeau as torch
+from flambeau import _jit_internal
+from flambeau.utils.module_tracker import ModuleTracker
+
+# -- return_types ----------------------------------------------------------------------------------------------------
+
+
+def test_results_with_out_have_their_own_class():
+    out = torch.max(torch.ones(2, 3), 0, out=(torch.empty(0), torch.empty(0, dtype=torch.long)))
+    assert type(out) is torch.return_types.max_out
+    assert repr(out).startswith("torch.return_types.max_out(\nvalues=")
+    assert type(torch.ones(2).sort()) is torch.return_types.sort
+
+
+def test_all_return_types_are_listed():
+    import flambeau.return_types as module
+
+    assert module is torch.return_types
+    assert len(module.all_return_types) == 67
+    assert not hasattr(module, "histogramdd_out")
+
+
+# -- __future__ ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conversions():
+    yield torch.__future__
+    torch.__future__.set_overwrite_module_params_on_conversion(False)
+    torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_parameters_are_new_objects_if_wanted(conversions):
+    conversions.set_overwrite_module_params_on_conversion(True)
+    layer = torch.nn.Linear(2, 2)
+    before = layer.weight
+    layer.double()
+    assert layer.weight is not before
+    assert (before.dtype, layer.weight.dtype) == (torch.float32, torch.float64)
+    assert layer.weight.requires_grad
+
+
+def test_parameters_are_swapped_if_wanted(conversions):
+    conversions.set_swap_module_params_on_conversion(True)
+    layer = torch.nn.Linear(2, 2)
+    layer(torch.ones(1, 2)).sum().backward()
+    before = layer.weight
+    layer.double()
+    assert layer.weight is before
+    assert before.dtype is torch.float64
+    assert before.grad.dtype is torch.float64
+    layer(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+    assert torch.equal(before.grad, torch.full((2, 2), 2.0, dtype=torch.float64))
+
+
+# -- _jit_internal ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kinds"),
+    [
+        (typing.List[int], {"is_list"}),  # noqa: UP006
+        (list[int], {"is_list"}),
+        (int | None, {"is_optional", "is_union"}),
+        (dict[str, int], {"is_dict"}),
+        (tuple[int, ...], {"is_tuple"}),
+        (int | str, {"is_union"}),
+        (typing.Final[int], {"is_final"}),
+        (int, set()),
+    ],
+)
+def test_annotations(annotation, kinds):
+    names = ("is_list", "is_optional", "is_union", "is_dict", "is_tuple", "is_final")
+    assert {name for name in names if getattr(_jit_internal, name)(annotation)} == kinds
+
+
+def test_annotations_need_what_they_contain():
+    for bare in (typing.List, list):  # noqa: UP006
+        with pytest.raises(RuntimeError, match="without a contained type"):
+            _jit_internal.is_list(bare)
+
+
+def test_marks_of_functions():
+    def plain():
+        pass
+
+    assert _jit_internal.get_torchscript_modifier(plain) == _jit_internal.FunctionModifiers.DEFAULT
+    unused = torch.jit.unused(lambda: None)
+    ignored = torch.jit.ignore(lambda: None)
+    assert (_jit_internal.should_drop(unused), _jit_internal.should_drop(ignored)) == (True, False)
+    assert _jit_internal.is_ignored_fn(ignored) and not _jit_internal.is_ignored_fn(plain)
+    _jit_internal.copy_torchscript_modifier(ignored, plain)
+    assert _jit_internal.is_ignored_fn(plain)
+
+
+def test_dispatch_by_a_boolean():
+    both = _jit_internal.boolean_dispatch(
+        arg_name="r", arg_index=1, default=False, if_true=lambda x, r=True: 1, if_false=lambda x, r=False: 2,
+        module_name="m", func_name="fn",
+    )  # fmt: skip
+    assert (both(0), both(0, True), both(0, r=True), both.__name__, both.__module__) == (2, 1, 1, "fn", "m")
+    assert _jit_internal._try_get_dispatched_fn(both)["index"] == 1
+    assert _jit_internal._try_get_dispatched_fn(len) is None
+
+
+def test_qualified_names():
+    assert _jit_internal._qualified_name(torch.nn.Linear) == "__torch__.torch.nn.modules.linear.Linear"
+    assert _jit_internal._qualified_name(torch.nn.Linear, mangle_name=False) == "torch.nn.modules.linear.Linear"
+
+
+# -- switches --------------------------------------------------------------------------------------------------------
+
+
+def test_patched_switches():
+    config = torch._dynamo.config
+    with config.patch(verbose=True, suppress_errors=True):
+        assert config.verbose and config.suppress_errors
+    with config.patch("verbose", True):
+        assert config.verbose
+
+    @config.patch({"verbose": True})
+    def inside():
+        return config.verbose
+
+    assert inside() is True
+    assert config.verbose is False
+    with torch._inductor.config.patch({"triton.cudagraphs": True}):
+        assert torch._inductor.config.triton.cudagraphs
+    assert not torch._inductor.config.triton.cudagraphs
+    saved = config.save_config()
+    config.verbose = True
+    config.load_config(saved)
+    assert config.verbose is False
+    assert config.get_config_copy()["recompile_limit"] == 8
+    with pytest.raises(AttributeError, match="nowhere"):
+        config.nowhere
+
+
+def test_deterministic_fill_is_a_bool():
+    assert torch.utils.deterministic.fill_uninitialized_memory is True
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    assert torch.utils.deterministic.fill_uninitialized_memory is False
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    with pytest.raises(TypeError, match="bool"):
+        torch.utils.deterministic.fill_uninitialized_memory = 3
+
+
+# -- modules that run ------------------------------------------------------------------------------------------------
+
+
+def test_module_tracker_forward_and_backward():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.ReLU()))
+    seen = []
+    with ModuleTracker() as tracker:
+        for part in model.modules():
+            part.register_forward_pre_hook(lambda m, args: seen.append((len(tracker.parents), tracker.is_bw)))
+            part.register_full_backward_hook(lambda m, i, o: seen.append((max(tracker.parents, key=len), tracker.is_bw)))
+        model(torch.ones(1, 2, requires_grad=True)).sum().backward()
+        assert tracker.parents == {"Global"} and not tracker.is_bw
+    assert seen == [
+        (2, False), (3, False), (3, False), (4, False),
+        ("Sequential.1.0", True), ("Sequential.1", True), ("Sequential.0", True), ("Sequential", True),
+    ]  # fmt: skip
+
+
+def test_callbacks_at_the_end_of_backward():
+    x, calls = torch.ones(1, requires_grad=True), []
+    engine = torch.autograd.Variable._execution_engine
+    x.register_hook(lambda g: engine.queue_callback(lambda: calls.append(x.grad.item())))
+    (x * 3).sum().backward()
+    assert calls == [3.0]  # the gradient is there already
+    with pytest.raises(RuntimeError, match="during backward"):
+        engine.queue_callback(print)
+
+
+# -- logs ------------------------------------------------------------------------------------------------------------
+
+
+def test_logs(caplog):
+    torch._logging.set_logs(dynamo=logging.DEBUG, guards=True)
+    guards = torch._logging.getArtifactLogger("torch._dynamo.thing", "guards")
+    graphs = torch._logging.getArtifactLogger("torch._dynamo.thing", "graph")
+    guards.debug("kept")
+    graphs.debug("left out")
+    torch._logging.set_logs()
+    guards.warning("later")
+    assert [record.message for record in caplog.records] == ["kept"]
+    assert logging.getLogger("torch._dynamo").level == 0
+    with pytest.raises(ValueError, match="Unrecognized log level for log dynamo"):
+        torch._logging.set_logs(dynamo="loud")
+
+
+def test_warnings_once_and_hidden(caplog):
+    logger = logging.getLogger("once")
+    torch._logging.warning_once(logger, "seen %s", 1)
+    torch._logging.warning_once(logger, "seen %s", 1)
+    assert [record.message for record in caplog.records] == ["seen 1"]
+    with warnings.catch_warnings(record=True) as caught, torch._logging.hide_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning("x", UserWarning, "f", 1)
+    assert not caught
+
+
+# -- compiler --------------------------------------------------------------------------------------------------------
+
+
+def test_guards_that_stay():
+    class Entry:
+        def __init__(self, kind, value=None, is_global=False):
+            self.guard_type, self.value, self.is_global = kind, value, is_global
+
+    parameter = torch.nn.Parameter(torch.ones(1))
+    entries = [Entry("TENSOR_MATCH", parameter), Entry("ID_MATCH", is_global=True), Entry("TENSOR_MATCH", torch.ones(1))]
+    assert torch.compiler.keep_tensor_guards_unsafe(entries) == [False, False, True]
+    assert torch.compiler.keep_tensor_guards_unsafe(entries, keep_parameters=True) == [True, False, True]
+    assert torch.compiler.skip_guard_on_globals_unsafe(entries) == [True, False, True]
+    assert torch.compiler.skip_all_guards_unsafe(entries) == [False] * 3
+    assert torch.compiler.keep_portable_guards_unsafe(entries) == [True, False, True]
+
+
+def test_backends_by_name():
+    module = torch.fx.symbolic_trace(lambda x: x + 1)
+    assert torch._dynamo.lookup_backend("eager")(module, [])(torch.ones(1)).item() == 2.0
+    with pytest.raises(torch._dynamo.InvalidBackend, match="nowhere"):
+        torch._dynamo.lookup_backend("nowhere")
+    with pytest.raises(NotImplementedError, match="captured"):
+        torch._dynamo.explain(lambda x: x)
