@@ -5,8 +5,8 @@ runs the same tests in both and prints a table, with every test that passes on P
 
     python tools/try_clients.py [--only NAME ...] [--directory build/clients] [--markdown FILE]
 
-A library whose source package has no tests is tried with a script in `tools/clients`: uses from its own description,
-whose numbers (`record_property`) must be the same on both. The exit status is 0 if nothing passes on PyTorch only.
+Where a source package has no tests, or few, there are scripts in `tools/clients`: uses from the library's own
+description, whose numbers (`record_property`) must be the same on both. The exit status is 0 if nothing passes on PyTorch only.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ class Client:
     version: str
     needs: str = ""  # other packages; none of these may depend on torch
     alone: str = ""  # other packages, installed without what they depend on
-    tests: str = ""  # in the source package; without them: tools/clients/test_NAME.py
+    tests: str = ""  # in the source package; besides: tools/clients/test_NAME*.py
+    source: bool = False  # whether a script looks into the source package, in the folder $CLIENT_SOURCE
     folder: str = "."  # of the source package, where the tests are started
     options: list[str] = field(default_factory=list)  # of pytest
     variables: dict[str, str] = field(default_factory=dict)  # of the processes
 
     @property
-    def script(self) -> Path:
-        return ROOT / "tools" / "clients" / f"test_{self.name.replace('-', '_')}.py"
+    def scripts(self) -> list[Path]:
+        return sorted((ROOT / "tools" / "clients").glob(f"test_{self.name.replace('-', '_')}*.py"))
 
 
 def without(*names: str) -> list[str]:
@@ -77,7 +78,10 @@ CLIENTS = [
     Client("torchdiffeq", "0.2.5", "scipy"),
     Client("lion-pytorch", "0.2.5"),
     Client("x-transformers", "2.31.10", "einops packaging loguru sympy numpy", alone="einx frozendict torch-einops-utils"),
-    Client("transformers", "5.22.2", "huggingface-hub tokenizers safetensors regex pyyaml tqdm packaging typer"),
+    Client(
+        "transformers", "5.22.2", "huggingface-hub tokenizers safetensors regex pyyaml tqdm packaging typer parameterized",
+        alone="accelerate", source=True,
+    ),
     Client("lightning", "2.6.6", "fsspec pyyaml tqdm packaging lightning-utilities", alone="torchmetrics pytorch-lightning"),
     Client("ema-pytorch", "0.8.3", tests="tests"),
     Client("torch-optimizer", "0.3.0", alone="pytorch-ranger", tests="tests"),
@@ -91,6 +95,22 @@ CLIENTS = [
         "accelerate", "1.15.0", "numpy packaging psutil pyyaml huggingface-hub safetensors parameterized",
         tests="tests/test_accelerator.py tests/test_data_loader.py tests/test_hooks.py tests/test_offload.py "
         "tests/test_optimizer.py tests/test_scheduler.py tests/test_modeling_utils.py tests/test_utils.py",
+    ),
+    Client(
+        "pyro-ppl", "1.9.2", "numpy opt-einsum tqdm pyro-api",
+        tests="tests/test_primitives.py tests/test_settings.py tests/test_util.py",
+        options=["-W", "ignore::pytest.PytestUnknownMarkWarning"],
+    ),
+    Client(
+        "torch-geometric", "2.8.1", "numpy scipy scikit-learn networkx tqdm psutil pyparsing requests aiohttp fsspec jinja2 xxhash",
+    ),
+    Client("captum", "0.9.0", "matplotlib numpy packaging tqdm scikit-learn"),
+    Client(
+        "e3nn", "0.6.0", "sympy scipy opt-einsum", alone="opt-einsum-fx",
+        tests="tests/defaults_test.py tests/math tests/nn tests/util tests/o3/irreps_test.py tests/o3/linear_test.py "
+        "tests/o3/norm_test.py tests/o3/rotation_test.py tests/o3/wigner_test.py tests/o3/s2_test.py "
+        "tests/o3/angular_spherical_harmonics_test.py tests/o3/cartesian_spherical_harmonics_test.py",
+        variables={"TORCHDYNAMO_DISABLE": "1"},  # else PyTorch compiles for an hour
     ),
 ]  # fmt: skip
 
@@ -112,7 +132,7 @@ def main() -> int:
     pythons["torch"] = environment(directory, "torch", [TORCH, "numpy"])
     rows, worse = [], 0
     for client in progress(clients):
-        source = unpack(client, directory) if client.tests else ROOT
+        source = unpack(client, directory) if client.tests or client.source else ROOT
         results = {}
         for name, python in pythons.items():
             kept = directory / f"{client.name}.{name}.xml"
@@ -199,10 +219,12 @@ def run(client: Client, name: str, python: Path, source: Path, result: Path) -> 
     start = (
         [str(python), "-m", "flambeau", "run", "-m", "pytest"] if name == "flambeau" else [str(python), "-m", "pytest"]
     )
-    tests = client.tests.split() or ["-c", os.devnull, str(client.script)]
+    tests = client.tests.split() or ["-c", os.devnull]
+    tests += [str(script) for script in client.scripts]
     fixed = ["-q", "-p", "no:cacheprovider", "-p", "seeded", "-o", "addopts=", "-o", "junit_family=xunit1"]
     fixed += ["--timeout=600", "--tb=short", f"--junitxml={result}"]
-    own = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "tools" / "clients")}
+    own = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "tools" / "clients"),
+           "CLIENT_SOURCE": str(source)}  # fmt: skip
     quiet = {"HF_HUB_OFFLINE": "1", "MPLBACKEND": "agg", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     result.unlink(missing_ok=True)
     with open(result.with_suffix(".log"), "w") as log:
@@ -264,7 +286,8 @@ def lines(rows: list[Any]) -> Iterable[str]:
     yield "| --- | --- | --- | --- | --- |"
     for client, here, there, lost in rows:
         own = "its examples (doctest)" if "--doctest-modules" in client.options else "its own tests"
-        what = own if client.tests else f"`tools/clients/{client.script.name}`"
+        scripts = [f"`tools/clients/{script.name}`" for script in client.scripts]
+        what = ", ".join([own, *scripts] if client.tests else scripts)
         counts = [f"{sum(o == 'passed' for o, _ in result.values())} of {len(result)}" for result in (here, there)]
         yield f"| {client.name} {client.version} | {what} | {counts[0]} | {counts[1]} | {len(lost)} |"
     for client, _, _, lost in rows:
