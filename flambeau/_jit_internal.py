@@ -23,11 +23,34 @@ from .jit.annotations import (
 )
 
 __all__ = [
-    "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "BroadcastingList4", "BroadcastingList5",
-    "BroadcastingList6", "Final", "Future", "FunctionModifiers", "boolean_dispatch", "can_compile_class",
-    "copy_torchscript_modifier", "export", "get_callable_argument_names", "get_torchscript_modifier", "ignore", "is_dict",
-    "is_final", "is_future", "is_ignored_fn", "is_list", "is_optional", "is_scripting", "is_tuple", "is_union",
-    "module_has_exports", "should_drop", "unused",
+    "BroadcastingList1",
+    "BroadcastingList2",
+    "BroadcastingList3",
+    "BroadcastingList4",
+    "BroadcastingList5",
+    "BroadcastingList6",
+    "Final",
+    "FunctionModifiers",
+    "Future",
+    "boolean_dispatch",
+    "can_compile_class",
+    "copy_torchscript_modifier",
+    "export",
+    "get_callable_argument_names",
+    "get_torchscript_modifier",
+    "ignore",
+    "is_dict",
+    "is_final",
+    "is_future",
+    "is_ignored_fn",
+    "is_list",
+    "is_optional",
+    "is_scripting",
+    "is_tuple",
+    "is_union",
+    "module_has_exports",
+    "should_drop",
+    "unused",
 ]  # fmt: skip
 
 _isinstance = isinstance
@@ -143,7 +166,9 @@ def is_future(ann: Any) -> bool:
 def is_union(ann: Any) -> bool:
     """Whether an annotation is one of several."""
     if ann is typing.Union:
-        raise RuntimeError("Attempted to use Union without a contained type. Please add a contained type, e.g. Union[int]")
+        raise RuntimeError(
+            "Attempted to use Union without a contained type. Please add a contained type, e.g. Union[int]"
+        )
     return typing.get_origin(ann) in (typing.Union, types.UnionType)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-
 _HOME = __name__.partition(".")[0] + ".return_types"  # where programs and pickles find the classes
 
 

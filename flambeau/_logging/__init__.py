@@ -21,12 +21,7 @@ _PARTS = {
     "fsdp": "torch.distributed.fsdp", "onnx": "torch.onnx", "export": "torch.export",
 }  # fmt: skip
 _ARTIFACTS = frozenset(
-    """aot_graphs aot_joint_graph autotuning benchmarking bytecode caching compiled_autograd compiled_autograd_verbose
-    compute_dependencies cudagraph_static_inputs cudagraphs ddp_graphs fusion graph graph_breaks graph_code
-    graph_code_verbose graph_region_expansion graph_sizes guards hierarchical_compile incremental inductor_metrics
-    ir_post_fusion ir_pre_fusion kernel_code onnx_diagnostics output_code overlap perf_hints post_grad_graphs
-    pre_grad_graphs recompiles recompiles_verbose schedule side_effects sym_node trace_bytecode trace_call
-    trace_source""".split()
+    ["aot_graphs", "aot_joint_graph", "autotuning", "benchmarking", "bytecode", "caching", "compiled_autograd", "compiled_autograd_verbose", "compute_dependencies", "cudagraph_static_inputs", "cudagraphs", "ddp_graphs", "fusion", "graph", "graph_breaks", "graph_code", "graph_code_verbose", "graph_region_expansion", "graph_sizes", "guards", "hierarchical_compile", "incremental", "inductor_metrics", "ir_post_fusion", "ir_pre_fusion", "kernel_code", "onnx_diagnostics", "output_code", "overlap", "perf_hints", "post_grad_graphs", "pre_grad_graphs", "recompiles", "recompiles_verbose", "schedule", "side_effects", "sym_node", "trace_bytecode", "trace_call", "trace_source"]
 )
 _LEVELS = (50, 40, 30, 20, 10, 0)
 _chosen: set[str] = set()  # artifacts that are wanted

@@ -8,7 +8,17 @@ from ..utils import _pytree
 from .dynamic_shapes import Dim, dims
 from .exported_program import ExportedProgram
 
-__all__ = ["Dim", "ExportedProgram", "dims", "draft_export", "export", "load", "register_dataclass", "save", "unflatten"]
+__all__ = [
+    "Dim",
+    "ExportedProgram",
+    "dims",
+    "draft_export",
+    "export",
+    "load",
+    "register_dataclass",
+    "save",
+    "unflatten",
+]
 
 
 def _later(name: str) -> NotImplementedError:

@@ -141,7 +141,7 @@ def test_patched_switches():
     assert config.verbose is False
     assert config.get_config_copy()["recompile_limit"] == 8
     with pytest.raises(AttributeError, match="nowhere"):
-        config.nowhere
+        _ = config.nowhere
 
 
 def test_deterministic_fill_is_a_bool():

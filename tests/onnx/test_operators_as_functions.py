@@ -36,7 +36,7 @@ def test_rotation_keeps_lengths(interleaved):
     x, places = torch.randn(2, 3, 16), torch.tensor([[0, 1, 2], [3, 4, 5]])
     made = ops.rotary_embedding(x, angles.cos(), angles.sin(), places, num_heads=2, interleaved=interleaved)
     torch.testing.assert_close(made.norm(dim=-1), x.norm(dim=-1))
-    first = made[1, 2, 0] if not interleaved else made[1, 2, 0]
+    first = made[1, 2, 0]
     partner = x[1, 2, 1 if interleaved else 4]
     torch.testing.assert_close(first, x[1, 2, 0] * angles[5, 0].cos() - partner * angles[5, 0].sin())
 
