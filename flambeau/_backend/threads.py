@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from .._core.config import checked_count
 from .._kernel.jit import cache_size
-from .._kernel.pool import settings
+from .._kernel.pool import MOST_THREADS, settings
 
 
 def _cores() -> int:
@@ -108,19 +109,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def set_num_threads(count: int) -> None:
-    """Sets how many threads one operation may use.
+    """Sets how many threads one operation may use; no operation uses more than 256.
 
     >>> import flambeau as torch
     >>> before = torch.get_num_threads(); torch.set_num_threads(1); torch.get_num_threads()
     1
     >>> torch.set_num_threads(before)
     """
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}")
-    if count <= 0:
-        raise RuntimeError("set_num_threads expects a positive integer")
-    _pool.size = count
-    _tell_kernels(count)
+    checked_count("set_num_threads", count)
+    _pool.size = min(count, MOST_THREADS)
+    _tell_kernels(_pool.size)
 
 
 def get_num_threads() -> int:

@@ -88,9 +88,18 @@ def is_warn_always_enabled() -> bool:
 
 def set_num_interop_threads(n: int) -> None:
     """Threads between operations; operations run one after another here, so that it is only remembered."""
-    if n <= 0:
-        raise RuntimeError("set_num_interop_threads expects a positive integer")
-    config.interop_threads = int(n)
+    config.interop_threads = checked_count("set_num_interop_threads", n)
+
+
+def checked_count(name: str, count: Any) -> int:
+    """A number of threads, as PyTorch takes it: positive, and not more than 32 bits can say."""
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise RuntimeError(f"{name} expects an int, but got {type(count).__name__}")
+    if not -(1 << 31) <= count < 1 << 31:
+        raise ValueError(f"Overflow when unpacking long: {name} cannot take {str(count)[:30]}")
+    if count <= 0:
+        raise RuntimeError(f"{name} expects a positive integer")
+    return count
 
 
 def get_num_interop_threads() -> int:

@@ -167,3 +167,17 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     elif known == numel:
         return shape
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+
+
+def overflow_error(shape: Sequence[int]) -> RuntimeError:
+    return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+
+
+def check_room(count: int, itemsize: int = 8) -> int:
+    """`count` elements, if any memory can hold them; RuntimeError if not.
+
+    Counts and sizes that come from users are added up as Python's integers and pass here before anything is allocated.
+    """
+    if count * itemsize >= 1 << 63:
+        raise overflow_error((count,))
+    return count

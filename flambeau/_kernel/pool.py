@@ -23,7 +23,7 @@ APART = 8192  # bytes between the scratch memory of threads: one core must not p
 # Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
 WORTHWHILE = 1 << 17
 _SHARE_BITS = 15
-_MOST_THREADS = 256  # that work on one operation
+MOST_THREADS = 256  # that work on one operation
 # How many threads one operation may use, and the bytes from which pointwise results are written past the caches.
 settings = array("q", [1, 1 << 62])
 # How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
@@ -43,7 +43,7 @@ def _pool() -> Any:
         pause, spin = _PAUSE.get(platform.machine().lower(), ("", 1000))
         text = TEXT.replace("PAUSE", pause).replace("SPIN", str(spin))
         text = (
-            text.replace("MOST", str(_MOST_THREADS))
+            text.replace("MOST", str(MOST_THREADS))
             .replace("WORTHWHILE", str(WORTHWHILE))
             .replace("SHARE_BITS", str(_SHARE_BITS))
         )

@@ -163,7 +163,12 @@ def _gcd(m: Any, x: Value, y: Value) -> Value:
 
 def _lcm(m: Any, x: Value, y: Value) -> Value:
     divisor = _gcd(m, x, y)
-    return m.where(divisor == 0, 0, m.real_abs(x // m.where(divisor == 0, 1, divisor) * y))
+    quotient = m.trunc_divide(x, divisor)  # which takes the least integer by -1 too
+    if x.type in ("i8", "i16"):  # as C computes: the product of short integers is an int
+        product = m.cast(m.real_abs(m.cast(quotient, "i32") * m.cast(y, "i32")), x.type)
+    else:
+        product = m.real_abs(quotient * y)
+    return m.where(divisor == 0, 0, product)
 
 
 gcd_op = pointwise("gcd", _gcd, Rule("i"), numbers="none")

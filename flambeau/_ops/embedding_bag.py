@@ -56,6 +56,10 @@ def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
         raise RuntimeError(
             f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {int(starts[0])}"
         )
+    if (starts < 0).any():
+        raise IndexError(f"index out of range in self: offsets must not be negative, but one is {int(starts.min())}")
+    if (starts[1:] < starts[:-1]).any():
+        raise RuntimeError("embedding_bag: offsets must not fall: every bag begins where the one before it ends")
     if starts.size and starts[-1] > count:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length: {count}, but got offsets[-1] of {int(starts[-1])}"

@@ -14,7 +14,7 @@ from .._core.config import OutOfMemoryError
 from .._core.devices import _local
 from .._core.dtypes import FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
-from .._core.sizes import size_argument
+from .._core.sizes import overflow_error, size_argument
 from .._core.state import CUDA, GRAD, INFERENCE, META, local
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
@@ -99,7 +99,7 @@ def memory(shape: tuple[int, ...], d: dtype, k: int = 0, index: int | None = Non
 def memory_error(shape: tuple[int, ...], d: dtype) -> RuntimeError:
     count = math.prod(shape) * d.itemsize
     if count >= 1 << 63:
-        return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+        return overflow_error(shape)
     if len(shape) > 64:
         return RuntimeError(f"tensors of more than 64 dimensions are not supported, got {len(shape)}")
     return RuntimeError(

@@ -10,6 +10,7 @@ import numpy as np
 from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
+from .._core.sizes import check_room
 from .._core.state import CUDA
 from .._kernel.sort import upper_bound
 from .._tensor import Tensor
@@ -21,6 +22,7 @@ from .registry import ops, public
 from .rules import not_implemented
 
 _FEW = 1 << 14  # elements up to which NumPy counts as quickly
+_LARGEST = 2**63 - 1
 _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
 
@@ -28,10 +30,7 @@ _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
     xp = backend.xp
     if weights is None and backend is cpu and x.size >= _FEW and x.dtype.kind in "iu" and x.dtype != np.uint64:
-        low, high = extent_of(x)
-        if low < 0:
-            raise ValueError(_NEGATIVE)
-        return tallied(x, 0, max(high + 1, length))
+        return tallied(x, 0, length)
     if weights is None:
         return xp.bincount(x, minlength=length).astype("int64", copy=False)
     kind = weights.dtype if weights.dtype == float32.numpy else float64.numpy
@@ -52,14 +51,18 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     array = input._array
-    if array.ndim != 1 or (input._k & CUDA and array.size and array.min() < 0):
+    if array.ndim != 1:
         raise RuntimeError(_NEGATIVE)
     if weights is not None and weights._array.shape != array.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    try:
-        return bincount_op(input, weights, int(minlength))
-    except ValueError:  # NumPy's words for a negative number
-        raise RuntimeError(_NEGATIVE) from None
+    low, largest = 0, -1
+    if array.size:
+        low, largest = extent_of(array) if not input._k & CUDA else (int(array.min()), int(array.max()))
+    if low < 0:
+        raise RuntimeError(_NEGATIVE)
+    if largest >= _LARGEST:
+        raise RuntimeError(f"maximum value of input overflowed, it should be < {_LARGEST} but got {largest}")
+    return bincount_op(input, weights, check_room(max(largest + 1, int(minlength))))
 
 
 # -- bins of equal width -----------------------------------------------------------------------------------------

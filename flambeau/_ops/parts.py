@@ -8,7 +8,7 @@ from typing import Any
 
 from .._backend.copies import place as write_part
 from .._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
-from .._core.sizes import contiguous_strides, size_argument, wrap_dim
+from .._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
 from .._core.state import modes
 from .._tensor import Tensor
 from .primitive import primitive
@@ -382,6 +382,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
     if isinstance(at, int):
         if at <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {at}")
+        check_room(at, 1 << 10)  # about what as many views take
         whole, extra = divmod(n, at)
         cuts = [i * whole + min(i, extra) for i in range(at + 1)]
     else:

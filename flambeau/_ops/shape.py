@@ -11,7 +11,7 @@ from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import from_numpy_dtype, int32, int64
-from .._core.sizes import size_argument, wrap_dim, wrap_dims
+from .._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
 from .._dispatch import backend_of
 from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
@@ -251,6 +251,11 @@ def _interleaved_positions(repeats: Tensor, output_size: int | None) -> Tensor:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
+    if (
+        counts.size and int(counts.max()) * counts.size >= 1 << 62
+    ):  # the sum may not fit 64 bits: added up in two halves
+        wide = counts.astype(np.int64)
+        check_room((int((wide >> 32).sum()) << 32) + int((wide & 0xFFFFFFFF).sum()))
     xp = backend_of(repeats._k).xp
     positions = xp.repeat(xp.arange(counts.size, dtype=counts.dtype), counts)
     _check_output_size(positions.size, output_size)

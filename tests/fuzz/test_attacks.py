@@ -48,3 +48,8 @@ def test_damaged_caches(tmp_path, monkeypatch):
         assert len(files) > 5
         _damage(rng.sample(files, rng.randrange(1, len(files))), rng)
         assert attack("kernel_program.py") == right
+
+
+def test_extreme_numbers():
+    """Sample calls with integers at the edges of 8 to 64 bits raise or return."""
+    assert attack("extreme_numbers.py", FACTOR, SEED)[-1].startswith("end")

@@ -190,10 +190,17 @@ class DataLoader(Generic[_T_co]):
             )
 
 
+_MOST_WORKERS = 8192
+
+
 def _checked_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool) -> int | None:
     """The number of batches that each worker reads ahead."""
     if num_workers < 0:
         raise ValueError(f"num_workers must not be negative, but is {num_workers}")
+    if num_workers > _MOST_WORKERS:
+        raise ValueError(
+            f"num_workers is {num_workers}: no machine can run so many processes; at most {_MOST_WORKERS} are started"
+        )
     if timeout < 0:
         raise ValueError(f"timeout must not be negative, but is {timeout}")
     if num_workers == 0 and prefetch_factor is not None:
