@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib.util
 import os
@@ -29,6 +30,8 @@ READ_DATA_CHUNK = 128 * 1024
 ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, ENV_GITHUB_TOKEN = "TORCH_HOME", "XDG_CACHE_HOME", "GITHUB_TOKEN"
 DEFAULT_CACHE_DIR = "~/.cache"
 MODULE_HUBCONF, VAR_DEPENDENCY = "hubconf.py", "dependencies"
+_TRUSTED_LIST = "trusted_list"
+_TRUSTED_OWNERS = ("facebookresearch", "facebookincubator", "pytorch", "fairinternal")  # those that PyTorch trusts
 _chosen: dict[str, str] = {}
 
 
@@ -36,8 +39,10 @@ _chosen: dict[str, str] = {}
 
 
 def _get_torch_home() -> str:
-    cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
-    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
+    cache = os.getenv(ENV_XDG_CACHE_HOME, "")
+    if not os.path.isabs(cache):  # not a valid value, by the rules of XDG
+        cache = DEFAULT_CACHE_DIR
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME) or os.path.join(cache, "torch"))
 
 
 def get_dir() -> str:
@@ -105,10 +110,44 @@ def _fetched(github: str, force_reload: bool, verbose: bool = True) -> Path:
     return folder
 
 
-def _folder(repo: str, source: str, force_reload: bool, verbose: bool = True) -> Path:
+def _check_trust(github: str, trust_repo: bool | str | None) -> None:
+    """Asks before code of a stranger is fetched and run; what users agree to is kept in a list beside the repositories."""
+    if trust_repo not in (True, False, None, "check"):
+        raise ValueError(f"trust_repo must be True, False, None or 'check', got {trust_repo!r}")
+    owner, name, _ = _repository(github)
+    home, known = Path(get_dir()), f"{owner}_{name}"
+    home.mkdir(parents=True, exist_ok=True)
+    listed = home / _TRUSTED_LIST
+    listed.touch()
+    trusted = known in listed.read_text().split() or owner in _TRUSTED_OWNERS
+    # what was fetched before was agreed to then
+    trusted = trusted or any(kept.is_dir() for kept in home.glob(f"{glob.escape(known)}_*"))
+    if trust_repo is False or (trust_repo == "check" and not trusted):
+        try:
+            answer = input(
+                f"The repository {known} does not belong to the list of trusted repositories and as such cannot be downloaded. "
+                "Do you trust this repository and wish to add it to the trusted list of repositories (y/N)?"
+            ).lower()
+        except EOFError:  # nobody is there to be asked
+            answer = ""
+        if answer in ("n", "no", ""):
+            raise Exception("Untrusted repository. If you trust its code, pass trust_repo=True")
+        if answer not in ("y", "yes"):
+            raise ValueError(f"Unrecognized response {answer}.")
+        if trusted:
+            print("The repository is already trusted.")
+    if not trusted:
+        with listed.open("a") as file:
+            file.write(known + "\n")
+
+
+def _folder(repo: str, source: str, force_reload: bool, trust_repo: bool | str | None, verbose: bool = True) -> Path:
     if source not in ("github", "local"):
         raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
-    return Path(repo).expanduser() if source == "local" else _fetched(repo, force_reload, verbose)
+    if source == "local":
+        return Path(repo).expanduser()
+    _check_trust(repo, trust_repo)
+    return _fetched(repo, force_reload, verbose)
 
 
 @contextmanager
@@ -158,9 +197,10 @@ def load(
 ) -> Any:
     """Calls the function `model` of a repository's `hubconf.py`. It runs the repository's code: load only what you trust.
 
-    `repo_or_dir` is "owner/name[:branch]" on GitHub, or a folder with source="local".
+    `repo_or_dir` is "owner/name[:branch]" on GitHub, or a folder with source="local". A repository that was never loaded
+    is asked about on the terminal; `trust_repo=True` agrees, and False asks always.
     """
-    folder = _folder(repo_or_dir, source.lower(), force_reload, verbose)
+    folder = _folder(repo_or_dir, source.lower(), force_reload, trust_repo, verbose)
     with _first_on_path(folder):
         return _entry(_configuration(folder), model)(*args, **kwargs)
 
@@ -175,7 +215,7 @@ def list(
     source: str = "github",
 ) -> Any:
     """The names of the models in a repository."""
-    module = _configuration(_folder(github, source, force_reload, verbose))
+    module = _configuration(_folder(github, source, force_reload, trust_repo, verbose))
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
@@ -189,7 +229,7 @@ def help(
     source: str = "github",
 ) -> str | None:
     """What a repository says of one of its models."""
-    return _entry(_configuration(_folder(github, source, force_reload)), model).__doc__
+    return _entry(_configuration(_folder(github, source, force_reload, trust_repo)), model).__doc__
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
