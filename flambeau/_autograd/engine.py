@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from sys import getrefcount, stderr
+from threading import RLock
 from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.sizes import Size
-from .._core.state import GRAD, SPARSE, local, modes
+from .._core.state import GRAD, SPARSE, held_over_forks, local, modes
 from .._tensor import Tensor, meta_of
 from .node import Node, edge_of
 
@@ -34,6 +35,10 @@ def _references() -> int:
 _ALONE = _references()
 # Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
 leaves_are_watched = False
+# One of these is held while a leaf gets its gradient: a lock for each leaf would weigh more than it is used.
+_leaf_locks = [RLock() for _ in range(64)]
+for _lock in _leaf_locks:
+    held_over_forks(_lock)
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
 
@@ -259,26 +264,27 @@ def _nodes_towards(roots: Sequence[Tensor], wanted: Any) -> set[Node]:
 
 def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bool = False) -> None:
     """Adds a gradient to a leaf's `.grad`; the first one is kept as it is if nobody else holds it."""
-    meta = leaf._autograd_meta or meta_of(leaf)
-    held = meta.grad
-    if held is None:
-        array = g._array
-        if (
-            may_keep
-            and not create_graph
-            and g._storage is None
-            and not (g._k | leaf._k) & SPARSE
-            and array.base is None
-            and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
-            and array.strides == leaf._array.strides
-        ):
-            meta.grad = g
+    with _leaf_locks[id(leaf) >> 6 & 63]:  # passes in several threads add to one leaf one after the other
+        meta = leaf._autograd_meta or meta_of(leaf)
+        held = meta.grad
+        if held is None:
+            array = g._array
+            if (
+                may_keep
+                and not create_graph
+                and g._storage is None
+                and not (g._k | leaf._k) & SPARSE
+                and array.base is None
+                and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
+                and array.strides == leaf._array.strides
+            ):
+                meta.grad = g
+            else:
+                meta.grad = clone_like(g, leaf)
+        elif create_graph or held._k & GRAD:
+            meta.grad = add(held, g)
         else:
-            meta.grad = clone_like(g, leaf)
-    elif create_graph or held._k & GRAD:
-        meta.grad = add(held, g)
-    else:
-        add_in_place(held, g)
+            add_in_place(held, g)
     if meta.post_hooks:
         for key, hook in list(meta.post_hooks.items()):
             if key.__class__ is tuple:  # of the node that stands for the leaf
