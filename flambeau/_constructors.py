@@ -18,7 +18,7 @@ from ._ops.primitive import primitive
 from ._ops.registry import functions, methods, ops, public
 from ._ops.rules import SCALAR_NAMES
 from ._storage import TypedStorage, UntypedStorage, tensor_of_storage
-from ._tensor import Tensor, detached, storage_of, wrap
+from ._tensor import Tensor, detached, inherited, storage_of, wrap
 
 _new = object.__new__
 
@@ -75,8 +75,8 @@ def become(t: Tensor, cls: type) -> Any:
     modes.overrides |= cls._class_k  # type: ignore[attr-defined]
     other = _new(cls)
     other._array, other.dtype, other._k = t._array, t.dtype, t._k & ~(GRAD | t._class_k) | cls._class_k  # type: ignore[attr-defined]
-    other._edge = other._autograd_meta = other._view = None
-    other._storage = storage_of(t)
+    other._edge = other._view = None
+    other._storage, other._autograd_meta = storage_of(t), inherited(t)
     return other
 
 

@@ -18,7 +18,6 @@ from ._core.state import (
     CUDA,
     FUNCTION_MODE,
     GRAD,
-    INFERENCE,
     META,
     OVERRIDE,
     PROFILE,
@@ -55,12 +54,7 @@ def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
             raise OutOfMemoryError(f"{op.name}: CUDA out of memory. {error}") from error
         raise
     if k & GRAD and local.grad:
-        if k & INFERENCE and any(t._k & INFERENCE for t in tensors_in(args)) and op.differentiable:
-            raise RuntimeError("Inference tensors cannot be saved for backward; use a clone() of it")
         op.record(args, out, bool(k & ANOMALY))
-    if k & INFERENCE and local.inference:
-        for t in tensors_in((out,)):
-            t._k |= INFERENCE
     if k & CAPTURE and local.captures:
         local.captures[-1].add(op, args, out)
     return out

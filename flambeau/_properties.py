@@ -11,9 +11,10 @@ from ._core.devices import META as META_DEVICE
 from ._core.dtypes import FLOATING
 from ._core.layouts import sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
-from ._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, local
+from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
+from ._ops.inplace import Stale
 from ._ops.registry import ops
-from ._tensor import Tensor, meta_of, version_of
+from ._tensor import MADE_WITHOUT_GRAD, Tensor, is_inference, meta_of, version_of
 from ._tensor_memory import read_data, write_data
 
 _new_tuple = tuple.__new__  # a shape needs no check
@@ -65,6 +66,8 @@ def _device(self: Tensor) -> device:
 
 
 def _requires_grad(self: Tensor) -> bool:
+    if self._view is not None and self._view[5] == MADE_WITHOUT_GRAD and self.dtype.category >= FLOATING:
+        return bool((self._k | _base(self)._k) & GRAD)  # type: ignore[union-attr]
     return bool(self._k & GRAD)
 
 
@@ -78,7 +81,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
     if value:
         if self.dtype.category < FLOATING:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-        if local.grad and self._k & INFERENCE and not local.inference:
+        if is_inference(self) and not local.inference:
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; clone() it first"
             )
@@ -134,7 +137,11 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 def _grad_fn(self: Tensor) -> Any:
     edge = self._edge
-    return None if edge is None else gradient_function(*edge)
+    if edge is None:
+        return None
+    if edge[0].op.__class__ is Stale:
+        raise RuntimeError(edge[0].op.reason)
+    return gradient_function(*edge)
 
 
 def _is_leaf(self: Tensor) -> bool:
@@ -147,6 +154,13 @@ def _base(self: Tensor) -> Tensor | None:
     while t._view is not None:
         t = t._view[0]
     return None if t is self else t
+
+
+def _version(self: Tensor) -> int:
+    """How often the tensor's memory was written to."""
+    if is_inference(self):
+        raise RuntimeError("Inference tensors do not track version counter.")
+    return version_of(self)
 
 
 def _retains_grad(self: Tensor) -> bool:
@@ -233,7 +247,7 @@ PROPERTIES: dict[str, Any] = {
     "grad_fn": property(_grad_fn),
     "is_leaf": property(_is_leaf),
     "ndim": property(lambda self: self._array.ndim),
-    "_version": property(lambda self: version_of(self)),
+    "_version": property(_version),
     "is_cuda": property(lambda self: bool(self._k & CUDA)),
     "is_meta": property(lambda self: bool(self._k & META)),
     "itemsize": property(lambda self: self.dtype.itemsize),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ._core.state import BATCHED, GRAD, OVERRIDE
+from ._core.state import BATCHED, GRAD, OVERRIDE, modes
 
 
 class Storage:
@@ -40,6 +41,23 @@ class Meta:
         self.accumulator: Any = None  # a weak reference to the node that stands for a leaf
         self.retains = False
 
+    inference = False
+    inherited: Meta | None = None  # what other tensors over the same memory begin with
+
+
+class InferenceMeta(Meta):
+    """That of a tensor made in inference mode."""
+
+    __slots__ = ()
+    inference = True
+
+
+INFERENCE = InferenceMeta.inherited = InferenceMeta()  # shared by all that have nothing to add to it
+
+
+# Views whose history an in-place operation cannot rewrite.
+MADE_WITHOUT_GRAD, MADE_IN_INFERENCE, MADE_WITH_OTHERS = 1, 2, 3
+
 
 class Tensor:
     """An n-dimensional array that remembers how it was computed."""
@@ -53,7 +71,8 @@ class Tensor:
     # _edge     (node, output number) that made this tensor, or None for a leaf
     # _autograd_meta  Meta, made at the first need
     # _storage  Storage shared with views, made at the first need
-    # _view     (parent, op, arguments) of a view, or None
+    # _view     of a view: (parent, op, arguments, which of several results, length of the chain, why its history
+    #           cannot be rewritten (see `MADE_…`) or 0); otherwise None
 
     _array: Any
     dtype: Any
@@ -99,8 +118,32 @@ def wrap(array: Any, dtype: Any, k: int = 0) -> Tensor:
     """A tensor around an array, without history."""
     t = _new(Tensor)
     t._array, t.dtype, t._k = array, dtype, k
-    t._edge = t._autograd_meta = t._storage = t._view = None
+    t._edge = t._storage = t._view = None
+    marks = modes.inferring
+    t._autograd_meta = None if marks is None else marks.get(get_ident())
     return t
+
+
+def inherited(t: Tensor) -> Meta | None:
+    """What a tensor over the memory of `t` begins with: it is an inference tensor if `t` is one."""
+    meta = t._autograd_meta
+    return None if meta is None else meta.inherited
+
+
+def is_inference(t: Tensor) -> bool:
+    return t._autograd_meta is not None and t._autograd_meta.inference
+
+
+def refuse_inference(saved: Any) -> None:
+    """Raises if a node would keep a tensor that was made in inference mode: nobody counts the writes to it."""
+    for s in saved:
+        if isinstance(s, list):
+            refuse_inference(s)
+        elif isinstance(s, Tensor) and s._autograd_meta is not None and s._autograd_meta.inference:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                "computation that autograd records: clone() them first, or use torch.no_grad() instead of inference_mode()"
+            )
 
 
 def storage_of(t: Tensor) -> Storage:
@@ -114,6 +157,8 @@ def meta_of(t: Tensor) -> Meta:
     meta = t._autograd_meta
     if meta is None:
         meta = t._autograd_meta = Meta()
+    elif meta is INFERENCE:
+        meta = t._autograd_meta = InferenceMeta()
     return meta
 
 
@@ -136,6 +181,7 @@ def alias(t: Tensor) -> Tensor:
         return t.around(alias(t.value))  # type: ignore[attr-defined]
     other = wrap(t._array, t.dtype, t._k & ~OVERRIDE)
     other._edge, other._storage, other._view = t._edge, storage_of(t), t._view
+    other._autograd_meta = inherited(t)
     return other
 
 
@@ -144,5 +190,5 @@ def detached(t: Tensor) -> Tensor:
     if t._k & BATCHED:
         return t.around(detached(t.value))  # type: ignore[attr-defined]
     other = wrap(t._array, t.dtype, t._k & _PLAIN)
-    other._storage = storage_of(t)
+    other._storage, other._autograd_meta = storage_of(t), inherited(t)
     return other

@@ -11,7 +11,7 @@ from typing import Any
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import GRAD, SPARSE, held_over_forks, local, modes
-from .._tensor import Tensor, meta_of
+from .._tensor import INFERENCE, Tensor, meta_of
 from .node import Node, edge_of
 
 
@@ -35,6 +35,11 @@ def _references() -> int:
 _ALONE = _references()
 # Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
 leaves_are_watched = False
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "
+    "it again."
+)
 # One of these is held while a leaf gets its gradient: a lock for each leaf would weigh more than it is used.
 _leaf_locks = [RLock() for _ in range(64)]
 for _lock in _leaf_locks:
@@ -93,10 +98,7 @@ def run(
                 if node not in needed:
                     continue
             if node.saved is None:
-                raise RuntimeError(
-                    "Trying to backward through the graph a second time: the first pass freed what it had kept; "
-                    "pass retain_graph=True to it"
-                )
+                raise RuntimeError(FREED)
             asked = node if needed is None else _narrowed(node, needed, wanted_edges)
             results = (node.op if profiler is None else profiler).backward(asked, g, create_graph)
             if look_for_nan:
@@ -108,6 +110,9 @@ def run(
                     if kept.__class__ not in _PLAIN:  # what holds memory; without that a node may be used again
                         node.saved = None
                         break
+                else:
+                    if getattr(node.op, "holds_numbers", False) and node.saved[1] is not None:
+                        node.saved = None
             for edge, g in zip(node.edges, results):
                 if edge is None or g is None:
                     continue
@@ -265,7 +270,9 @@ def _nodes_towards(roots: Sequence[Tensor], wanted: Any) -> set[Node]:
 def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bool = False) -> None:
     """Adds a gradient to a leaf's `.grad`; the first one is kept as it is if nobody else holds it."""
     with _leaf_locks[id(leaf) >> 6 & 63]:  # passes in several threads add to one leaf one after the other
-        meta = leaf._autograd_meta or meta_of(leaf)
+        meta = leaf._autograd_meta
+        if meta is None or meta is INFERENCE:
+            meta = meta_of(leaf)
         held = meta.grad
         if held is None:
             array = g._array

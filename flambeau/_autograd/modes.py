@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
-from .._core.state import INFERENCE, local, modes
+from .._core.state import local, modes
+from .._tensor import INFERENCE
 
 
 class _Switch:
@@ -164,16 +165,18 @@ class inference_mode(_Switch):
         self._outer = (local.grad, local.inference)
         if self.mode:
             local.grad, local.inference = False, True
-            modes.enter(INFERENCE)
         else:
             local.inference = False
             if self._outer[1]:
                 local.grad = True
+        if local.inference is not self._outer[1]:
+            modes.infer(INFERENCE if local.inference else None)
 
     def __exit__(self, *error: Any) -> None:
+        changed = local.inference is not self._outer[1]
         local.grad, local.inference = self._outer
-        if self.mode:
-            modes.leave(INFERENCE)
+        if changed:
+            modes.infer(INFERENCE if local.inference else None)
 
 
 def is_inference_mode_enabled() -> bool:

@@ -7,9 +7,9 @@ import threading
 from typing import Any
 
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
-GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, INFERENCE, QUANTIZED = (1 << i for i in range(8))
+GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED = (1 << i for i in range(7))
 # Properties of the moment, in `modes.on`: set while any thread has them.
-CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(8, 14))
+CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))
 
 _ASKED = FUNCTION_MODE | AUTOCAST | PROFILE | BATCHED  # what public functions ask before they run
 
@@ -18,12 +18,15 @@ class Modes:
     """`on` is the union over threads; zero means that an op may go straight to its kernel.
 
     `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`, autocast).
+    `inferring` holds what new tensors of threads in inference mode are marked with, by thread; None if there is none.
     """
 
-    __slots__ = ("counts", "lock", "on", "overrides", "when_watched")
+    __slots__ = ("counts", "inferred", "inferring", "lock", "on", "overrides", "when_watched")
 
     def __init__(self) -> None:
         self.on = self.overrides = 0
+        self.inferring: dict[int, Any] | None = None
+        self.inferred = False  # whether there ever was one: inference tensors may be about
         self.counts: dict[int, int] = {}
         self.lock = threading.Lock()
         self.when_watched: Any = None  # called with True when the first function mode begins, False when the last ends
@@ -44,6 +47,13 @@ class Modes:
                 self.overrides &= ~(bit & _ASKED)
                 if bit == FUNCTION_MODE:
                     self.when_watched(False)
+
+    def infer(self, mark: Any) -> None:
+        """This thread enters inference mode, in which new tensors get a mark, or leaves it (None)."""
+        with self.lock:
+            self.inferred = True
+            marks = {**(self.inferring or {}), threading.get_ident(): mark}
+            self.inferring = {thread: m for thread, m in marks.items() if m is not None} or None
 
 
 class Local(threading.local):

@@ -29,9 +29,10 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, like_strides, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, INFERENCE, META, QUANTIZED, SPARSE, local, modes
+from .._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, detached, wrap
+from .._tensor import is_inference as tensor_is_inference
 from . import basic, registry
 from .casting import cast_array, combine
 from .primitive import Primitive, primitive
@@ -432,7 +433,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 @public()
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode."""
-    return bool(input._k & INFERENCE)
+    return tensor_is_inference(input)
 
 
 @public()

@@ -15,7 +15,7 @@ from .._core.devices import _local
 from .._core.dtypes import FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from .._core.sizes import overflow_error, size_argument
-from .._core.state import CUDA, GRAD, INFERENCE, META, local
+from .._core.state import CUDA, GRAD, META
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import checked_array
@@ -133,8 +133,6 @@ def formatted_memory(shape: tuple[int, ...], d: dtype, k: int, index: Any, form:
 
 def finished(array: Any, d: dtype, k: int, requires_grad: bool = False) -> Tensor:
     """The new tensor; a leaf that records if asked to."""
-    if local.inference:
-        k |= INFERENCE
     t = wrap(array, d, k)
     if requires_grad:
         if d.category < FLOATING:

@@ -12,7 +12,7 @@ from .._autograd.functions import FunctionRecord
 from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
-from .._core.dtypes import can_cast
+from .._core.dtypes import FLOATING, can_cast
 from .._core.return_types import with_out
 from .._core.state import (
     BATCHED,
@@ -20,7 +20,6 @@ from .._core.state import (
     CUDA,
     FUNCTION_MODE,
     GRAD,
-    INFERENCE,
     META,
     OVERRIDE,
     PROFILE,
@@ -30,7 +29,15 @@ from .._core.state import (
     modes,
 )
 from .._dispatch import _check_devices, backend_of, tensors_in
-from .._tensor import Tensor, alias, bump, storage_of, wrap
+from .._tensor import (
+    MADE_WITH_OTHERS,
+    MADE_WITHOUT_GRAD,
+    Tensor,
+    alias,
+    bump,
+    storage_of,
+    wrap,
+)
 from . import registry
 from .casting import broadcast_error, operand_arrays, write
 from .pointwise_call import for_number, slow
@@ -59,23 +66,17 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
 
     `expanded` allows elements that share memory: fills and single elements may be written there.
     """
-    if t._k & GRAD and local.grad:
-        if t._edge is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        node, number = t._edge
-        if node.op.__class__ is FunctionRecord and number in node.__dict__.get("as_is", ()):
-            raise RuntimeError(
-                f"Output {number} of {node.op.name} is a view and is being modified inplace: the function returned its "
-                "input as it was, and writing to it would lose the function's own backward; clone() the output first"
-            )
-        if t._view is not None and _is_leaf_view(t):
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if t._view is not None and t._view[3] is not None:
-            raise RuntimeError(
-                "a view from a function that returns multiple views is being modified inplace; "
-                "use the operation that is not in place"
-            )
-    if t._k & INFERENCE and local.grad and not local.inference:
+    if local.grad:
+        if t._view is not None:
+            check_view(t, others)
+        if t._k & GRAD:
+            if t._edge is None:
+                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            node, number = t._edge
+            if node.op.__class__ is FunctionRecord and number in node.__dict__.get("as_is", ()):
+                raise RuntimeError(_frozen(t, "is being modified inplace", _IN_FUNCTION))
+    meta = t._autograd_meta
+    if meta is not None and meta.inference and not local.inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
     array = t._array
     if not expanded and 0 in array.strides and not t._k & SPARSE and overlaps_itself(array):
@@ -132,10 +133,55 @@ def _dense_overlap(a: Any, b: Any) -> bool:
     return last - first == a.nbytes and stop - start == b.nbytes and first < stop and start < last
 
 
-def _is_leaf_view(t: Tensor) -> bool:
-    while t._view is not None:
-        t = t._view[0]
-    return t._edge is None and bool(t._k & GRAD)
+_IN_FUNCTION = (
+    "This view was created inside a custom Function (or because an input was returned as-is): rewriting its history "
+    "would lose the Function's own backward. Clone the output of the Function first."
+)
+_WITH_OTHERS = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "modified inplace. Use the form of the operation that is not in place."
+)
+_AMBIGUOUS = (
+    "It is unclear whether the write should be recorded: move both the view and the inplace operation into the block "
+    "(to leave it out), or both outside of it."
+)
+
+
+def check_view(t: Tensor, others: Any = ()) -> None:
+    """Raises if a recorded operation may not write to a view."""
+    base, inside, made = t, None, t._view[5]
+    while base._view is not None:
+        edge = base._edge
+        if edge is not None and edge[0].op.__class__ is FunctionRecord:
+            inside = edge[0]
+        base = base._view[0]
+    if not (t._k | base._k) & GRAD and not any(isinstance(a, Tensor) and a._k & GRAD for a in others):
+        return
+    if inside is not None:
+        raise RuntimeError(
+            _frozen(t, "is being modified inplace", _IN_FUNCTION if inside.outputs is None else _WITH_OTHERS)
+        )
+    if made == MADE_WITH_OTHERS:
+        raise RuntimeError(_frozen(t, "is being modified inplace", _WITH_OTHERS))
+    if made and t.dtype.category >= FLOATING:
+        before, now = (
+            ("no_grad", "with grad mode enabled") if made == MADE_WITHOUT_GRAD else ("inference", "in normal mode")
+        )
+        what = "A view" if t._edge is None else f"{_output(t)} is a view of a view which"
+        raise RuntimeError(f"{what} was created in {before} mode and is being modified inplace {now}. {_AMBIGUOUS}")
+    if base._edge is None and base._k & GRAD and t._k & GRAD:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _output(t: Tensor) -> str:
+    node, number = t._edge
+    return f"Output {number} of {node.name().removesuffix('0').removesuffix('Backward')}"
+
+
+def _frozen(t: Tensor, event: str, reason: str) -> str:
+    if t._edge is None:
+        return f"A view was created in no_grad mode and {event} with grad mode enabled. {reason}"
+    return f"{_output(t)} is a view and {event}. {reason}"
 
 
 # -- history -----------------------------------------------------------------------------------------------------
@@ -179,16 +225,15 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
 
 def _renew(view: Tensor) -> None:
     """Gives a view the history that its base has now."""
-    parent, op, static, number, _ = view._view
+    parent, op, static, _, _, made = view._view
     if not parent._k & GRAD:
         return
+    if made == MADE_WITH_OTHERS:
+        stale = _frozen(view, "its base or another view of its base has been modified inplace", _WITH_OTHERS)
+        view._edge, view._k = (Node(Stale(stale), (parent._edge,)), 0), view._k | GRAD
+        return
     out = wrap(view._array, view.dtype, view._k & ~GRAD)
-    if number is None:
-        op.record((parent, *static), out)
-    else:
-        outs = op.compute((parent, *static), 0)
-        op.record((parent, *static), outs)
-        out = outs[number]
+    op.record((parent, *static), out)
     view._edge, view._k = out._edge, view._k | GRAD
 
 
@@ -199,6 +244,18 @@ def replay(chain: Any, t: Tensor) -> Tensor:
         if number is not None:
             t = t[number]  # type: ignore[index]
     return t
+
+
+class Stale:
+    """The history of a view that could not be renewed when its base was written to: using it raises."""
+
+    name = backward_name = "stale"
+
+    def __init__(self, reason: str):
+        self.reason = reason
+
+    def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
+        raise RuntimeError(self.reason)
 
 
 class CopySlices:
@@ -233,7 +290,11 @@ def _write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) ->
         return False
     if result is not t.dtype or len(rest) + 1 != len(op.names):
         return False
-    array, k, memory = t._array, t._k | modes.on, t._storage
+    array, k, memory, meta = t._array, t._k | modes.on, t._storage, t._autograd_meta
+    if meta is not None and meta.inference:
+        return False
+    if t._view is not None and t._view[5] and local.grad:
+        return False
     arrays, shape, whole = [x], array.shape, True
     if first is not t:
         k |= first._k
@@ -286,7 +347,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | INFERENCE | FUNCTION_MODE | PROFILE | 0xFF)):
+    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | 0xFF)):
         return assign(t, op(*others), op.name)
     check_writable(t, args)
     common = op.common(others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .._core.dtypes import FLOATING, INTEGER, bool_
 from .._core.state import local, modes
 from .._dispatch import special
 from .._kernel.elementwise import elementwise
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, refuse_inference, wrap
 from . import registry
 from .casting import broadcast_error, checked_array, number_array
 from .saved import check_version, save
@@ -78,7 +79,9 @@ def unary(op: Any) -> Callable[..., Any]:
                 raise (registry.memory_problem(error) or error) from None
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._autograd_meta = t._storage = t._view = None
+        t._edge = t._storage = t._view = None
+        marks = modes.inferring
+        t._autograd_meta = None if marks is None else marks.get(get_ident())
         if k and local.grad and op.differentiable and result.category >= 2:
             node = _new(Node)
             node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
@@ -91,6 +94,8 @@ def unary(op: Any) -> Callable[..., Any]:
                 kept = None
             if result is not input.dtype:
                 node.info = ((array.shape, input.dtype),)
+            if keeps_input and modes.inferred:
+                refuse_inference((input,))
             node.saved = [input if keeps_input else None, kept]
             storage = input._storage
             node.versions = None if storage is None else (storage.version, 0)
@@ -140,7 +145,9 @@ def binary(op: Any) -> Callable[..., Any]:
             return slow(op, (a, number))
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._autograd_meta = t._storage = t._view = None
+        t._edge = t._storage = t._view = None
+        marks = modes.inferring
+        t._autograd_meta = None if marks is None else marks.get(get_ident())
         if k and local.grad and op.differentiable:
             op.record((a, number), t)
         return t
@@ -175,7 +182,9 @@ def binary(op: Any) -> Callable[..., Any]:
             raise registry.memory_problem(error) or broadcast_error((a, b)) from error
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, result, 0
-        t._edge = t._autograd_meta = t._storage = t._view = None
+        t._edge = t._storage = t._view = None
+        marks = modes.inferring
+        t._autograd_meta = None if marks is None else marks.get(get_ident())
         if k and local.grad and op.differentiable and result.category >= 2:
             left, right = a._k & 1, b._k & 1
             node = _new(Node)
@@ -188,6 +197,8 @@ def binary(op: Any) -> Callable[..., Any]:
                 save(node, (a, b), plan, t)
             else:
                 node.saved = [a if plan[0] else None, b if plan[1] else None, None]
+                if modes.inferred:
+                    refuse_inference(node.saved)
                 first, second = a._storage, b._storage
                 if first is None and second is None:
                     node.versions = None

@@ -124,6 +124,7 @@ class Pointwise:
         self.arity = len(self.names) - len(params)
         if self.params != frozenset(self.names[self.arity :]):
             raise TypeError(f"{name}: parameters must come last, but its arguments are {self.names}")
+        self.holds_numbers = self.arity == 2  # a number kept as an operand counts as a saved tensor
         self.derived, self.samples = derived, samples
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
         self.stepwise = stepwise

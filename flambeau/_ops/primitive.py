@@ -16,9 +16,17 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput
 from .._core.dtypes import dtype, from_numpy_dtype
-from .._core.state import CUDA, GRAD, INFERENCE, META, SAVED_HOOKS, local, modes
+from .._core.state import CUDA, GRAD, META, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of
-from .._tensor import Tensor, storage_of
+from .._tensor import (
+    MADE_IN_INFERENCE,
+    MADE_WITH_OTHERS,
+    MADE_WITHOUT_GRAD,
+    Tensor,
+    inherited,
+    refuse_inference,
+    storage_of,
+)
 from .primitive_call import (
     derivative,
     fitted,
@@ -34,7 +42,7 @@ from .registry import derivative_name, memory_problem, parameter_names, records
 from .saved import pack, trace, versions_of
 
 _new = object.__new__
-_KEPT = CUDA | META | INFERENCE  # properties that a result inherits
+_KEPT = CUDA | META  # properties that a result inherits
 
 
 class Primitive:
@@ -129,14 +137,14 @@ class Primitive:
             if isinstance(made, (tuple, list)):
                 return tuple(self.wrap_view(parent, m, args[1:], i) for i, m in enumerate(made))
             return self.wrap_view(parent, made, args[1:])
-        return wrapped(made, k & _KEPT & ~INFERENCE)
+        return wrapped(made, k & _KEPT)
 
     def wrap_view(self, parent: Tensor, array: Any, static: Any, number: Any = None) -> Tensor:
         t = _new(Tensor)
         t._array, t._k = array, parent._k & _KEPT
         t.dtype = parent.dtype if array.dtype == parent.dtype.numpy else from_numpy_dtype(array.dtype)
-        t._edge = t._autograd_meta = None
-        t._storage = storage_of(parent)
+        t._edge = None
+        t._storage, t._autograd_meta = storage_of(parent), inherited(parent)
         t._view = view_link(t, parent, self, static, number)
         if local.grad:
             t._storage.add_view(t)
@@ -248,6 +256,8 @@ class Primitive:
                 saved.append(SavedOutput(t, number))
             else:
                 saved.append(None)
+        if modes.inferred:
+            refuse_inference(saved)
         if modes.on & SAVED_HOOKS and local.saved_hooks:
             saved = [pack(s) for s in saved]
         node.saved = saved
@@ -283,20 +293,26 @@ as_strided_link: Any = None  # set by `striding`: how a view is taken from its b
 
 
 def view_link(t: Tensor, parent: Tensor, op: Any, static: Any, number: Any) -> tuple[Any, ...]:
-    """What a view remembers: (parent, op, arguments, which of several results, length of the chain of views).
+    """What a view remembers (see `Tensor._view`).
 
     A loop of views of views must not keep them all: a long chain becomes one step from the base.
     """
     above = parent._view
+    if not local.grad:
+        made = MADE_IN_INFERENCE if local.inference else MADE_WITHOUT_GRAD
+    elif number is not None:
+        made = MADE_WITH_OTHERS
+    else:
+        made = 0 if above is None else above[5]
     if above is None:
-        return (parent, op, static, number, 0)
+        return (parent, op, static, number, 0, made)
     if above[4] >= _LONGEST_CHAIN:
         base = parent
         while base._view is not None:
             base = base._view[0]
         if base.dtype is t.dtype and not t._k & CUDA:
-            return as_strided_link(t, base)  # type: ignore[no-any-return]
-    return (parent, op, static, number, above[4] + 1)
+            return (*as_strided_link(t, base), made)
+    return (parent, op, static, number, above[4] + 1, made)
 
 
 def _has_tensor(a: Any) -> bool:

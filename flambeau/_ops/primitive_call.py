@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, from_numpy_dtype
 from .._core.state import local, modes
 from .._dispatch import special
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, refuse_inference, wrap
 from .registry import memory_problem, ops
 from .saved import fetch, versions_of
 
@@ -115,7 +116,9 @@ def single_call(op: Any) -> Callable[..., Any]:
             d = BY_NUMPY.get(made.dtype) or from_numpy_dtype(made.dtype)
         t = _new(Tensor)
         t._array, t.dtype, t._k = made, d, 0
-        t._edge = t._autograd_meta = t._storage = t._view = None
+        t._edge = t._storage = t._view = None
+        marks = modes.inferring
+        t._autograd_meta = None if marks is None else marks.get(get_ident())
         if k and recorded and local.grad and d.category >= 2:
             node = _new(Node)
             node.op, node.edges, node.seq = op, (x._edge or (x, 0),), sequence()
@@ -126,6 +129,8 @@ def single_call(op: Any) -> Callable[..., Any]:
                 kept.array, kept.dtype, kept.k, kept.number, kept.version = made, d, 1, 0, 0
                 kept.shared = kept.views = None
             if keeps_input:
+                if modes.inferred:
+                    refuse_inference((x,))
                 node.saved = [x, *static, kept]
                 if x._storage is not None and x._storage.version:
                     node.versions = versions_of(node.saved)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
-from .._tensor import Storage, Tensor, wrap
+from .._tensor import Storage, Tensor, refuse_inference, wrap
 from .rules import type_name
 
 
@@ -28,6 +28,8 @@ def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor)
         saved.append(SavedOutput(out, 0))
     else:
         saved.append(None)
+    if modes.inferred:
+        refuse_inference(saved)
     if modes.on & SAVED_HOOKS and local.saved_hooks:
         saved = [pack(s) for s in saved]
     node.saved = saved

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._backend.cpu import cpu
 from .._core.dtypes import COMPLEX, dtype, from_numpy_dtype
-from .._core.state import CUDA, GRAD, INFERENCE, META, local, modes
+from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump, wrap
 from . import registry
@@ -23,7 +23,7 @@ from .pointwise_op import Pointwise
 from .primitive import Primitive
 from .registry import functions, methods, ops
 
-_PLAIN = GRAD | CUDA | META | INFERENCE
+_PLAIN = GRAD | CUDA | META
 
 
 class Update(Primitive):

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._autograd.node import Node
 from .._core.state import GRAD, local
-from .._tensor import Storage, Tensor
+from .._tensor import Storage, Tensor, inherited
 from .primitive import Primitive, view_link
 from .registry import derivative_name, parameter_names
 from .saved import trace
@@ -52,13 +52,15 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
     t._array = array
     t.dtype = x.dtype
     t._k = 0
-    t._edge = t._autograd_meta = None
+    t._edge = None
+    t._autograd_meta = None if x._autograd_meta is None else x._autograd_meta.inherited
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
     t._storage = storage
-    t._view = (x, op, static, None, 0) if x._view is None else view_link(t, x, op, static, None)
-    if local.grad:
+    recorded = local.grad
+    t._view = (x, op, static, None, 0, 0) if recorded and x._view is None else view_link(t, x, op, static, None)
+    if recorded:
         storage.add_view(t)
         if x._k:  # what `record` does
             node = Node(op, (x._edge or (x, 0),), static)
@@ -70,7 +72,7 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
 
 def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """The tensors around several views of `x`, which has no property but a history; `op` keeps no tensor."""
-    d, above = x.dtype, x._view
+    d, mark = x.dtype, inherited(x)
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
@@ -82,9 +84,8 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     for number, array in enumerate(arrays):
         t = _new(Tensor)
         t._array, t.dtype, t._k = array, d, 0
-        t._edge = t._autograd_meta = None
-        t._storage = storage
-        t._view = (x, op, static, number, 0) if above is None else view_link(t, x, op, static, number)
+        t._edge, t._autograd_meta, t._storage = None, mark, storage
+        t._view = view_link(t, x, op, static, number)
         if node is not None:
             t._k, t._edge = 1, (node, number)
         if recorded:

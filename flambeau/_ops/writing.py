@@ -29,9 +29,12 @@ def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
         rewrite_history(t, result._edge)
 
 
-def _is_plain(k: int) -> bool:
+def _is_plain(k: int, target: Tensor) -> bool:
     """Whether a write needs no history, checks of devices or anybody's attention."""
     k |= modes.on
+    view, meta = target._view, target._autograd_meta
+    if (meta is not None and meta.inference) or (view is not None and view[5] and local.grad):
+        return False
     return not k or (k == GRAD and not local.grad)
 
 
@@ -45,7 +48,7 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     if src is input:
         return input
     target, memory = input._array, input._storage
-    if _is_plain(input._k | src._k) and src.dtype is input.dtype and target.shape == src._array.shape:
+    if _is_plain(input._k | src._k, input) and src.dtype is input.dtype and target.shape == src._array.shape:
         if (memory is None or memory is not src._storage) and 0 not in target.strides and target.flags.writeable:
             if target.size < PARALLEL:
                 target[...] = src._array
@@ -156,14 +159,14 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     """Sets every element to a number or to the value of a 0-d tensor."""
     if modes.overrides and (taken := registry.overridden(fill_, (input, value), {})) is not NotImplemented:
         return taken
-    if not input._k | modes.on and _is_small(value, input.dtype) and 0 not in input._array.strides:
+    if _is_plain(input._k, input) and _is_small(value, input.dtype) and 0 not in input._array.strides:
         if input._array.flags.writeable:
             fill_memory(input._array, value)
             bump(input)
             return input
     if (input._k | value._k if isinstance(value, Tensor) else input._k) & BATCHED:
         return ops.write_batched(input, value)
-    check_writable(input, expanded=True)
+    check_writable(input, (value,), expanded=True)
     made = _filled(input, value)
     tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
     before = alias(input) if tracked else None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import COMPLEX, FLOATING
-from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, INFERENCE, SPARSE, local, modes
+from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._kernel.optim import Formula
 from .._kernel.optim_step import find_places
@@ -198,7 +198,7 @@ class Elementwise(Optimizer):
 
     def _change_on_gpu(self, group: Any, params: list[Tensor], options: Any, names: Any, given: Any) -> bool:
         """The step of all parameters as one launch; False if it does not suit them."""
-        if any(p._autograd_meta.grad._k & ~(GRAD | CUDA | INFERENCE) for p in params):  # type: ignore[union-attr]
+        if any(p._autograd_meta.grad._k & ~(GRAD | CUDA) for p in params):  # type: ignore[union-attr]
             return False
         states = self._states(group, params, names)
         columns = [[p._array for p in params], [p._autograd_meta.grad._array for p in params], *states[: len(names)]]  # type: ignore[union-attr]
@@ -275,7 +275,7 @@ class Elementwise(Optimizer):
             if t.dtype is not p.dtype or t._array.shape != p._array.shape:
                 return False
             k |= t._k
-        if k & ~(GRAD | CUDA | INFERENCE) or p.dtype.category != FLOATING or p.dtype.itemsize < 2:
+        if k & ~(GRAD | CUDA) or p.dtype.category != FLOATING or p.dtype.itemsize < 2:
             return False
         if any(isinstance(x, Tensor) for x in numbers):
             return False

@@ -395,7 +395,7 @@ def test_an_overwritten_value_gets_a_zero_gradient():
 
 @pytest.mark.parametrize("function", [
     lambda a: a.view(6), lambda a: a + a, lambda a: -a, lambda a: torch.cat([a, a]), lambda a: a.sum(0), lambda a: a.expand(4, 2, 3),
-    lambda a: a.clone(), lambda a: torch.nn.functional.pad(a, (1, 1)), lambda a: a[0], lambda a: a.mean(1), lambda a: a * 2,
+    lambda a: a.clone(), lambda a: torch.nn.functional.pad(a, (1, 1)), lambda a: a[0], lambda a: a.mean(1), lambda a: a + 2,
 ])  # fmt: skip
 def test_nodes_that_kept_nothing_may_be_used_again(function):
     a = torch.randn(2, 3, requires_grad=True)
@@ -463,12 +463,23 @@ def _leaf(*values):
 
 def test_several_edges_to_one_node():
     x = _leaf(2.0, 3.0)
-    y = x * 1.0
+    y = x + 0.0
     torch.addcmul(y, y, y).sum().backward()
     assert x.grad.tolist() == [5.0, 7.0]
     x.grad = None
     torch.stack([y, x * 2.0, y, y]).sum().backward()
     assert x.grad.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "function", [lambda a: a * 2, lambda a: 2 * a, lambda a: a / 2, lambda a: 2 / a, lambda a: a * a]
+)
+def test_a_number_kept_as_a_factor_is_freed_like_a_tensor(function):
+    x = _leaf(2.0, 3.0)
+    y = function(x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"backward through the graph a second time.*Specify retain_graph=True"):
+        y.backward()
 
 
 def test_sums_keep_the_order_of_edges():
