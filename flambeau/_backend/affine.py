@@ -80,24 +80,24 @@ def plan(x: tuple[int, ...], weight: tuple[int, ...], d: dtype, biased: bool) ->
     if len(x) != 2 or len(weight) != 2 or x[1] != weight[1] or d not in _CODES:
         return None
     m, k, n = *x, weight[0]
-    if not 0 < m * n * k < blas._PARALLEL or (not biased and (m == 1 or n == 1)):
+    if not m * n * k or (m + blas.FETCH) * n * k >= blas.PARALLEL or n == 1 < m:
         return None
     return Affine(m, k, n, d, biased)
 
 
-def _tile(code: str, m: int, n: int) -> tuple[int, int]:
-    """Rows and width of the tiles of an (m, n) product."""
+def _tile(code: str, m: int, n: int) -> tuple[int, int, bool]:
+    """Rows and width of the tiles of an (m, n) product, and whether it has few rows."""
     wide = tiles.width(m, n, code)
-    return tiles.height(m, wide), wide
+    return tiles.height(m, wide), wide, m <= tiles.FEW
 
 
-def _product(code: str, tile: tuple[int, int], added: bool) -> tuple[Any, int]:
-    rows, wide = tile
-    return gemm.gemm(code, rows, added, wide=wide)
+def _product(code: str, tile: tuple[int, int, bool], added: bool) -> tuple[Any, int]:
+    rows, wide, few = tile
+    return gemm.gemm(code, rows, added, wide=wide, few=few)
 
 
 @functools.cache
-def _forward(code: str, tile: tuple[int, int], biased: bool) -> tuple[Any, int]:
+def _forward(code: str, tile: tuple[int, int, bool], biased: bool) -> tuple[Any, int]:
     """(function of x, weight[, bias], scratch and result, bytes of scratch) of a product in such tiles."""
     product, size = _product(code, tile, biased)
     calls: list[Any]
@@ -110,7 +110,7 @@ def _forward(code: str, tile: tuple[int, int], biased: bool) -> tuple[Any, int]:
 
 
 @functools.cache
-def _backward(code: str, left: tuple[int, int], right: tuple[int, int], wanted: int) -> tuple[Any, int]:
+def _backward(code: str, left: tuple[int, int, bool], right: tuple[int, int, bool], wanted: int) -> tuple[Any, int]:
     """(function of the gradient, [weight,] [x,] scratch and results, bytes of scratch)."""
     by_x, by_weight, by_bias = (bool(wanted & bit) for bit in (1, 2, 4))
     cores = ["mn"] + ["nk"] * by_x + ["mk"] * by_weight

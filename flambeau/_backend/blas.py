@@ -13,10 +13,14 @@ from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16, tiles
 from .._kernel.direct import direct
 from .._kernel.sums import dot_rows
+from .._kernel.ufunc import loops
 from . import threads
 
-# Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do.
-_PARALLEL = 1 << 21
+# Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do. To fetch an element of
+# the right operand counts for a few more.
+PARALLEL = 1 << 21
+FETCH = 3
+_SOON = 8 * PARALLEL  # up to which a product may hold up other Python threads
 _CODES = {
     np.dtype(t): code
     for t, code in (
@@ -51,12 +55,12 @@ _workspace = Scratch()
 @functools.lru_cache(4096)
 def _kernel(code: str, m: int, n: int, added: bool) -> tuple[Any, int]:
     """(callable, bytes of scratch) of an (m, n) product; the result is given to it as the last argument."""
-    return _direct_kernel(code, *_tile(code, m, n), added)
+    return _direct_kernel(code, *_tile(code, m, n), added, m <= tiles.FEW)
 
 
 @functools.cache
-def _direct_kernel(code: str, rows: int, wide: int, added: bool) -> tuple[Any, int]:
-    ufunc, size = gemm.gemm(code, rows, added, wide=wide)
+def _direct_kernel(code: str, rows: int, wide: int, added: bool, few: bool) -> tuple[Any, int]:
+    ufunc, size = gemm.gemm(code, rows, added, wide=wide, few=few)
     return direct(ufunc), size
 
 
@@ -81,24 +85,26 @@ def product(x: Any, y: Any) -> Any:
     if x.ndim == 2 == y.ndim:
         m, k = x.shape
         n = y.shape[1]
-        if m * n * k < _PARALLEL and m > 1 and n > 1 and code in _PLAIN:
+        if (m + FETCH) * n * k < PARALLEL and (n > 1 or m == 1) and code in _PLAIN:
             function, size = _kernel(code, m, n, False)
             out = _empty((m, n), d)
             function(x, y, _workspace.take(size), out)
             return out
     elif x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
         m, n = x.shape[-2], y.shape[-1]
-        if x.size * n < _PARALLEL and m > 1 and n > 1:
-            function, size = _kernel(code, m, n, False)
+        if x.size * n + FETCH * y.size < PARALLEL:
             out = _empty((*x.shape[:-1], n), d)
             a, b, to = (x, y, out) if x.ndim == 3 else _one_batch(x, y, out)
+            if n == 1 < m:
+                a, b, to, m, n = b.swapaxes(-1, -2), a.swapaxes(-1, -2), to.swapaxes(-1, -2), n, m
+            function, size = _kernel(code, m, n, False)
             function(a, b, _workspace.take(size), to)
             return out
-    if x.ndim == 1 == y.ndim and x.size <= _SHORT and d in _VECTORS_BY_BLAS and x.flags.forc and y.flags.forc:
-        made = _empty((), d)
-        _dot(code)(x, y, made)
-        return made
-    if d in _VECTORS_BY_BLAS and (x.ndim == 1 or y.ndim == 1 or x.shape[-2] == 1 or y.shape[-1] == 1):
+    if x.ndim == 1 == y.ndim and d in _VECTORS_BY_BLAS:
+        if x.size <= _SHORT and x.flags.forc and y.flags.forc:
+            made = _empty((), d)
+            _dot(code)(x, y, made)
+            return made
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))
     return _with_vectors(code, x, y, None, 1, 1)
@@ -117,8 +123,8 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     d = x.dtype
     code = _CODES.get(d)
     if code is not None:
-        if x.ndim == 2 == y.ndim and code in _PLAIN and x.size * y.shape[1] < _PARALLEL:
-            m, n = x.shape[0], y.shape[1]
+        m, n = x.shape[0], y.shape[-1]
+        if x.ndim == 2 == y.ndim and code in _PLAIN and (m + FETCH) * y.size < PARALLEL:
             function, size = _kernel(code, m, n, True)
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta
@@ -147,7 +153,16 @@ def _with_vectors(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> A
     left, right = x.ndim == 1, y.ndim == 1
     if c is not None and right:
         c = c[..., None]
-    made = _multiply(code, x[None] if left else x, y[:, None] if right else y, c, beta, alpha)
+    if left:
+        x = x[None]
+    if right:
+        y = y[:, None]
+    if y.shape[-1] == 1 < x.shape[-2]:  # a column is a row of the turned product, which packs nothing
+        added = c.swapaxes(-1, -2) if c is not None and c.ndim > 1 else c
+        made = _multiply(code, y.swapaxes(-1, -2), x.swapaxes(-1, -2), added, beta, alpha)
+        made = made.reshape(*made.shape[:-2], made.shape[-1], 1)
+    else:
+        made = _multiply(code, x, y, c, beta, alpha)
     if left and right:
         return made.reshape(made.shape[:-2])
     return made[..., 0] if right else made[..., 0, :] if left else made
@@ -212,15 +227,17 @@ def _product_of_matrices(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: An
 def _better_turned(code: str, m: int, n: int) -> bool:
     """Whether yᵀ @ xᵀ takes less time than x @ y, if both operands lie depth by depth.
 
-    Packing the right operand then means to turn it, which costs more than to copy the left one; few rows of x fill
-    no tile's columns, however.
+    Packing the right operand then means to turn it, which costs more than to copy the left one; if one of both has few
+    rows, nothing is packed.
     """
     count = tiles.lanes(code)
 
     def cost(rows: int, columns: int) -> float:
         return tiles.cost(rows, columns, tiles.width(rows, columns, code), count) + 13 * rows + 20 * columns
 
-    return m > 0 < n and cost(n, m) < 0.97 * cost(m, n)
+    if m <= tiles.FEW or n <= tiles.FEW:
+        return m > tiles.FEW
+    return cost(n, m) < 0.97 * cost(m, n)
 
 
 def _product_of_pairs(pairs: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
@@ -252,22 +269,28 @@ def _planned(
 
     `inner` is the extent of the last dimension of the batch, along which that is cut.
     """
-    work = abs(items) * m * n * k
+    work = abs(items) * (m + FETCH) * n * k
     if pairs:
         return gemm_bf16.gemm(pairs, added, k, *_pairs_cut(pairs, items, m, k, n, cores))
     grid = (1, 1, 1)
-    if work >= _PARALLEL and m * n:
-        count = min(cores, max(1, work // (_PARALLEL // 2)))
+    if work >= PARALLEL and m * n:
+        count = min(cores, max(1, work // (PARALLEL // 2)))
         grid = (count, 1, 1) if inner >= count else (1, *_grid(m, n, count))
     rows, wide = _tile(code, -(-m // grid[1]), -(-n // grid[2]))
-    return gemm.gemm(code, rows, added, grid, wide)
+    function, size = gemm.gemm(code, rows, added, grid, wide, m <= tiles.FEW)
+    return (_quickly(function) if work < _SOON else function), size
+
+
+@functools.cache
+def _quickly(ufunc: Any) -> Any:
+    return direct(ufunc, *loops[ufunc])
 
 
 def _pairs_cut(pairs: str, items: int, m: int, k: int, n: int, cores: int) -> tuple[int, int]:
     """How many threads work on each product of pairs, or on how many parts of the batch."""
     # so much less time they take; reading the operands and writing the result counts for more
     work = abs(items) * ((m * n * k >> (3 if pairs == "tiles" else 1)) + 8 * (m * k + k * n + m * n))
-    count = min(cores, max(1, work // (_PARALLEL // 2))) if work >= _PARALLEL else 1
+    count = min(cores, max(1, work // (PARALLEL // 2))) if work >= PARALLEL else 1
     return (1, count) if items >= count else (count, 1)
 
 

@@ -1,7 +1,8 @@
 """Matrix products in machine code: packed panels and a register tile whose size follows from the CPU's vectors.
 
 The kernel is a generalized ufunc over (m,k),(k,n)->(m,n), so that NumPy hands it any strides and any batch. A panel of
-the left operand stays in the first cache, a strip of the right one in the second.
+the left operand stays in the first cache, a strip of the right one in the second. Few rows would not pay for packing
+the right operand: it is read where it lies, by tiles if its rows lie side by side, by `dots` if its columns do.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import functools
 from typing import Any
 
 from . import jit, pool
+from .dots import dots, shape
 from .panels import left_steps, pack, pack_left
 from .streaming import prefetch
-from .tiles import MEMORY, SCALAR, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors
+from .tiles import COMPUTE, MEMORY, SCALAR, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -224,10 +226,12 @@ def _main(plan: Plan, added: bool) -> Vectors:
     right = r.at(left, plan.left_bytes)
     one = "1.0" if r.float else "1"
     by_rows = a_column == plan.step
-    # a small right operand whose rows are whole tiles is read where it lies
-    plain = r.constant("b1", plan.step == size) & (b_column == size) & (k <= plan.depth) & (k * n <= _SMALL // size)
-    plain = plain & (r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0)
-    b_step = r.select(plain, b_row, r.constant("i64", plan.columns * size))
+    # a right operand that is small or used by few rows is read where it lies, tile by tile while these are whole
+    plain = r.constant("b1", plan.step == size) & (b_column == size)
+    if not plan.few:
+        plain = plain & (k <= plan.depth) & (k * n <= _SMALL // size)
+        plain = plain & (r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0)
+    packed_step = r.constant("i64", plan.columns * size)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
 
     with r.loop(zero, batch) as item:
@@ -241,33 +245,59 @@ def _main(plan: Plan, added: bool) -> Vectors:
             compare = "fcmp une" if r.float else "icmp ne"
             zero_text = "0.0" if r.float else "0"
             wanted = Value(r, r.raw(f"{compare} {scalar} {beta}, {zero_text}"), "b1")
+        def result(i: Value, j: Value, first: Value) -> tuple[list[Any], list[Any]]:
+            """Where a part of the result goes and what is added to it; alpha, beta and whether to add."""
+            to = r.at(c, i * c_row, j * c_column)
+            given = (to, c_row, c_column)
+            factor, reads = one, ~first
+            if added:
+                old = r.at(d, i * d_row, j * d_column)
+                given = tuple(either(r, first, x, y) for x, y in zip((old, d_row, d_column), given))
+                factor = r.raw(f"select i1 {first.name}, {scalar} {beta}, {scalar} {one}")
+                reads = reads | wanted
+            return [to, c_row, c_column, *given], [(scalar, alpha), (scalar, factor), reads]
+
+        end = r.label()
+        if plan.few:
+            along, panels = r.label(), r.label()
+            r.branch_if(by_rows & (b_row == size), along, panels)
+            r.start_block(along)
+            tall, broad = shape(plan.rows)
+            with r.loop(zero, maximum(k, 1), plan.length) as pc:
+                depth, first = minimum(k - pc, plan.length), pc == 0
+                with r.loop(zero, n, broad) as j, r.loop(zero, m, tall) as i:
+                    places, factors = result(i, j, first)
+                    lines = r.at(a, i * a_row, pc * size), a_row, r.at(b, j * b_column, pc * size), b_column
+                    invoke(r, "dots", *lines, depth, *places, minimum(m - i, tall),
+                          minimum(n - j, broad), *factors)  # fmt: skip
+            r.branch(end)
+            r.start_block(panels)
         with r.loop(zero, n, plan.strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
             depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, plan.strip)
-            first = pc == 0
             source = r.at(b, pc * b_row, jc * b_column)
-            there = either(r, plain, source, right)
             with r.when(~plain):
                 invoke(r, "pack_right", right, source, b_column, b_row, columns, depth)
             with r.loop(zero, m, plan.rows) as ic:
                 rows = minimum(m - ic, plan.rows)
-                source = r.at(a, ic * a_row, pc * a_column)
-                invoke(r, "pack_left", left, source, a_row, a_column, rows, depth)
+                left_source = r.at(a, ic * a_row, pc * a_column)
+                invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
                 # while a tile is computed, a row of the next panel comes nearer
-                next_panel = either(r, by_rows, r.at(source, a_row * plan.rows), left)
+                next_panel = either(r, by_rows, r.at(left_source, a_row * plan.rows), left)
                 with r.loop(zero, columns, plan.columns) as j:
-                    to = r.at(c, ic * c_row, (jc + j) * c_column)
-                    given = (to, c_row, c_column)
-                    factor, reads = one, ~first
-                    if added:
-                        old = r.at(d, ic * d_row, (jc + j) * d_column)
-                        given = tuple(either(r, first, x, y) for x, y in zip((old, d_row, d_column), given))
-                        factor = r.raw(f"select i1 {first.name}, {scalar} {beta}, {scalar} {one}")
-                        reads = reads | wanted
+                    places, factors = result(ic, jc + j, pc == 0)
                     ahead = r.at(next_panel, r.value(f"udiv i64 {j.name}, {plan.columns}", "i64") * next_row)
-                    panel = r.at(there, j * r.select(plain, r.constant("i64", size), depth * size))
-                    invoke(r, "tile", left, panel, b_step, depth, to, c_row, c_column, *given, rows,
-                          minimum(columns - j, plan.columns), (scalar, alpha), (scalar, factor), reads,
-                          ahead, next_step)  # fmt: skip
+                    width, beside = minimum(columns - j, plan.columns), r.at(source, j * b_column)
+                    whole = plain
+                    if plan.few:  # the last columns, if they are no whole tile, are packed alone
+                        whole = plain & (width == plan.columns)
+                        with r.when(plain & ~whole):
+                            invoke(r, "pack_right", right, beside, b_column, b_row, width, depth)
+                    packed = r.at(right, r.select(plain, zero, j * depth * size))
+                    b_step = r.select(whole, b_row, packed_step)
+                    invoke(r, "tile", left, either(r, whole, beside, packed), b_step, depth, *places, rows, width,
+                          *factors, ahead, next_step)  # fmt: skip
+        r.branch(end)
+        r.start_block(end)
     if r.float:
         r.clear_float_status()
     return r
@@ -275,7 +305,8 @@ def _main(plan: Plan, added: bool) -> Vectors:
 
 def render(plan: Plan, added: bool) -> str:
     """LLVM text of the whole kernel."""
-    return joined([pack_left(plan), pack(plan, "pack_right", plan.columns), _tile(plan)], _main(plan, added))
+    parts = [pack_left(plan), pack(plan, "pack_right", plan.columns), _tile(plan)]
+    return joined([*parts, dots(plan)] if plan.few else parts, _main(plan, added))
 
 
 def signature(added: bool) -> str:
@@ -283,13 +314,16 @@ def signature(added: bool) -> str:
 
 
 @functools.cache
-def gemm(type: str, rows: int, added: bool, grid: tuple[int, int, int] = (1, 1, 1), wide: int = 2) -> tuple[Any, int]:
+def gemm(
+    type: str, rows: int, added: bool, grid: tuple[int, int, int] = (1, 1, 1), wide: int = 2, few: bool = False
+) -> tuple[Any, int]:
     """The ufunc a, b, [d, alpha, beta,] scratch -> c for a tile of so many rows and vectors, and its bytes of scratch.
 
     c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own. With `grid`, the
-    batch, the rows and the columns are cut into so many parts, which run side by side.
+    batch, the rows and the columns are cut into so many parts, which run side by side. `few` is right for products of
+    at most `tiles.FEW` rows.
     """
-    plan = Plan(type, rows, wide)
+    plan = Plan(type, rows, wide, few and COMPUTE[type] == type)
     address = jit.compile("kernel", render(plan, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
     name, units = f"gemm_{type}_{rows}x{wide}", (rows, plan.columns)

@@ -29,9 +29,16 @@ def lanes(type: str) -> int:
     return vectors()[0] // SIZE[type]
 
 
+# The most rows of a register tile by its width in vectors; some registers are left for the operands.
+_MOST_ROWS = {32: {2: 14, 3: 9, 4: 6, 6: 4, 8: 3}, 16: {2: 6, 4: 2, 8: 1}}
+_NEAR = 16 << 10  # bytes that surely stay in the first cache
+_IN_FLIGHT = 8  # multiplications that must go on side by side, as each waits for the one before it
+FEW = 16  # rows of a product that are too few to pack its right operand for
+
+
 def tile(wide: int = 2) -> int:
-    """The most rows of a register tile that is so many vectors wide; some registers are left for the operands."""
-    return {2: 14, 3: 9, 4: 6}[wide] if vectors()[1] == 32 else 6
+    """The most rows of a register tile that is so many vectors wide."""
+    return _MOST_ROWS[vectors()[1]][wide]
 
 
 def depth() -> int:
@@ -59,27 +66,32 @@ def cost(m: int, n: int, wide: int, lanes: int) -> float:
     """
     rows, columns = height(m, wide), wide * lanes
     area = -(-m // rows) * rows * -(-n // columns) * columns
-    return area * (1 + 0.15 * (1 / rows + 1 / wide))
+    return area * (1 + 0.15 * (1 / rows + 1 / wide)) * max(1, _IN_FLIGHT / (rows * wide))
 
 
 @functools.lru_cache(4096)
 def width(m: int, n: int, type: str) -> int:
     """How many vectors wide the tiles of an (m, n) product are best."""
-    count = lanes(COMPUTE[type])
-    return min((2, 3, 4) if vectors()[1] == 32 else (2,), key=lambda wide: cost(max(m, 1), max(n, 1), wide, count))
+    count, m, n = lanes(COMPUTE[type]), max(m, 1), max(n, 1)
+    widths = [w for w, rows in _MOST_ROWS[vectors()[1]].items() if w == 2 or rows >= min(m, 6)]
+    return min(widths, key=lambda wide: cost(m, n, wide, count))
 
 
 class Plan:
-    """Sizes of one kernel's tiles and blocks."""
+    """Sizes of one kernel's tiles and blocks.
 
-    def __init__(self, type: str, rows: int, wide: int = 2):
-        self.type, self.compute, self.rows, self.wide = type, COMPUTE[type], rows, wide
+    With `few`, the kernel is for products of at most `FEW` rows: these read the right operand where it lies.
+    """
+
+    def __init__(self, type: str, rows: int, wide: int = 2, few: bool = False):
+        self.type, self.compute, self.rows, self.wide, self.few = type, COMPUTE[type], rows, wide, few
         self.result = self.compute if type in ("f16", "bf16") else type  # halves are rounded once, by the caller
         self.size, self.step, self.result_step = SIZE[self.compute], SIZE[type], SIZE[self.result]
         self.lanes = lanes(self.compute)
         self.columns = wide * self.lanes
         self.padded = -(-rows // self.lanes) * self.lanes  # a packed row of the left operand
         self.depth = depth()
+        self.length = max(self.depth, _NEAR // (rows * self.size) & -64)  # of `rows` rows that stay in the first cache
         self.strip = max(1, strip_bytes() // (self.depth * self.columns * self.size)) * self.columns
         self.left_bytes = -(-rows * self.depth * self.size // 64) * 64  # one panel, which stays in the first cache
         self.right_bytes = self.strip * self.depth * self.size

@@ -65,6 +65,50 @@ def test_blocks_of_depth_rows_and_columns(dtype):
         np.testing.assert_allclose(blas.product(x, y).astype("f8"), reference(x, y), rtol=2e-2, atol=0.3)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 16])
+def test_few_rows_leave_the_right_operand_where_it_lies(dtype, rows):
+    """Every width of the last tile, ends of the depth, and rows so long that their sums are cut."""
+    rng = np.random.default_rng(9)
+    for k in (1, 7, 64, 4200):
+        x = values(rng, (rows, k), dtype)
+        for n in (1, 2, 5, 31, 130):
+            weight, bias = values(rng, (n, k), dtype), values(rng, n, dtype)
+            expected = reference(x, weight.T)
+            for y in (weight.T, np.ascontiguousarray(weight.T)):
+                limit = 0 if dtype == "i8" else 1e-3
+                np.testing.assert_allclose(blas.product(x, y), expected, rtol=limit, atol=limit)
+                added = blas.add_product(bias, x, y, 2, 3)
+                np.testing.assert_allclose(added, 3 * expected + 2 * bias, rtol=limit, atol=4 * limit)
+
+
+def test_infinities_beyond_the_depth_are_not_seen():
+    """The end of the depth is read by a mask, not by vectors that are later multiplied with zeros."""
+    wide = np.full((4, 9), np.inf, np.float32)
+    wide[:, :7] = 1
+    x = np.ones((3, 9), np.float32)[:, :7]
+    np.testing.assert_array_equal(blas.product(x, wide[:, :7].T), np.full((3, 4), 7))
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((200, 300), (300,)), ((300,), (300, 200)), ((3000, 900), (900,)), ((900,), (900, 3000)), ((5, 3, 4), (5, 4, 1)),
+        ((7, 1, 64), (7, 64, 300)), ((40, 500, 300), (40, 300, 1)), ((4, 1, 6, 5), (3, 5, 1)), ((6, 5), (2, 5, 1)),
+        ((3, 0), (0, 1)), ((0, 3), (3,)), ((1, 3000), (3000, 1)), ((1, 0), (0, 1)), ((70000,), (70000,)),
+    ],
+)  # fmt: skip
+def test_vectors_and_single_columns(x, y):
+    rng = np.random.default_rng(10)
+    x, y = (values(rng, shape, "f4") for shape in (x, y))
+    made, expected = blas.product(x, y), reference(x, y)
+    assert made.shape == expected.shape and made.flags.c_contiguous
+    np.testing.assert_allclose(made, expected, rtol=1e-3, atol=1e-2)
+    if x.ndim > 1:
+        c = values(rng, expected.shape, "f4")
+        np.testing.assert_allclose(blas.add_product(c, x, y, 2, 3), 3 * expected + 2 * c, rtol=1e-3, atol=3e-2)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "u1"], ids=str)
 def test_added(dtype):
     rng = np.random.default_rng(2)
@@ -99,10 +143,10 @@ def test_nothing_is_written_outside_the_result():
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
 def test_operands_that_lie_depth_by_depth(dtype):
-    """As the input and the weight of a layer do; few rows are then multiplied the other way round."""
+    """As the input and the weight of a layer do; few columns are then multiplied the other way round."""
     rng = np.random.default_rng(8)
     better = functools.partial(blas._better_turned, "f32")
-    assert better(64, 512) and not better(512, 64) and not better(2, 512)
+    assert better(64, 512) and not better(512, 64) and not better(2, 512) and better(512, 2)
     for m, k, n in [(64, 300, 512), (33, 530, 200), (31, 150, 601)]:
         x, weight = values(rng, (m, k), dtype), values(rng, (n, k), dtype)
         limit = 0 if dtype == "i4" else TOLERANCE[np.dtype(dtype)]
