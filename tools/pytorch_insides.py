@@ -45,7 +45,7 @@ NAMES = {
     " _get_privateuse1_backend_name _set_autograd_fallback_mode _get_autograd_fallback_mode _ConvBackend"
     " _jit_clear_class_registry _set_default_mobile_cpu_allocator _unset_default_mobile_cpu_allocator"
     " _TorchFunctionState _len_torch_function_stack _get_torch_function_state _set_torch_function_state"
-    " _jit_set_tracer_state_warn _jit_get_tracer_state_warn _get_cpu_capability",
+    " _jit_set_tracer_state_warn _jit_get_tracer_state_warn _get_cpu_capability _DisableFuncTorch",
     "_C._functorch": "TransformType reshape_dim_into reshape_dim_outof",
     "compat.functorch": "make_fx",
     "func": "make_fx",
@@ -152,6 +152,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "_get_privateuse1_backend_name": lambda: "privateuseone",
         "_set_autograd_fallback_mode": lambda mode: None,
         "_get_autograd_fallback_mode": lambda: "nothing",
+        "_DisableFuncTorch": contextlib.nullcontext,
         "_get_cpu_capability": lambda: "DEFAULT",
         "_set_print_stack_traces_on_fatal_signal": lambda on: None,
     },
@@ -166,9 +167,11 @@ VALUES: dict[str, dict[str, Any]] = {
     "ao.nn.quantized.modules": {"__all__": []},
     "ao.nn.quantizable": {"modules": StandIn("modules")},
     "backends.python_native": {"available_dsls": []},
+    "cpu": dict.fromkeys(NAMES["cpu"].split(), lambda: False),
     "_utils": {"_is_privateuse1_backend_available": lambda: False},
     "_vendor.packaging": {"version": packaging.version},
     "autograd": {"kineto_available": lambda: False},
+    "utils._mode_utils": {"no_dispatch": contextlib.nullcontext},
     "utils._import_utils": {"_check_module_exists": _check_module_exists},
     "utils._triton": {"has_triton": lambda: False},
 }
@@ -188,6 +191,7 @@ def install(checkout: Path) -> None:
     for name in OPERATORS:
         if not hasattr(aten, name):
             setattr(aten, name, placeholder(name))
+    importlib.import_module("flambeau.testing._utils")
     for name in MODULES:
         importlib.import_module("flambeau." + name)
     for module_name, names in NAMES.items():

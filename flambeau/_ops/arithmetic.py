@@ -16,7 +16,7 @@ from . import registry
 from .casting import check_width, checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .registry import functions, methods, ops, public, relabel
+from .registry import functions, methods, older_form, ops, public, relabel
 from .rules import Rule, floating, no_bool_difference, no_bool_negation, numeric, real, real_numeric, ring
 
 # -- sums --------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def add(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
     tensor([21, 42])
     """
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = other, more
+        alpha, (other,) = older_form("add", other), more
     if alpha.__class__ is int and alpha == 1:
         return add_op.call(input, other) if out is None else add_op.call(input, other, out=out)
     if out is not None:
@@ -125,7 +125,7 @@ def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
     tensor([0., 1.])
     """
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = other, more
+        alpha, (other,) = older_form("sub", other), more
     if alpha.__class__ is int and alpha == 1:
         return sub_op.call(input, other) if out is None else sub_op.call(input, other, out=out)
     if out is not None:
@@ -155,7 +155,7 @@ def add_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
     """input += alpha * other, in place."""
     _operand("add_", input)
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = other, more
+        alpha, (other,) = older_form("add_", other), more
     if alpha.__class__ is int and alpha == 1:
         return pointwise_in_place(add_op, input, other)
     alpha = _checked_alpha("add_", input, other, alpha)
@@ -166,7 +166,7 @@ def sub_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
     """input -= alpha * other, in place."""
     _operand("sub_", input)
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = other, more
+        alpha, (other,) = older_form("sub_", other), more
     if alpha.__class__ is int and alpha == 1:
         return pointwise_in_place(sub_op, input, other)
     alpha = _checked_alpha("sub_", input, other, alpha)

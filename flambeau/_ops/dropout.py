@@ -239,13 +239,18 @@ def _spatial(name: str, rank: int) -> None:
         _checked(p)
         ndim = input._array.ndim
         if ndim not in (rank + 1, rank + 2):
-            message = f"{name}: Expected {rank + 1}D or {rank + 2}D input, but received a {ndim}D input."
             if rank == 1:
-                raise RuntimeError(message)
-            warnings.warn(message, UserWarning, stacklevel=2)
+                raise RuntimeError(f"{name}: Expected 2D or 3D input, but received a {ndim}D input.")
+            warnings.warn(
+                f"{name}: Received a {ndim}-D input to {name}, which is deprecated: give {rank + 1} or {rank + 2} "
+                "dimensions, or use dropout.",
+                UserWarning,
+                stacklevel=2,
+            )
         if rank == 2 and ndim == 3:  # PyTorch takes it for a batch of one-dimensional signals
             warnings.warn(
-                "dropout2d: Received a 3D input, which is taken as (N, C, L); use dropout1d for that, and 4D inputs here.",
+                "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired; "
+                "use dropout1d for that, and 4D inputs here.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -96,6 +96,8 @@ def embedding_op(backend: Any, x: Any, index: Any, padding: int, scale: bool, sp
 
 
 def _back(g: Tensor, index: Tensor, count: int, padding: int, scale: bool, sparse: bool) -> Tensor:
+    if sparse and scale:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
     if sparse:
         return _sparse_gradient(g, index, count, padding)
     return embedding_backward(g, index, count, padding, scale)  # type: ignore[no-any-return]
@@ -104,7 +106,8 @@ def _back(g: Tensor, index: Tensor, count: int, padding: int, scale: bool, spars
 def _sparse_gradient(g: Tensor, index: Tensor, count: int, padding: int) -> Tensor:
     """The rows of the gradient with their numbers, as a sparse tensor."""
     width = g._array.shape[-1]
-    names, rows = ops.reshape(index, (-1,)), ops.reshape(g, (-1, width))
+    names = ops.reshape(index, (-1,))
+    rows = ops.reshape(g, (names._array.size, width))
     if padding >= 0:
         kept = ops.squeeze(ops.nonzero(ops.ne(names, padding)), 1)
         names, rows = ops.index_select(names, 0, kept), ops.index_select(rows, 0, kept)
@@ -177,7 +180,8 @@ def embedding(
         raise RuntimeError("'weight' must be 2-D")
     if indices.dtype is not int64 and indices.dtype is not int32:
         raise RuntimeError(
-            f"embedding: Expected tensor for argument #1 'indices' to be int32 or int64, got {indices.dtype}"
+            "embedding: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+            f"but got {indices.type()} instead"
         )
     return embedding_op(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
 

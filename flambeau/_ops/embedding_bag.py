@@ -13,7 +13,7 @@ from .._core.state import CUDA, GRAD, modes
 from .._kernel.embedding import sum_bag, sum_bags_back
 from .._tensor import Tensor, wrap
 from .conversion import host_array
-from .embedding import _OUT_OF_RANGE, _renormalise
+from .embedding import _renormalise
 from .fused import parts_of, side_by_side
 from .primitive import primitive
 from .registry import functions, labelled, ops, public, relabel
@@ -33,7 +33,7 @@ def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     call = cpu.kernel(sum_bag, (BY_NUMPY[index.dtype].code, code, code, "b1"))
     cpu.rows(call, [index, x], [out, wrong], index.size * x.shape[1])
     if wrong.any():
-        raise IndexError(_OUT_OF_RANGE)
+        _check_range(index, len(x))
     return out
 
 
@@ -46,6 +46,16 @@ def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     parts = parts_of(count, out.size + index.size * x.shape[1])
     side_by_side(call, [[index, x, np.asarray(low, np.int64), out[low:high]] for low, high in parts])
     return out
+
+
+def _check_range(index: Any, rows: int) -> None:
+    """Names the first index that is no row of the table."""
+    wrong = index[(index < 0) | (index >= rows)]
+    if wrong.size:
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {int(wrong.flat[0])}; "
+            f"the table has {rows} rows"
+        )
 
 
 def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
@@ -62,8 +72,10 @@ def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
         raise RuntimeError("embedding_bag: offsets must not fall: every bag begins where the one before it ends")
     if starts.size and starts[-1] > count:
         raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length: {count}, but got offsets[-1] of {int(starts[-1])}"
+            f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {int(starts[-1])}"
         )
+    if (np.diff(starts) < 0).any():
+        raise RuntimeError(f"embedding_bag: offsets must not decrease, but got {starts.tolist()}")
     number = starts.size - 1 if last else starts.size
     return np.searchsorted(starts[:number], np.arange(count), side="right") - 1, number
 
@@ -82,14 +94,25 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The rows of each bag reduced; the bag of each index, the sizes of the bags, and the indices of maxima."""
+    if not 0 <= mode < len(_MODES):
+        raise RuntimeError("`mode` must be sum, mean, or max.")
+    for tensor, name, rank in ((indices, "input", 1), (offsets, "offsets", 1), (weight, "weight", 2)):
+        if tensor._array.ndim != rank:
+            raise RuntimeError(f"{name} has to be a {rank}D Tensor, but got Tensor of dimension {tensor._array.ndim}")
+    _check_types(weight, indices, offsets, per_sample_weights)
+    height, width = weight._array.shape
+    if padding_idx is not None:
+        if not -height <= padding_idx < height:
+            raise RuntimeError(
+                f"padding_idx must be within the number of embeddings, {-height} through {height - 1}, but got {padding_idx}"
+            )
+        padding_idx %= height
     bags, count = _bags(indices, offsets, include_last_offset)
+    numbers = host_array(indices)
+    _check_range(numbers, height)
     where = _beside(weight, bags)
-    flat = ops.reshape(indices, (-1,))
-    rows = ops.embedding(
-        weight, flat, -1 if padding_idx is None else padding_idx % weight._array.shape[0], scale_grad_by_freq
-    )
-    width = weight._array.shape[1]
-    kept = np.ones(bags.size, bool) if padding_idx is None else host_array(flat) != padding_idx % weight._array.shape[0]
+    rows = ops.embedding(weight, indices, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse)
+    kept = np.ones(bags.size, bool) if padding_idx is None else numbers != padding_idx
     sizes = np.bincount(bags[kept], minlength=count)[:count] if bags.size else np.zeros(count, np.int64)
     if weight.dtype.itemsize == 2:
         rows = ops.to_dtype(rows, weight.dtype.wide)
@@ -115,28 +138,60 @@ def embedding_bag(
     return out, *(_beside(weight, a) for a in (bags, sizes, np.zeros(count, np.int64)))
 
 
-def _check(input: Tensor, weight: Tensor, offsets: Any, samples: Any, mode: str, include_last: bool) -> None:
+@public("_embedding_bag", method=False)
+def embedding_bag_with_gradient(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same as `embedding_bag`, by the name of PyTorch's operator."""
+    return embedding_bag(*args, **kwargs)
+
+
+@public("_embedding_bag_forward_only", method=False)
+def embedding_bag_forward_only(weight: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same as `embedding_bag`, without a gradient."""
+    return embedding_bag(ops.detach(weight), *args, **kwargs)
+
+
+def _check_types(weight: Tensor, indices: Tensor, offsets: Tensor, samples: Tensor | None) -> None:
+    for tensor in (indices, offsets):
+        if tensor.dtype is not int64 and tensor.dtype is not int32:
+            raise RuntimeError(
+                "embedding_bag: Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+                f"Long, Int; but got {tensor.type()} instead"
+            )
+    if weight.dtype.category != FLOATING:
+        raise RuntimeError(
+            "embedding_bag: Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+            f"Half, BFloat16, Float, Double; but got {weight.type()} instead"
+        )
+    if samples is not None and samples.dtype is not weight.dtype:
+        raise RuntimeError(
+            "embedding_bag: Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type {weight.type()} does not equal {samples.type()}"
+        )
+
+
+def _check(input: Tensor, weight: Tensor, offsets: Any, samples: Any, mode: str, scale: bool, sparse: bool) -> None:
     if samples is not None and input._array.shape != samples._array.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({tuple(samples._array.shape)}) is not None, then it must have the "
-            f"same shape as the input ({tuple(input._array.shape)})"
+            f"embedding_bag: If per_sample_weights ({samples.shape}) is not None, then it must have the "
+            f"same shape as the input ({input.shape})"
         )
     if weight._array.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._array.ndim}")
-    if input.dtype is not int64 and input.dtype is not int32:
-        raise RuntimeError(f"expected indices of type Long or Int, but got {input.dtype}")
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
     if samples is not None and mode != "sum":
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}')."
         )
-    if samples is not None and samples.dtype is not weight.dtype:
-        raise RuntimeError(f"expected per_sample_weights of type {weight.dtype}, but got {samples.dtype}")
     if input._array.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences."
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
+                f"However, found offsets of type {type(offsets)}"
             )
     elif input._array.ndim == 1:
         if not isinstance(offsets, Tensor):
@@ -145,8 +200,6 @@ def _check(input: Tensor, weight: Tensor, offsets: Any, samples: Any, mode: str,
             raise ValueError("offsets has to be a 1D Tensor")
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._array.ndim}")
-    if weight.dtype.category != FLOATING:
-        raise RuntimeError(f"expected weight of a floating type, but got {weight.dtype}")
 
 
 @public("nn.functional.embedding_bag", method=False)
@@ -163,10 +216,11 @@ def functional_embedding_bag(
     >>> torch.nn.functional.embedding_bag(torch.tensor([[0, 1]]), torch.tensor([[1.0], [3.0]]))
     tensor([[2.]])
     """
-    _check(input, weight, offsets, per_sample_weights, mode, include_last_offset)
+    _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
     if input._array.ndim == 2:
         bags, length = input._array.shape
         plain = max_norm is None and per_sample_weights is None and padding_idx is None and not sparse
+        _check_types(weight, input, input, per_sample_weights)
         if plain and mode != "max" and length and not scale_grad_by_freq and weight.dtype.itemsize > 2:
             if not (weight._k | input._k | modes.on) & ~GRAD and weight._array.size:
                 total = sum_bags(weight, input)
@@ -180,10 +234,6 @@ def functional_embedding_bag(
         include_last_offset = False
         if per_sample_weights is not None:
             per_sample_weights = ops.reshape(per_sample_weights, (-1,))
-    if padding_idx is not None:
-        count = weight._array.shape[0]
-        if not -count <= padding_idx < count:
-            raise AssertionError("padding_idx must be within num_embeddings")
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
     return embedding_bag(

@@ -30,6 +30,12 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if not ndarray.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable: writing to the tensor would fail or change what others hold. Copy "
+            "the array first if the tensor is to be written to.",
+            stacklevel=3,
+        )
     array = _checked(ndarray)
     dtype = from_numpy_dtype(ndarray.dtype)
     if array.dtype is not dtype.numpy:  # unpickled arrays have a copy of it, which kernels do not know
@@ -136,7 +142,7 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         if kind in (list, tuple) and not _is_plain(data):
             if isinstance(first_leaf(data), np.ndarray):
                 warnings.warn(
-                    "Creating a tensor from a list of numpy.ndarrays is extremely slow; join them with numpy.array() first",
+                    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please join them with numpy.array() first",
                     stacklevel=5,
                 )
             try:
@@ -314,8 +320,8 @@ def tensor(
         check_layout(None, pin_memory)
     if isinstance(data, Tensor):
         warnings.warn(
-            "To copy construct from a tensor, use t.detach().clone() instead of torch.tensor(t), "
-            "with .requires_grad_() where it is wanted",
+            "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
+            "it is wanted, rather than torch.tensor(t).",
             stacklevel=3,
         )
         return _copied(data, d, device, requires_grad)
@@ -349,6 +355,11 @@ def new_tensor(
     check_layout(layout, pin_memory)
     made_device = device if device is not None else input.device  # type: ignore[attr-defined]
     if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
+            "it is wanted, rather than tensor.new_tensor(t).",
+            stacklevel=3,
+        )
         return _copied(data, as_dtype(dtype, "new_tensor") or input.dtype, made_device, requires_grad)
     return tensor(data, dtype=dtype or input.dtype, device=made_device, requires_grad=requires_grad)
 

@@ -74,8 +74,8 @@ def check_info(info: Tensor, message: Callable[[int], str], error: type[Exceptio
         return
     flat = array.reshape(-1)
     place = int((flat != 0).argmax())
-    where = f"(Batch element {place}): " if array.ndim else ""
-    raise error(where + message(int(flat[place])))
+    name, colon, rest = message(int(flat[place])).partition(": ")
+    raise error(f"{name}: (Batch element {place}): {rest}" if array.ndim else name + colon + rest)
 
 
 _SEVERAL = 1 << 11  # elements of a batch that are worth several threads
@@ -113,7 +113,9 @@ def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
                 return _in_parts(function, *args, **named)
             return function(*args, **named)
     except np.linalg.LinAlgError as problem:
-        raise LinAlgError(f"{name}: The algorithm failed to converge: {problem}") from None
+        finite = np.isfinite(args[0]).all()
+        cause = problem if finite else "the input matrix contained non-finite values"
+        raise LinAlgError(f"{name}: The algorithm failed to converge because {cause}.") from None
 
 
 def svd_arrays(name: str, xp: Any, a: Any, full: bool = False, vectors: bool = True) -> tuple[Any, Any, Any]:

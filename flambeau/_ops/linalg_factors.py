@@ -159,7 +159,10 @@ def _cholesky_by_columns(xp: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _not_positive(name: str) -> Any:
-    return lambda i: f"{name}: the input is not positive-definite: its leading minor of order {i} is not positive"
+    return lambda i: (
+        f"{name}: The factorization could not be completed because the input is not positive-definite (the leading "
+        f"minor of order {i} is not positive-definite)."
+    )
 
 
 def _cholesky(name: str, a: Tensor, upper: bool) -> Tensor:
@@ -319,7 +322,8 @@ def _permutation_matrix(pivots: Tensor, m: int, d: Any) -> Tensor:
 
 def _lu_problem(name: str) -> Any:
     return lambda i: (
-        f"{name}: the matrix is singular: U[{i},{i}] is zero; linalg.lu and linalg.lu_factor_ex factorise it all the same"
+        f"{name}: U[{i},{i}] is zero and using it on lu_solve would result in a division by zero; "
+        "linalg.lu and linalg.lu_factor_ex factorise such a matrix"
     )
 
 

@@ -32,7 +32,10 @@ from .registry import ops, public, relabel
 
 
 def _singular(name: str) -> Any:
-    return lambda i: f"{name}: the matrix is singular: element {i} on the diagonal of its factor U is zero"
+    return lambda i: (
+        f"{name}: The diagonal element {i} is zero, the inversion could not be completed because the input matrix is "
+        "singular."
+    )
 
 
 # -- systems -------------------------------------------------------------------------------------------------------
@@ -141,7 +144,10 @@ def _solve(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[Te
         made = transposed(made)
     if check:
         check_info(
-            info, lambda i: f"{name}: the matrix is singular: element {i} on the diagonal of its factor U is zero"
+            info,
+            lambda i: (
+                f"{name}: The solver failed because the input matrix is singular (element {i} of its factor U is zero)."
+            ),
         )
     return relabel(ops.squeeze(made, -1) if vector else made, "LinalgSolveExBackward0"), info
 

@@ -14,7 +14,7 @@ from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float32, float64
 from .._core.state import GRAD, local, modes
 from .._kernel.distance import loss_gradient, loss_sum
-from .._tensor import Tensor, read_as, wrap
+from .._tensor import Tensor, wrap
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .registry import labelled, ops, public, quick
@@ -31,7 +31,11 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
         return reduction
     average = size_average is None or size_average
     kept = "none" if reduce is False else "mean" if average else "sum"
-    warnings.warn(f"size_average and reduce are deprecated: use reduction='{kept}' instead.", UserWarning, stacklevel=4)
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.",
+        UserWarning,
+        stacklevel=4,
+    )
     return kept
 
 
@@ -61,8 +65,8 @@ def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
     a, b = input._array.shape, target._array.shape
     if a != b:
         warnings.warn(
-            f"{name}: the size of the target {tuple(b)} differs from that of the input {tuple(a)}; they are "
-            "broadcast together, which is likely not what you want.",
+            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}): they are "
+            "broadcast together, which is likely not what you want. Please ensure they have the same size.",
             UserWarning,
             stacklevel=4,
         )
@@ -344,12 +348,12 @@ def binary_cross_entropy(
     check_reduction(reduction)
     if target._array.shape != input._array.shape:
         raise ValueError(
-            f"Using a target size ({tuple(target._array.shape)}) that is different to the input size "
-            f"({tuple(input._array.shape)}) is deprecated; give both the same size"
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
-    x = read_as(input._array, input._k)
+    x = input._array
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
     if weight is None and not modes.on:
@@ -439,7 +443,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
-    elif bool((read_as(var._array, var._k) < 0).any()):  # type: ignore[union-attr]
+    elif bool((var._array < 0).any()):  # type: ignore[union-attr]
         raise ValueError("var has negative entry/entries")
     shape, given = input._array.shape, var._array.shape  # type: ignore[union-attr]
     if given != shape:

@@ -67,15 +67,21 @@ def check_multiplied(kernel: str, d: dtype) -> None:
         raise not_implemented(kernel, d)
 
 
+def unlike_matrices(a: Tensor, b: Tensor) -> RuntimeError:
+    """Programs match on either of the sentences: PyTorch's differ by the machine it was built for."""
+    return RuntimeError(
+        f"mat1 and mat2 must have the same dtype, but got {type_name(a.dtype)} and {type_name(b.dtype)} "
+        f"(expected m1 and m2 to have the same dtype, but got: {plain_name(a.dtype)} != {plain_name(b.dtype)})"
+    )
+
+
 def check_matrices(a: Tensor, b: Tensor) -> None:
     """That a (m, k) and a (k, n) matrix of one dtype are multiplied."""
     x, y = a._array, b._array
     if x.shape[1] != y.shape[0]:
         raise _not_multiplicable(x.shape[0], x.shape[1], *y.shape)
     if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {plain_name(a.dtype)} != {plain_name(b.dtype)}"
-        )
+        raise unlike_matrices(a, b)
     check_multiplied("addmm_impl_cpu_", a.dtype)
 
 
@@ -310,9 +316,7 @@ def _check_broadcast(a: Tensor, b: Tensor) -> None:
                 ) from None
     if len(y) <= 2:
         if a.dtype is not b.dtype:
-            raise RuntimeError(
-                f"expected m1 and m2 to have the same dtype, but got: {plain_name(a.dtype)} != {plain_name(b.dtype)}"
-            )
+            raise unlike_matrices(a, b)
     _same_scalar_type(a, b)
     check_multiplied("bmm" if len(y) > 2 else "addmm_impl_cpu_", a.dtype)
 
@@ -401,7 +405,7 @@ def _check_dot(a: Tensor, b: Tensor) -> None:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            f"dot: expected both vectors to have same dtype, got {type_name(a.dtype)} and {type_name(b.dtype)}"
+            f"dot : expected both vectors to have same dtype, but found {type_name(a.dtype)} and {type_name(b.dtype)}"
         )
     if x.size != y.size:
         raise RuntimeError(f"inconsistent tensor size: the vectors have {x.size} and {y.size} elements")

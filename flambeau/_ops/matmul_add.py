@@ -29,6 +29,7 @@ from .matmul import (
     plain_name,
     product,
     times_adjoint,
+    unlike_matrices,
 )
 from .primitive import Primitive, primitive
 from .registry import expose, functions, labelled, methods, older_forms, ops, public
@@ -574,10 +575,7 @@ def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if x[-1] != w[1]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({math.prod(x[:-1])}x{x[-1]} and {w[1]}x{w[0]})")
     if input.dtype is not weight.dtype:
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{plain_name(input.dtype)} != {plain_name(weight.dtype)}"
-        )
+        raise unlike_matrices(input, weight)
     check_multiplied("addmm_impl_cpu_", input.dtype)
     if bias is not None:
         if bias.dtype is not input.dtype:

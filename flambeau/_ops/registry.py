@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -178,6 +179,14 @@ older_forms: dict[str, Callable[[tuple[Any, ...]], tuple[tuple[Any, ...], dict[s
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
 
+def older_form(name: str, factor: Any = None) -> Any:
+    """Says that a call has an order of arguments that PyTorch will drop; gives the factor back."""
+    warnings.warn(
+        f"This overload of {name} is deprecated: give the factors by their names, after the tensors.", stacklevel=4
+    )
+    return factor
+
+
 def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     """A call that failed: an argument that is no tensor may know what to do (`__torch_function__`)."""
     if not modes.overrides and any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in flat(args)):
@@ -187,6 +196,7 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if not _NUMPY_NAMES.keys().isdisjoint(named):  # PyTorch also takes the names that NumPy has for arguments
         return function(*args, **{_NUMPY_NAMES.get(name, name): value for name, value in named.items()})
     if function.__name__ in older_forms and (form := older_forms[function.__name__](args)) is not None:
+        older_form(function.__name__)
         return function(*form[0], **form[1], **named)
     error = sys.exc_info()[1]
     if isinstance(error, AttributeError) and not isinstance(error.obj, Tensor):

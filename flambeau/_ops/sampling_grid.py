@@ -273,7 +273,11 @@ def grid_sample(
             f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn("grid_sample: align_corners is False unless it is given.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "grid_sample: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
+            UserWarning,
+            stacklevel=3,
+        )
     if input._array.ndim not in (4, 5):
         raise RuntimeError(
             f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}"
@@ -347,7 +351,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
               [ 1.,  0.]]]])
     """
     if align_corners is None:
-        warnings.warn("affine_grid: align_corners is False unless it is given.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "affine_grid: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
+            UserWarning,
+            stacklevel=3,
+        )
     if theta.dtype.category != FLOATING:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     rank = len(size) - 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -218,8 +219,12 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     return run_plain(log_softmax_op, input.dtype, input, dim)
 
 
-def _implicit_dim(ndim: int) -> int:
-    return 0 if ndim in (0, 1, 3) else 1
+def _implicit_dim(name: str, input: Tensor, level: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=level + 1,
+    )
+    return 0 if input._array.ndim in (0, 1, 3) else 1
 
 
 @_quick_softmax
@@ -228,7 +233,7 @@ def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
     """Exponentials divided by their sum along `dim`."""
-    return softmax(input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
+    return softmax(input, _implicit_dim("softmax", input, _stacklevel) if dim is None else dim, dtype)
 
 
 @_quick_log_softmax
@@ -237,13 +242,13 @@ def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
     """The logarithm of softmax along `dim`."""
-    return log_softmax(input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
+    return log_softmax(input, _implicit_dim("log_softmax", input, _stacklevel) if dim is None else dim, dtype)
 
 
 @public("nn.functional.softmin", method=False)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """softmax of the negated input."""
-    return softmax(-input, _implicit_dim(input._array.ndim) if dim is None else dim, dtype)
+    return softmax(-input, _implicit_dim("softmin", input, _stacklevel) if dim is None else dim, dtype)
 
 
 @public("nn.functional.gumbel_softmax", method=False)
@@ -256,6 +261,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     >>> torch.nn.functional.gumbel_softmax(torch.tensor([0.0, 99.0]), hard=True)
     tensor([0., 1.])
     """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     noise = -ops.log(ops.exponential_(ops.empty_like(logits, requires_grad=False)))
     soft = softmax((logits + noise) / tau, dim)
     if not hard:

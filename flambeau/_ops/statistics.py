@@ -123,7 +123,7 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
     dims = wrap_dims(dim, len(shape))
     if math.prod(shape[i] for i in dims) - correction <= 0:
         warnings.warn(
-            f"{name.partition('_')[0]}(): degrees of freedom is <= 0; correction should be less than the number of "
+            f"{name.partition('_')[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
             "elements in one reduction",
             UserWarning,
             stacklevel=5,
@@ -435,7 +435,7 @@ def cov(
             free = total - correction * ops.sum(weights * aweights) / total
     if bool(free <= 0):
         warnings.warn(
-            "cov(): degrees of freedom is <= 0; correction should be less than the number of observations",
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations",
             UserWarning,
             stacklevel=3,
         )

@@ -124,6 +124,12 @@ def stft(
         warnings.warn(
             "stft with return_complex=False is deprecated; use return_complex=True and view_as_real", stacklevel=3
         )
+    if window is None:
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied, which spreads each frequency; give "
+            "torch.hann_window(n_fft), say, or torch.ones(n_fft).",
+            stacklevel=3,
+        )
     _check_signal(x, n_fft, hop, length, window)
     if onesided and complex_values:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -202,6 +208,10 @@ def istft(
     size = n_fft if win_length is None else win_length
     half = _check_spectra(input, n_fft, hop, size, window, onesided, return_complex)
     if window is None:
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied; give the window that stft had.",
+            stacklevel=3,
+        )
         window = ops.ones(size, dtype=input.dtype.to_real(), device=input.device)  # type: ignore[attr-defined]
     full = _full_window(window, size, n_fft, input)
     pieces = _pieces_back(input, n_fft, ROOT if normalized else MEAN, return_complex, half) * full

@@ -22,7 +22,7 @@ from .._core.layouts import (
     preserve_format,
 )
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
-from .._core.state import POSTPONED, SPARSE, modes
+from .._core.state import SPARSE, modes
 from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
 from .primitive import primitive
@@ -157,10 +157,6 @@ def view_dtype_op(backend: Any, x: Any, d: dtype_class) -> Any:
 def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
     """The same bytes read as another dtype; the last dimension grows or shrinks with the element size."""
     old, new = x.dtype.itemsize, d.itemsize
-    if x._k & POSTPONED and d is not x.dtype:
-        raise RuntimeError(
-            "torch.Tensor.view is not supported for conjugate view tensors when converting to a different dtype."
-        )
     if old != new:
         names = f"{type_name(x.dtype)} as {type_name(d)} (different element sizes)"
         array = x._array
@@ -352,10 +348,10 @@ def _t_property(x: Tensor) -> Tensor:
     if ndim != 2:
         if ndim == 0:
             warnings.warn("Tensor.T is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
-        elif ndim > 2:
+        else:
             warnings.warn(
-                "The use of `x.T` on tensors of dimension other than 2 is deprecated; use x.mT for batches of "
-                "matrices, or permute",
+                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated; use x.mT "
+                "for batches of matrices, or permute",
                 stacklevel=2,
             )
     return permute_op(x, tuple(range(ndim - 1, -1, -1)))
@@ -365,14 +361,10 @@ def _mt_property(x: Tensor) -> Tensor:
     """The tensor with its last two dimensions exchanged."""
     if x._array.ndim < 2:
         if x._array.ndim:
-            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices, got a 1-D tensor")
+            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         warnings.warn("Tensor.mT is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
         return x
     return transpose(x, -2, -1)
-
-
-def _conj(x: Tensor) -> Tensor:
-    return functions["conj"](x)  # type: ignore[no-any-return]
 
 
 def _h_property(x: Tensor) -> Tensor:
@@ -380,11 +372,11 @@ def _h_property(x: Tensor) -> Tensor:
     ndim = x._array.ndim
     if ndim == 0:
         warnings.warn("Tensor.H is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
-        return _conj(x)
+        return ops.conj(x)
     if ndim != 2:
         raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors), got {ndim}-D"
-            + ("; batches of matrices have tensor.mH" if ndim > 2 else "")
+            f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
+            + (" Batches of matrices have tensor.mH." if ndim > 2 else "")
         )
     return adjoint(x)
 
@@ -393,9 +385,9 @@ def _mh_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each matrix of a batch."""
     if x._array.ndim == 0:
         warnings.warn("Tensor.mH is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
-        return _conj(x)
+        return ops.conj(x)
     if x._array.ndim == 1:
-        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices, got a 1-D tensor")
+        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return adjoint(x)
 
 
@@ -407,7 +399,7 @@ def adjoint(input: Tensor) -> Tensor:
             f"tensor.adjoint() is only supported on matrices or batches of matrices, got {input._array.ndim}-D"
         )
     turned = transpose(input, -2, -1)
-    return _conj(turned) if input.dtype.category == COMPLEX else turned
+    return ops.conj(turned) if input.dtype.category == COMPLEX else turned
 
 
 @public(aliases=("moveaxis",))

@@ -124,12 +124,20 @@ class Finder:
             if error.name is None or not (real == error.name or real.startswith(error.name + ".")):
                 raise  # something else is missing
             return None
-        # A module that imported itself by this name is there already; the import system would load it a second time.
+        self._share_loaded()
+        # The import system would load a module a second time if it were there already.
         sys.modules.pop(name, None)
         spec = ModuleSpec(name, _SameModule(module), origin=getattr(module, "__file__", None))  # type: ignore[arg-type]
         if hasattr(module, "__path__"):
             spec.submodule_search_locations = list(module.__path__)
         return spec
+
+    def _share_loaded(self) -> None:
+        """Gives all loaded modules their aliases: the first import of one sets an attribute of its package, which would
+        replace a function of the module's name (`torch.autograd.gradcheck`)."""
+        for alias, (real, _) in self.packages.items():
+            for name in [name for name in sys.modules if name.startswith(real + ".")]:
+                sys.modules.setdefault(alias + name[len(real) :], sys.modules[name])
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         wanted = getattr(context, "name", None)

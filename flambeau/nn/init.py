@@ -37,11 +37,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         if param is None:
             param = _LEAKY_SLOPE
         elif isinstance(param, bool) or not isinstance(param, (int, float)):
-            raise ValueError(f"calculate_gain: the slope of leaky_relu must be a number, got {param!r}")
+            raise ValueError(f"calculate_gain: negative_slope {param} not a valid number")
         return math.sqrt(2.0 / (1 + param**2))
     gain = _GAINS.get(nonlinearity)
     if gain is None:
-        raise ValueError(f"calculate_gain: no gain is known for {nonlinearity!r}")
+        raise ValueError(f"calculate_gain: Unsupported nonlinearity {nonlinearity}")
     return gain
 
 
@@ -93,7 +93,7 @@ def trunc_normal_(
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "trunc_normal_: the mean is more than 2 std away from [a, b]; the values may be distributed incorrectly",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: the values may be distributed incorrectly",
             stacklevel=2,
         )
     inside = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
@@ -135,7 +135,7 @@ def _truncated_by_uniform(tensor: Tensor, mean: float, std: float, a: float, b: 
 
 def _check_matrix(name: str, tensor: Tensor) -> None:
     if tensor.ndim != 2:
-        raise ValueError(f"{name}: expected 2 dimensions, got {tensor.ndim}")
+        raise ValueError(f"{name}: Only tensors with 2 dimensions are supported, got {tensor.ndim}")
 
 
 def eye_(tensor: Tensor) -> Tensor:
@@ -160,10 +160,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     tensor([[[0., 1., 0.]]])
     """
     if tensor.ndim not in (3, 4, 5):
-        raise ValueError(f"dirac_: expected 3 to 5 dimensions, got {tensor.ndim}")
+        raise ValueError(f"dirac_: Only tensors with 3, 4, or 5 dimensions are supported, got {tensor.ndim}")
     outputs, _, *kernel = tensor.shape
     if outputs % groups:
-        raise ValueError(f"dirac_: {outputs} output channels are not divisible by {groups} groups")
+        raise ValueError(f"dirac_: dim 0 must be divisible by groups, got {outputs} and {groups}")
     each = outputs // groups
     with no_grad():
         centre = tensor.zero_()[(..., *[n // 2 for n in kernel])]
@@ -179,7 +179,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     learning in deep linear neural networks".
     """
     if tensor.ndim < 2:
-        raise ValueError(f"orthogonal_: expected 2 or more dimensions, got {tensor.ndim}")
+        raise ValueError(f"orthogonal_: Only tensors with 2 or more dimensions are supported, got {tensor.ndim}")
     if not tensor.numel():
         return tensor
     rows = tensor.shape[0]
@@ -224,7 +224,9 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs an output has, and how many outputs an input has."""
     shape = tensor.shape
     if len(shape) < 2:
-        raise ValueError(f"fan_in and fan_out need 2 or more dimensions, got {len(shape)}")
+        raise ValueError(
+            f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got {len(shape)}"
+        )
     field = math.prod(shape[2:])
     return shape[1] * field, shape[0] * field
 
@@ -233,7 +235,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     modes = ["fan_in", "fan_out"]
     mode = mode.lower()
     if mode not in modes:
-        raise ValueError(f"mode must be one of {modes}, got {mode!r}")
+        raise ValueError(f"Mode {mode} not supported, please use one of {modes}")
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
 
 
@@ -259,7 +261,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
     """None for a tensor without elements."""
     if 0 in tensor.shape:
-        warnings.warn(f"a tensor of shape {tuple(tensor.shape)} has no elements to initialize", stacklevel=3)
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
         return None
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
@@ -294,9 +296,7 @@ def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     old = function.__name__[:-1]
 
     def call(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
-            f"nn.init.{old} is deprecated: it writes into its argument, use nn.init.{old}_", FutureWarning, stacklevel=2
-        )
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{old}_`.", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = old

@@ -79,6 +79,14 @@ def test_a_package_that_imports_itself_by_the_alias_is_loaded_once(tmp_path):
     assert done.stdout == "3\n", done.stderr
 
 
+def test_a_module_does_not_replace_the_function_of_its_name(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import torch\nfrom torch.autograd.gradcheck import gradcheck\nprint(torch.autograd.gradcheck is gradcheck)\n"
+    )
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_children_follow(tmp_path):
     code = "import torch; print(torch.__version__, torch.__name__)"
     (tmp_path / "program.py").write_text(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+import flambeau.nn.functional as F
 from flambeau import nn
 from flambeau.autograd import gradcheck, gradgradcheck
 
@@ -91,7 +92,7 @@ def test_rejects():
     for bad in ([5], [-1]):
         with pytest.raises(IndexError, match="out of range"):
             layer(torch.tensor(bad))
-    with pytest.raises(RuntimeError, match="int32 or int64"):
+    with pytest.raises(RuntimeError, match="Long, Int"):
         layer(torch.tensor([1.0]))
     with pytest.raises(TypeError, match="Tensor"):
         layer([1])
@@ -138,3 +139,43 @@ def test_bags_with_weights_and_padding():
     assert torch.allclose(
         last(torch.tensor([1, 2, 3]), torch.tensor([0, 2, 3])), torch.stack([weight[1] + weight[2], weight[3]])
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "phrase"),
+    [
+        (lambda i, w, o: F.embedding_bag(i - 2, w, o), RuntimeError, "Expected idx >= 0 && idx < num_embeddings"),
+        (lambda i, w, o: F.embedding_bag(i[None] - 2, w), RuntimeError, "found idx to be -1"),
+        (lambda i, w, o: F.embedding_bag(i[None] + 9, w, mode="max"), RuntimeError, "found idx to be 10"),
+        (lambda i, w, o: F.embedding_bag(i, w, o, padding_idx=12), RuntimeError, "within the number of embeddings, -10 through 9"),
+        (lambda i, w, o: F.embedding_bag(i, w, -o), RuntimeError, "offsets must not decrease"),
+        (lambda i, w, o: F.embedding_bag(i, w, o.float()), RuntimeError, "one of the following scalar types: Long, Int"),
+        (lambda i, w, o: F.embedding_bag(i, w.long(), o), RuntimeError, "one of the following scalar types: Half, BFloat16, Float"),
+        (lambda i, w, o: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=torch.ones(4).double()), RuntimeError, "to have the same type as"),
+        (lambda i, w, o: F.embedding_bag(i, w, o, mode="max", sparse=True), ValueError, "max mode does not support sparse weights"),
+        (lambda i, w, o: torch.embedding_bag(w, i, o[None]), RuntimeError, "offsets has to be a 1D Tensor"),
+        (lambda i, w, o: torch.embedding_bag(w, i, o, mode=5), RuntimeError, "`mode` must be sum, mean, or max"),
+    ],
+)  # fmt: skip
+def test_bags_that_cannot_be(call, error, phrase):
+    with pytest.raises(error, match=phrase):
+        call(torch.tensor([1, 2, 3, 4]), torch.ones(10, 2), torch.tensor([0, 2]))
+
+
+def test_sparse_gradients_of_bags():
+    weight = torch.arange(20.0).reshape(10, 2).requires_grad_()
+    bag = F.embedding_bag(torch.tensor([1, 2, 3, 2]), weight, torch.tensor([0, 2]), mode="mean", sparse=True)
+    bag.sum().backward()
+    assert weight.grad.is_sparse and weight.grad.shape == (10, 2)
+    assert weight.grad._indices().tolist() == [[1, 2, 3, 2]]
+    assert weight.grad._values().tolist() == [[0.5, 0.5]] * 4
+    with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
+        F.embedding_bag(
+            torch.tensor([[1]]), weight, mode="sum", sparse=True, scale_grad_by_freq=True
+        ).sum().backward()
+
+
+def test_sparse_gradients_of_an_empty_table():
+    layer = nn.Embedding(10, 0, sparse=True)
+    layer(torch.tensor([[0, 2], [4, 4]])).sum().backward()
+    assert layer.weight.grad.is_sparse and layer.weight.grad.shape == (10, 0)

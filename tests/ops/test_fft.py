@@ -235,6 +235,7 @@ def test_stft_derivatives() -> None:
     assert gradcheck(lambda s, w: torch.istft(s, 4, window=w), (spectra, window))
 
 
+@pytest.mark.filterwarnings("ignore:A window was not provided")
 @pytest.mark.parametrize(
     ("error", "call"),
     [

@@ -122,7 +122,7 @@ def test_known_values() -> None:
     assert torch.linalg.norm(a, 1).item() == 6 and torch.linalg.norm(a, -torch.inf).item() == 5
     close(torch.linalg.matrix_power(a, -2) @ a @ a, torch.eye(2))
     assert torch.linalg.vander(torch.tensor([2, 3]), N=3).tolist() == [[1, 2, 4], [1, 3, 9]]
-    assert torch.cross(torch.tensor([[1, 0, 0]]), torch.tensor([[0, 1, 0]])).tolist() == [[0, 0, 1]]
+    assert torch.cross(torch.tensor([[1, 0, 0]]), torch.tensor([[0, 1, 0]]), dim=1).tolist() == [[0, 0, 1]]
 
 
 def test_matrix_exp() -> None:

@@ -184,8 +184,8 @@ def pack_padded_sequence(
         )
     if bool((numbers[1:] > numbers[:-1]).any()):
         raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True; pass enforce_sorted=False "
-            "to have it sorted"
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to have it sorted."
         )
     if int(numbers[0]) > longest:
         raise RuntimeError(
