@@ -92,6 +92,15 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Starts (or ends) the recording of operations on this tensor."""
+    if requires_grad and (local.transforms or local.batches):
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
+            "of a function being transformed by a functorch transform: use transforms inside, or call it outside."
+        )
+    return _start_recording(self, requires_grad)
+
+
+def _start_recording(self: Tensor, requires_grad: bool = True) -> Tensor:
     if not isinstance(requires_grad, bool):
         raise TypeError(f"requires_grad_(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
     _set_requires_grad(self, requires_grad)
@@ -293,6 +302,6 @@ PROPERTIES: dict[str, Any] = {
 
 
 def attach() -> None:
-    ops.requires_grad_ = requires_grad_  # type: ignore[attr-defined]
+    ops.requires_grad_ = _start_recording  # type: ignore[attr-defined]
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)

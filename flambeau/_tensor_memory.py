@@ -90,7 +90,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 def read_data(t: Tensor) -> Tensor:
     """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
     if t._k & BATCHED:
-        raise RuntimeError("`.data` of a tensor inside vmap is only one sample's; use detach()")
+        raise RuntimeError("accessing `data` under vmap transform is not allowed; use detach()")
     other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
     other._storage = Storage(storage_of(t).array)
     return other

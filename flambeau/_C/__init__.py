@@ -127,6 +127,19 @@ def _is_tracing() -> bool:
     return is_tracing()
 
 
+_fallback_warnings = [False]
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Kept, without effect: samples that run one by one give no warning here."""
+    _fallback_warnings[0] = bool(enabled)
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """What was kept by the function above."""
+    return _fallback_warnings[0]
+
+
 def _are_functorch_transforms_active() -> bool:
     """Whether a `vmap` is running."""
     from ..func.batched import levels

@@ -9,7 +9,7 @@ from .._tensor import Tensor
 from ..func.batched import Batched, make_batched, unwrap
 
 __all__ = [
-    "_add_batch_dim", "_remove_batch_dim", "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor",
+    "_add_batch_dim", "_is_vmap_fallback_enabled", "_remove_batch_dim", "_set_vmap_fallback_enabled", "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor",
     "is_gradtrackingtensor", "maybe_get_bdim", "maybe_get_level",
 ]  # fmt: skip
 
@@ -53,3 +53,16 @@ def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int)
         shape.insert(out_dim % (value.ndim + 1), batch_size)
         return value.unsqueeze(out_dim).expand(shape)  # type: ignore[no-any-return]
     return value.movedim(dim, out_dim)  # type: ignore[no-any-return]
+
+
+_fallback = [True]
+
+
+def _set_vmap_fallback_enabled(enabled: bool) -> None:
+    """Whether what has no rule for whole batches may run sample by sample. Kept, without effect: there is no other way."""
+    _fallback[0] = bool(enabled)
+
+
+def _is_vmap_fallback_enabled() -> bool:
+    """What was kept by the function above."""
+    return _fallback[0]

@@ -310,6 +310,8 @@ class Function(FunctionCtx):
             local.grad = outer
         outs = list(output) if isinstance(output, tuple) else [output]
         _check_marks(ctx, outs)
+        if separate:
+            _check_saved_inputs(ctx, args, outs)
         made = _attach(cls, ctx, args, tensors, outs, output) if tracked else _unattached(args, ctx, outs)
         return tuple(made) if isinstance(output, tuple) else made[0]
 
@@ -341,6 +343,17 @@ def _check_marks(ctx: FunctionCtx, outs: list[Any]) -> None:
     for t in ctx._non_differentiable:
         if not isinstance(t, Tensor):
             raise RuntimeError(f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__}")
+
+
+def _check_saved_inputs(ctx: FunctionCtx, args: Any, outs: list[Any]) -> None:
+    """What was returned as it came becomes another tensor, which `setup_context` cannot know."""
+    for t in (*getattr(ctx, "_to_save", ()), *ctx._saved_for_forward):
+        if isinstance(t, Tensor) and any(t is a for a in args) and any(t is o for o in outs):
+            if not any(t is d for d in ctx._dirty):
+                raise RuntimeError(
+                    "An input that has been returned as-is as output is being saved for backward or forward, which "
+                    "`setup_context` cannot do: return and save x.view_as(x) instead."
+                )
 
 
 def _unattached(args: Any, ctx: FunctionCtx, outs: list[Any]) -> list[Any]:

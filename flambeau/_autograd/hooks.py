@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from .._core.state import GRAD
+from .._core.state import GRAD, local
 from .._tensor import Tensor, meta_of
 from . import engine
 from .node import RemovableHandle, keep_last
@@ -67,6 +67,11 @@ def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf in its `.grad`."""
     if not self._k & GRAD:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if local.transforms or local.batches:
+        raise RuntimeError(
+            "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch "
+            "transform: return what you need instead."
+        )
     if self._edge is None:
         return
     meta = meta_of(self)

@@ -67,8 +67,12 @@ def make_functional(model: Module, disable_autograd_tracking: bool = False) -> t
 
 def combine_state_for_ensemble(models: Any) -> tuple[Any, tuple[Tensor, ...], tuple[Tensor, ...]]:
     """One function for models of one class, with their parameters and buffers stacked."""
-    if not models or any(type(m) is not type(models[0]) for m in models):
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, and all of the same class.")
+    if not models:
+        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
+    if any(m.training != models[0].training for m in models):
+        raise RuntimeError("combine_state_for_ensemble: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("combine_state_for_ensemble: Expected all models to be of the same class.")
     functions, params, buffers = zip(*[make_functional_with_buffers(m) for m in models])
     stacked = tuple(ops.stack(group).detach() for group in zip(*params))
     return functions[0], stacked, tuple(ops.stack(group).detach() for group in zip(*buffers))

@@ -96,7 +96,7 @@ _IN_PLACE_NAMES = {
 
 def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     """Applies a view to the tensor itself: it keeps its identity and takes over the view's strides and history."""
-    if t._k & GRAD and local.grad and t._edge is None:
+    if t._k & (GRAD | BATCHED) == GRAD and local.grad and t._edge is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if t._k & BATCHED:
         return ops.take_over_batched(t, function(t, *args))  # type: ignore[no-any-return]

@@ -44,6 +44,8 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if _disabled:
             raise RuntimeError(_disabled[-1])
+        if local.transforms:
+            raise RuntimeError("torch.func.{grad, vjp, jacrev, hessian} don't support saved tensor hooks")
         local.saved_hooks = (*local.saved_hooks, (self.pack_hook, self.unpack_hook))
         modes.enter(SAVED_HOOKS)
 

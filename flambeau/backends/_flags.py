@@ -63,7 +63,8 @@ def for_a_while(name: str, wanted: dict[str, Any]) -> Iterator[None]:
     before = {key: getattr(module, key) for key in wanted}
     try:
         for key, value in wanted.items():
-            setattr(module, key, value)
+            if value is not None:  # stays as it is
+                setattr(module, key, value)
         yield
     finally:
         for key, value in before.items():

@@ -34,6 +34,10 @@ def _on_batches(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any
             "set generate_vmap_rule=True."
         )
     level = deepest(args)
+    if named and deepest(tuple(named.values())):
+        raise NotImplementedError(
+            f"{cls.__name__}: kwarg-only Tensor args are not supported inside vmap; pass them in order"
+        )
     if not level:
         return NotImplemented
     before = levels.open
@@ -58,7 +62,13 @@ def _on_batches(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any
         set_levels(before)
     output, out_dims = returned
     outs, out_spec = tree_flatten(output)
-    places = broadcast_prefix(out_dims, output) if not isinstance(out_dims, list) else list(out_dims)
+    try:
+        places = broadcast_prefix(out_dims, output) if own else out_dims
+    except ValueError:
+        raise RuntimeError(
+            f"The vmap staticmethod of {cls.__name__} returned an incompatible (output, out_dims) pair: expected out_dims "
+            f"to have the structure of output. output has structure {out_spec}, out_dims={out_dims}."
+        ) from None
     return tree_unflatten([_rewrapped(t, d, level) for t, d in zip(outs, places)], out_spec)
 
 

@@ -107,7 +107,7 @@ def _run(level: int, call: Any, args: Any, named: Any) -> list[Any]:
     if not count:
         raise RuntimeError(
             f"vmap: {getattr(call, 'name', None) or call.__name__}: there is no rule for whole batches, and the "
-            "fallback path does not support vmap over dims of size 0"
+            "result is not known. The fallback path does not support vmap over dims of size 0"
         )
     with _without(level) as start_sample:
         outs = []

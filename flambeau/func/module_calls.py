@@ -106,6 +106,13 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
     """The parameters and buffers of several equal modules, stacked along a new first dimension."""
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if any(m.training != models[0].training for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    for name, p in models[0].named_parameters():
+        if any((dict(m.named_parameters())[name]._k ^ p._k) & GRAD for m in models):
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     parameters = {
         name: ops.requires_grad_(
             detached(ops.stack([dict(m.named_parameters())[name] for m in models])), p._k & GRAD != 0

@@ -7,28 +7,35 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.modes import enable_grad
-from .._core.state import GRAD, local
+from .._autograd.node import Node
+from .._core.dtypes import FLOATING
+from .._core.state import GRAD, INFERENCE, local
 from .._ops.registry import ops
 from .._tensor import Tensor, detached
 from ..autograd import grad as _autograd_grad
 from ..autograd.forward_ad import jvp_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
+from . import checks
 from .batched import Batched, levels, make_batched
 from .vmap import vmap
 
 
-class _transform(enable_grad):
-    """A transform that differentiates is open: operations are recorded, and Functions must be fit for transforms."""
+class _transform:
+    """A transform that differentiates is open: operations are recorded, and Functions must be fit for transforms.
 
-    __slots__ = ()
+    Gives whether its results are part of what is recorded outside: not under `no_grad` or in inference mode.
+    """
 
-    def __enter__(self) -> None:
-        super().__enter__()
+    def __enter__(self) -> bool:
+        checks.hooks()
+        self._outer = local.grad, local.inference
+        local.grad, local.inference = True, False
         local.transforms += 1
+        return self._outer[0]
 
     def __exit__(self, *error: Any) -> None:
         local.transforms -= 1
-        super().__exit__(*error)
+        local.grad, local.inference = self._outer
 
 
 def _lift(t: Tensor) -> Tensor:
@@ -74,12 +81,32 @@ def _rewrap(like: Tensor, root: Tensor, shift: int = 0) -> Tensor:
     return root
 
 
-def _fresh(t: Tensor) -> Tensor:
-    """A tensor to differentiate by: new to this transform, still connected to an outer one."""
+class _Entry:
+    """The edge between what a function is differentiated by and what it is given, which it may write to."""
+
+    name, backward_name = "entry", "AliasBackward0"
+
+    @staticmethod
+    def backward(node: Node, g: Tensor, create_graph: bool) -> list[Tensor]:
+        return [g]
+
+
+def _fresh(t: Tensor, connected: bool) -> tuple[Tensor, Tensor]:
+    """(a tensor to differentiate by, one for the function): new to this transform, and `connected` to an outer one."""
     t = _lift(t)
     root = _root(t)
-    leaf = ops.view_as(root, root) if root._k & GRAD else ops.requires_grad_(detached(root))
-    return _rewrap(t, leaf)
+    if connected and root._k & GRAD:
+        leaf = ops.view_as(root, root)
+    else:
+        leaf = detached(root)
+        leaf._k = (leaf._k | GRAD) & ~INFERENCE
+    given = detached(leaf)
+    if leaf.dtype.category >= FLOATING:
+        given._k |= GRAD
+        given._edge = (Node(_Entry, (leaf._edge or (leaf, 0),)), 0)
+    else:
+        leaf._k &= ~GRAD
+    return _rewrap(t, leaf), _rewrap(t, given)
 
 
 def _aligned(out: Tensor, base: Any) -> Tensor:
@@ -106,14 +133,16 @@ def _wrap_all(t: Tensor) -> Tensor:
     return t
 
 
-def _settle(result: Any, leaves: list[Tensor]) -> Any:
-    """Results that hang on nothing but the transform's own leaves lose their history."""
+def _settle(result: Any, leaves: list[Tensor], connected: bool) -> Any:
+    """Results that hang on nothing but the transform's own leaves lose their history; all do if not `connected`."""
     own = {id(_root(t)) for t in leaves if _root(t)._edge is None}
 
     def settled(t: Any) -> Any:
         if not isinstance(t, Tensor) or not _root(t)._k & GRAD:
             return t
         root = _root(t)
+        if not connected:
+            return _rewrap(t, detached(root))
         stack, seen = [root._edge or (root, 0)], set()
         while stack:
             target, _ = stack.pop()
@@ -144,14 +173,6 @@ def _gradients(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Ten
     return [_rewrap(i, ops.zeros_like(detached(w)) if g is None else g) for i, w, g in zip(inputs, wanted, found)]
 
 
-def _chosen(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for n in numbers:
-        if not -len(args) <= n < len(args):
-            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
-    return tuple(n % len(args) for n in numbers)
-
-
 def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that gives the gradient of a scalar function and its value.
 
@@ -162,21 +183,14 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
-        with _transform():
-            numbers = _chosen(args, argnums)
+        numbers = checks.chosen(args, argnums)
+        with _transform() as connected:
             flat, spec = tree_flatten(tuple(args[n] for n in numbers))
-            leaves = [_fresh(t) if isinstance(t, Tensor) else t for t in flat]
+            leaves, given = _entries(flat, connected)
             replaced = list(args)
-            for n, value in zip(numbers, tree_unflatten(leaves, spec)):
+            for n, value in zip(numbers, tree_unflatten(given, spec)):
                 replaced[n] = value
-            out = func(*replaced, **named)
-            aux = None
-            if has_aux:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise RuntimeError(
-                        "grad_and_value(f)(*args): with has_aux=True, output of function f should be a tuple: (output, aux)"
-                    )
-                out, aux = out
+            out, aux = checks.with_aux("grad_and_value(f)(*args)", func(*replaced, **named), has_aux)
             if not isinstance(out, Tensor):
                 raise RuntimeError(
                     f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out).__name__}"
@@ -190,10 +204,15 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
             found = iter(_gradients([out], tensors, [_ones_like(out)], levels.open))
             grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
             grads = grads[0] if isinstance(argnums, int) else grads
-            grads, out, aux = _settle((grads, out, aux), tensors)
+            grads, out, aux = _settle((grads, out, aux), tensors, connected)
             return (grads, (out, aux)) if has_aux else (grads, out)
 
     return wrapped
+
+
+def _entries(flat: list[Any], connected: bool) -> tuple[list[Any], list[Any]]:
+    pairs = [_fresh(t, connected) if isinstance(t, Tensor) else (t, t) for t in flat]
+    return [p[0] for p in pairs], [p[1] for p in pairs]
 
 
 def _ones_like(t: Tensor) -> Tensor:
@@ -229,31 +248,30 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> back(torch.ones(2))
     (tensor([1.0000, 0.5403]),)
     """
-    with _transform():
+    where = "vjp(f, *primals)"
+    with _transform() as connected:
         base = levels.open
         flat, spec = tree_flatten(primals)
-        leaves = [_fresh(t) if isinstance(t, Tensor) else t for t in flat]
+        leaves, entered = _entries(flat, connected)
         tensors = [t for t in leaves if isinstance(t, Tensor)]
-        out = func(*tree_unflatten(leaves, spec))
-        aux = None
-        if has_aux:
-            out, aux = out
-        outs, out_spec = tree_flatten(out)
+        out, aux = checks.with_aux(where, func(*tree_unflatten(entered, spec)), has_aux)
+        outs, out_spec = checks.outputs(where, out)
 
         def back(cotangents: Any, *more: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+            recorded = local.grad
             with enable_grad():
                 given, given_spec = tree_flatten((cotangents, *more) if more else cotangents)
-                if len(given) != len(outs):
+                if given_spec != out_spec:
                     raise RuntimeError(
-                        "vjp: Expected pytree structure of cotangents to be the same as that of the outputs, "
-                        f"got {given_spec} for {out_spec}"
+                        "vjp: Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
+                        f"the function. cotangents: {given_spec}, primal output: {out_spec}"
                     )
                 found = iter(_gradients(outs, tensors, given, base))
                 grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
-                return _settle(grads, tensors)
+                return _settle(grads, tensors, recorded)
 
-        value = tree_unflatten([_settle(o, tensors) for o in outs], out_spec)
-        return (value, back, _settle(aux, tensors)) if has_aux else (value, back)
+        value = tree_unflatten([_settle(o, tensors, connected) for o in outs], out_spec)
+        return (value, back, _settle(aux, tensors, connected)) if has_aux else (value, back)
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -263,27 +281,24 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     >>> torch.func.jvp(torch.sin, (torch.tensor([0.0]),), (torch.tensor([2.0]),))[1]
     tensor([2.])
     """
-    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
-    with _transform():
-        flat, spec = tree_flatten(primals)
-        directions, _ = tree_flatten(tangents)
-        if len(flat) != len(directions):
-            raise RuntimeError(
-                "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure"
-            )
-        leaves = [_fresh(t) for t in flat]
-        out = func(*tree_unflatten(leaves, spec))
-        aux = None
-        if has_aux:
-            out, aux = out
-        outs, out_spec = tree_flatten(out)
+    where = "jvp(f, primals, tangents)"
+    flat, directions, spec = checks.primals_and_tangents(primals, tangents)
+    with _transform() as connected:
+        leaves, entered = _entries(flat, connected)
+        out, aux = checks.with_aux(where, func(*tree_unflatten(entered, spec)), has_aux)
+        outs, out_spec = checks.outputs(where, out)
         roots = [_aligned(o, levels.open) for o in outs]
         inputs = [_root(t) for t in leaves]
         given = [_root(_matched(_lift(d), leaf)) for d, leaf in zip(directions, leaves)]
         found = jvp_of(roots, inputs, given, create_graph=True)
+        if strict and any(t is None for t in found):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+                "with strict=True."
+            )
         made = [_wrap_all(ops.zeros_like(detached(r)) if t is None else t) for t, r in zip(found, roots)]
-        value, tangent, aux = _settle((tree_unflatten(outs, out_spec), tree_unflatten(made, out_spec), aux), leaves)
+        results = (tree_unflatten(outs, out_spec), tree_unflatten(made, out_spec), aux)
+        value, tangent, aux = _settle(results, leaves, connected)
         return (value, tangent, aux) if has_aux else (value, tangent)
 
 
@@ -304,6 +319,11 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     return value, lambda *tangents: jvp(func, primals, tangents)[1]
 
 
+def _stacked(results: list[Any]) -> Any:
+    flat = [tree_flatten(r)[0] for r in results]
+    return tree_unflatten([ops.stack(list(parts)) for parts in zip(*flat)], tree_flatten(results[0])[1])
+
+
 def _basis(t: Tensor) -> Tensor:
     count = t._array.size
     return ops.reshape(ops.eye(count, dtype=t.dtype), (count, *t._array.shape))
@@ -321,9 +341,12 @@ def jacrev(
             [0.0000, 0.5403]])
     """
 
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
-        numbers = _chosen(args, argnums)
+        numbers = checks.chosen(args, argnums)
 
         def partial(*chosen: Any) -> Any:
             replaced = list(args)
@@ -339,6 +362,8 @@ def jacrev(
             value, back = vjp(partial, *primals)
         outs, out_spec = tree_flatten(value)
         flat, spec = tree_flatten(primals)
+        checks.real("jacrev", "input", flat)
+        checks.real("jacrev", "output", outs)
         rows = []
         for i, out in enumerate(outs):
 
@@ -346,7 +371,10 @@ def jacrev(
                 zeros = [ops.zeros_like(_detached(o)) if j != i else cotangent for j, o in enumerate(outs)]
                 return back(tree_unflatten(zeros, out_spec))
 
-            found = vmap(one, chunk_size=chunk_size)(_basis(out))
+            if chunk_size == 1:  # row by row, so that backward need not be one that can be mapped
+                found = _stacked([one(row) for row in ops.unbind(_basis(out), 0)])
+            else:
+                found = vmap(one, chunk_size=chunk_size)(_basis(out))
             leaves, _ = tree_flatten(found)
             shaped = [ops.reshape(g, (*out._array.shape, *t._array.shape)) for g, t in zip(leaves, flat)]
             row = tree_unflatten(shaped, spec)
@@ -370,9 +398,10 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
-        numbers = _chosen(args, argnums)
+        numbers = checks.chosen(args, argnums)
         primals = tuple(args[n] for n in numbers)
         flat, spec = tree_flatten(primals)
+        checks.real("jacfwd", "input", flat)
 
         def partial(*leaves: Any) -> Any:
             replaced = list(args)
@@ -387,12 +416,14 @@ def jacfwd(
                 tangents = tuple(direction if j == i else ops.zeros_like(_detached(p)) for j, p in enumerate(flat))
                 return jvp(partial, tuple(flat), tangents, has_aux=has_aux)[1:]
 
-            made = vmap(one, out_dims=(-1, None) if has_aux else -1, randomness=randomness)(_basis(t))
+            made = vmap(one, out_dims=(-1, 0) if has_aux else -1, randomness=randomness)(_basis(t))
             if has_aux:
                 tangent, aux = made
+                aux = tree_map(lambda a: ops.select(a, 0, 0), aux)  # the same for all directions
             else:
                 (tangent,) = made
             leaves, out_spec = tree_flatten(tangent)
+            checks.real("jacfwd", "output", leaves)
             shapes = [leaf._array.shape[:-1] for leaf in leaves]
             columns.append([ops.reshape(leaf, (*s, *t._array.shape)) for leaf, s in zip(leaves, shapes)])
         rows = []

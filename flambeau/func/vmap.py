@@ -93,16 +93,22 @@ def vmap(
     @functools.wraps(func)
     def mapped(*args: Any, **named: Any) -> Any:
         flat, spec = tree_flatten(args)
-        if not isinstance(in_dims, (int, tuple, list, type(None))) and not isinstance(in_dims, dict):
+        where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+        if not isinstance(in_dims, (int, tuple)):
             raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}): expected `in_dims` to be int or a (possibly nested) tuple"
+                f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+                f"got: {type(in_dims)}."
             )
-        prefix = list(in_dims) if isinstance(in_dims, list) else in_dims
+        if not flat:
+            raise ValueError(
+                f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs."
+            )
         try:
-            dims = broadcast_prefix(tuple(prefix) if isinstance(prefix, list) else prefix, args)
+            dims = broadcast_prefix(in_dims, args)
         except ValueError:
             raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of inputs."
+                f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+                f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
             ) from None
         size = _batch_size(func, in_dims, flat, dims)
         if chunk_size is not None and chunk_size < size:
@@ -122,20 +128,27 @@ def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> in
         if d is None:
             continue
         if not isinstance(d, int):
-            raise ValueError(f"vmap({_name(func)}, in_dims={in_dims}): expected in_dims to be int or None, got {d!r}")
+            raise ValueError(
+                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but in_dim must be "
+                "either an integer dimension or None."
+            )
         if not isinstance(a, Tensor):
             raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}): input {i} has type {type(a).__name__} but in_dim {d}; use None for it"
+                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but the input is of type "
+                f"{type(a)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
             )
         if not -a._array.ndim <= d < a._array.ndim:
             raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of dimensionality {a._array.ndim}"
+                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for some input, but that input is a "
+                f"Tensor of dimensionality {a._array.ndim} so expected in_dim to satisfy -{a._array.ndim} <= in_dim < "
+                f"{a._array.ndim}."
             )
         dims[i] = d % a._array.ndim
         sizes.add(a._array.shape[dims[i]])
     if not sizes:
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}): at least one input must be mapped over; got no mapped Tensor"
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected at least one Tensor to vmap over, got none: "
+            "every in_dim is None"
         )
     if len(sizes) > 1:
         raise ValueError(
@@ -275,6 +288,9 @@ def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_
         set_levels(outer)
         modes.leave(BATCHED)
     leaves, out_spec = tree_flatten(out)
+    _check_out_dims(func, out_dims)
+    if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        (out_dims,) = out_dims
     try:
         wanted = broadcast_prefix(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out)
     except ValueError:
@@ -282,6 +298,15 @@ def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_
             f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs"
         ) from None
     return tree_unflatten([_out(func, t, d, level, size) for t, d in zip(leaves, wanted)], out_spec)
+
+
+def _check_out_dims(func: Any, out_dims: Any) -> None:
+    for d in tree_flatten(out_dims)[0]:
+        if d is not None and not isinstance(d, int):
+            raise ValueError(
+                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
+                "ints representing where in the outputs the vmapped dimension should appear."
+            )
 
 
 def _out(func: Any, t: Any, dim: Any, level: int, size: int) -> Any:
