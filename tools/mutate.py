@@ -7,8 +7,8 @@
 A change turns a comparison, an operator, an `and`/`or`, a `not` or a returned flag into its opposite, in a copy of the
 checkout; the tests of `FOLDERS` then run until the first failure. They run once before, to learn which of them come through
 which line (Python 3.12 or newer), and a change is then given to those alone (to `MOST` of them if there are more).
-Kernels are read, not run, and so are lines outside functions: their changes are given to all tests of the folder, those
-whose names resemble the changed file's first.
+Lines outside functions run before any test: their changes are given to all tests of the folder, those whose names
+resemble the changed file's first.
 A change that no test notices is printed, unless `equivalent_changes.txt` names it with the reason why it alters nothing
 that a user could see. The exit status is 0 if at least --share of the others were noticed.
 """
@@ -80,6 +80,19 @@ if _record:
         return sys.monitoring.DISABLE
 
     sys.monitoring.register_callback(_tool, sys.monitoring.events.LINE, _line)
+    from flambeau._kernel import lang
+
+    _source = lang._source
+
+    def _reading(function: Any) -> Any:
+        """Kernels are read, not run: a test that has one compiled comes through all of its lines."""
+        code = function.__code__
+        last = code.co_firstlineno + max((line or 0) - code.co_firstlineno for *_, line in code.co_lines())
+        for line in range(code.co_firstlineno, last + 1):
+            _line(code, line)
+        return _source(function)
+
+    lang._source = _reading
 
     def pytest_runtest_logstart(nodeid: str) -> None:
         _lines.clear()
@@ -112,7 +125,7 @@ class Change:
     old: str
     new: str
     source: str  # the line as it stands, without the spaces around it
-    read: bool = False  # outside functions, or in a kernel, which is not run as Python
+    read: bool = False  # outside functions: run when the package is imported, not in a test
 
     @property
     def name(self) -> str:
@@ -131,7 +144,7 @@ def changes_of(path: Path) -> Iterator[Change]:
 
     def change(line: int, column: int, old: str, new: str) -> Change:
         column = len(lines[line - 1].encode()[:column].decode())  # ast counts bytes
-        read = "/_kernel/" in relative or not any(first <= line <= last for first, last in functions)
+        read = not any(first <= line <= last for first, last in functions)
         return Change(relative, line, column, old, new, lines[line - 1].strip(), read)
 
     def between(left: ast.expr, right: ast.expr) -> Iterator[Change]:
