@@ -188,7 +188,7 @@ def _resized_bytes(
     """Images of bytes: weights are 16-bit fractions and each dimension is rounded to bytes, as PyTorch has it."""
     for i in (1, 0):
         size, out = input._array.shape[i + 2], sizes[i]
-        if size == out and factors[i] in (None, 1.0):
+        if size == out:
             continue
         taps = _plan(mode, size, out, align, factors[i], antialias, np.float64)
         weights, one = _fractions(taps.index, taps.exact)
@@ -212,17 +212,26 @@ def _fractions(index: Any, weights: Any) -> tuple[Any, int]:
     return np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)), 1 << bits
 
 
+def _copies_equal_sizes(mode: str, rank: int, exact: bool) -> bool:
+    """Whether a dimension whose size stays is copied, though a factor such as 1.04 would move its places a little."""
+    if mode.startswith("nearest"):
+        return mode == "nearest" and rank == 2
+    return exact or mode in ("linear", "bilinear", "trilinear")
+
+
 def _resized(
     input: Tensor, sizes: tuple[int, ...], mode: str, align: bool, factors: tuple[float | None, ...], antialias: bool
 ) -> Tensor:
     """All dimensions after the first two resized, those in memory first that shrink the work."""
-    d = input.dtype
+    d, before = input.dtype, input._array.shape[2:]
+    if factors[0] is not None and _copies_equal_sizes(mode, len(sizes), antialias or d is uint8):
+        factors = tuple([None if n == m else f for n, m, f in zip(before, sizes, factors)])
     real = np.float64 if d.itemsize == 8 else np.float32
     if mode.startswith("nearest"):
         if d.itemsize == 2 and d.category == FLOATING and input._k & GRAD:  # gradients are added in single precision
             wide = ops.to_dtype(input, float32)
             return ops.to_dtype(_resized(wide, sizes, mode, align, factors, antialias), d)  # type: ignore[no-any-return]
-        return picked(input, _nearest_places(input._array.shape[2:], sizes, factors, mode == "nearest-exact", real))
+        return picked(input, _nearest_places(before, sizes, factors, mode == "nearest-exact", real))
     if d is uint8 and len(sizes) == 2:
         return _resized_bytes(input, sizes, mode, align, factors, antialias)
     narrow = d is not BY_NUMPY[np.dtype(real)]

@@ -1,5 +1,7 @@
 """Resizing, grid sampling, padding, pixel shuffles and bags of embeddings."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -244,3 +246,24 @@ def test_grids_that_stay_the_same_can_be_written_to():
     before = first.clone()
     first.zero_()
     assert torch.equal(F.affine_grid(theta, (1, 1, 2, 2), align_corners=True), before)
+
+
+@pytest.mark.parametrize(
+    "mode,shape,dtype,copied",
+    [
+        ("linear", (1, 1, 12), torch.float32, True),
+        ("nearest", (1, 1, 12), torch.float32, False),
+        ("nearest-exact", (1, 1, 12), torch.uint8, False),
+        ("nearest", (1, 1, 12, 12), torch.float32, True),
+        ("nearest-exact", (1, 1, 12, 12), torch.float32, False),
+        ("bilinear", (1, 1, 12, 12), torch.bfloat16, True),
+        ("bicubic", (1, 1, 12, 12), torch.float32, False),
+        ("bicubic", (1, 1, 12, 12), torch.uint8, True),
+        ("trilinear", (1, 1, 12, 3, 4), torch.float64, True),
+        ("nearest", (1, 1, 12, 12, 12), torch.float32, False),
+    ],
+)
+def test_a_factor_that_keeps_the_size(mode, shape, dtype, copied):
+    x = (torch.arange(float(math.prod(shape))) ** 1.5 % 250).to(dtype).reshape(shape)
+    assert torch.equal(F.interpolate(x, scale_factor=1.07, mode=mode), x) is copied
+    assert torch.equal(F.interpolate(x, scale_factor=1.0, mode=mode), x)
