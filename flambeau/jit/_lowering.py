@@ -169,7 +169,7 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
 
 def _is_functional(function: Any) -> bool:
     path = _names().get(id(function), "")
-    return path.startswith("nn.functional.") or (function.__module__ or "").endswith("nn.functional")
+    return path.startswith("nn.functional.") or (getattr(function, "__module__", None) or "").endswith("nn.functional")
 
 
 def _has_tensors(out: Any) -> bool:
