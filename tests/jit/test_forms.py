@@ -24,9 +24,7 @@ class Attention(nn.Module):
         self.need_weights = need_weights
 
     def forward(self, x, padding, mask):
-        out, weights = self.attention(
-            x, x, x, key_padding_mask=padding, attn_mask=mask, need_weights=self.need_weights
-        )
+        out, weights = self.attention(x, x, x, key_padding_mask=padding, attn_mask=mask, need_weights=self.need_weights)
         return (out, weights) if self.need_weights else out
 
 

@@ -34,5 +34,9 @@ def test_a_file_that_is_replaced_while_the_program_runs(tmp_path):
     path.write_text(SOURCE.replace("thrice", "other").replace("twice", "thrice").replace("other", "twice"))
     with pytest.raises(RuntimeError, match=r"thrice .* has changed since it was imported; start the program again"):
         cpu.kernel(module.thrice, ("f32", "f32"))
+    path.write_text(SOURCE.replace("3.0", "5.0"))
+    with pytest.raises(RuntimeError, match=r"thrice .* has changed since it was imported"):
+        cpu.kernel(module.thrice, ("f32", "f32"))
     path.write_text(SOURCE)
     assert cpu.kernel(module.thrice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [3, 3, 3]
+

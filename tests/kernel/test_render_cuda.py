@@ -6,7 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.reduce import FOLDS, finish, fold_rows
-from flambeau._kernel.render_cuda import Cuda, render_dense, render_kernel, render_pointwise
+from flambeau._kernel.render_cuda import Cuda, _elements, render_dense, render_kernel, render_pointwise
 from flambeau._kernel.render_random import SAMPLERS, philox, render_random
 from flambeau._kernel.render_rows import Rows, render_rows
 from flambeau._kernel.symbols import symbols
@@ -170,3 +170,11 @@ def test_the_generator_is_philox():
 
     words = philox(Word(0, 64), Word(0, 64))
     assert [w.value for w in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_places_of_elements(rank):
+    text = _elements(2, rank, "i32")
+    assert ("rest" in text) is (rank > 1)  # one dimension needs no division
+    assert f"i0 = {'rest' if rank > 1 else 'i'};" in text
+    assert len(re.findall(r"rest %", text)) == rank - 1

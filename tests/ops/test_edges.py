@@ -242,12 +242,18 @@ def test_the_cheapest_order_of_a_chain():
     np.testing.assert_allclose(made, np.linalg.multi_dot(parts), rtol=1e-10)
 
 
-@pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,jk->ki", "bij,bjk->bik", "ij,kj->ik", "ii,ij->j", "ij,jk->", "i,j->ij"])
+@pytest.mark.parametrize(
+    "equation", ["ij,jk->ik", "ij,jk->ki", "bij,bjk->bik", "ij,kj->ik", "ii,ij->j", "ij,jk->", "i,j->ij"]
+)
 def test_two_operands_of_einsum(equation):
     first, second = equation.partition("->")[0].split(",")
     sizes = {"b": 2, "i": 3, "j": 4, "k": 5} if first != "ii" else {"i": 3, "j": 4}
-    x, y = (np.random.default_rng(n).standard_normal([sizes[k] for k in names]) for n, names in enumerate((first, second)))
-    np.testing.assert_allclose(torch.einsum(equation, torch.from_numpy(x), torch.from_numpy(y)).numpy(), np.einsum(equation, x, y))
+    x, y = (
+        np.random.default_rng(n).standard_normal([sizes[k] for k in names]) for n, names in enumerate((first, second))
+    )
+    np.testing.assert_allclose(
+        torch.einsum(equation, torch.from_numpy(x), torch.from_numpy(y)).numpy(), np.einsum(equation, x, y)
+    )
 
 
 @pytest.mark.parametrize("count,word", [(1, "fewer"), (3, "more")])
@@ -305,7 +311,10 @@ def test_classes_out_of_range_and_ignored():
         with pytest.raises((IndexError, RuntimeError), match=r"out of bounds|out of range"):
             F.cross_entropy(x, torch.tensor([0, 1, wrong, 2]))
     made = F.cross_entropy(torch.arange(12.0).reshape(4, 3), torch.tensor([0, 1, -100, 2]), reduction="sum")
-    rows = [F.cross_entropy(torch.arange(12.0).reshape(4, 3)[i : i + 1], torch.tensor([t])) for i, t in ((0, 0), (1, 1), (3, 2))]
+    rows = [
+        F.cross_entropy(torch.arange(12.0).reshape(4, 3)[i : i + 1], torch.tensor([t]))
+        for i, t in ((0, 0), (1, 1), (3, 2))
+    ]
     torch.testing.assert_close(made, sum(rows))
 
 
@@ -318,7 +327,9 @@ def test_bags_may_name_the_first_row():
 
 def test_ctc_of_an_empty_target():
     logs = torch.log_softmax(torch.arange(12.0).reshape(4, 1, 3), 2)
-    made = F.ctc_loss(logs, torch.zeros(1, 0, dtype=torch.int64), torch.tensor([4]), torch.tensor([0]), reduction="none")
+    made = F.ctc_loss(
+        logs, torch.zeros(1, 0, dtype=torch.int64), torch.tensor([4]), torch.tensor([0]), reduction="none"
+    )
     torch.testing.assert_close(made, -logs[:, 0, 0].sum()[None])
 
 

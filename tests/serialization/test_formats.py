@@ -403,3 +403,12 @@ def test_oldest_format():
     file.seek(0)
     with pytest.raises(pickle.UnpicklingError, match="weights_only=False"):
         torch.load(file)
+
+
+def test_functions_and_classes_are_saved_under_pytorchs_names():
+    buffer = io.BytesIO()
+    torch.save({"function": torch.sigmoid, "module": torch.nn.Sequential(torch.nn.Linear(2, 2))}, buffer)
+    buffer.seek(0)
+    with zipfile.ZipFile(buffer) as archive:
+        data = next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
+    assert b"torch.nn.modules.linear" in data and b"flambeau" not in data
