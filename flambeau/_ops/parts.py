@@ -365,6 +365,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
     for key in ("indices", "sections", "tensor_indices_or_sections"):
         if key in named:
             indices_or_sections = named.pop(key)
+    if named:
+        raise TypeError(f"tensor_split() got an unexpected keyword argument '{next(iter(named))}'")
     shape = input._array.shape
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor")
@@ -399,6 +401,8 @@ def _axis_split(name: str, least: int, dim_of: Any) -> Any:
         for key in ("indices", "sections"):
             if key in named:
                 indices_or_sections = named.pop(key)
+        if named:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
         ndim = input._array.ndim
         if ndim < least:
             raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, got one with {ndim}")

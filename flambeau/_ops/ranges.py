@@ -80,8 +80,15 @@ def arange(
     with placed(k, index):
         array = _range(start, end, step, d, k)
     if out is not None:
-        return write_out(out, finished(array, d, k), "arange")
+        return _into(out, finished(array, d, k), "arange")
     return finished(array, d, k, requires_grad)
+
+
+def _into(out: Any, made: Tensor, name: str) -> Tensor:
+    """Numbers into `out`, in the order of its elements; one with as many elements keeps its shape."""
+    if isinstance(out, Tensor) and out._array.size == made._array.size:
+        made = ops.reshape(made, out._array.shape)
+    return write_out(out, made, name)
 
 
 def _settled(start: Any, end: Any, step: Any, d: dtype) -> tuple[Any, Any, Any]:
@@ -174,7 +181,7 @@ def range(
     with placed(k, index), np.errstate(all="ignore"):
         array = cast_array(backend_of(k).xp.arange(count) * step + start, d)
     made = finished(array, d, k, requires_grad)
-    return made if out is None else write_out(out, made, "range")
+    return made if out is None else _into(out, made, "range")
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, int, Any]:
@@ -281,7 +288,7 @@ def linspace(
     with placed(k, index):
         array = memory((steps,), d, k) if k & META else cast_array(_between(start, end, steps, d, k), d)
     made = finished(array, d, k, requires_grad and out is None)
-    return made if out is None else write_out(out, made, "linspace")
+    return made if out is None else _into(out, made, "linspace")
 
 
 @public(method=False)
@@ -310,7 +317,7 @@ def logspace(
             exponents = _between(start, end, steps, work, k)
             array = cast_array(backend_of(k).xp.power(base, exponents), d)
     made = finished(array, d, k, requires_grad and out is None)
-    return made if out is None else write_out(out, made, "logspace")
+    return made if out is None else _into(out, made, "logspace")
 
 
 # -- index tables ------------------------------------------------------------------------------------------------

@@ -254,3 +254,20 @@ def test_tensors_in_a_nest_are_numbers_or_rows():
 )  # fmt: skip
 def test_arrays_and_tensors_keep_their_dtype_in_a_nest(data, dtype):
     assert torch.tensor(data).dtype is torch.as_tensor(data).dtype is dtype
+
+
+@pytest.mark.parametrize("call", [
+    lambda out: torch.arange(4, out=out), lambda out: torch.range(0, 3, out=out), lambda out: torch.linspace(0, 3, 4, out=out),
+    lambda out: torch.logspace(0, 3, 4, base=2, out=out).log2_(),
+])  # fmt: skip
+def test_numbers_into_views(call):
+    """An `out=` with as many elements keeps its shape and strides; what lies between them stays."""
+    room = torch.full((10,), -1.0)
+    call(room[1:9:2])
+    assert room.tolist() == [-1, 0, -1, 1, -1, 2, -1, 3, -1, -1]
+    room = torch.full((10,), -1.0)
+    view = room.view(2, 5)[:, :2].t()
+    call(view)
+    assert view.stride() == (1, 5) and room.tolist() == [0, 2, -1, -1, -1, 1, 3, -1, -1, -1]
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        call(room[:1].expand(4))
