@@ -255,10 +255,13 @@ class Unpickler:
             raise problem("the file calls something that may only be named")
 
     def _called(self, function: _Callable, args: tuple[Any, ...]) -> Any:
-        self._copies -= copied(args)
+        self._spend(copied(args))
+        return function.function(*args)
+
+    def _spend(self, count: int) -> None:
+        self._copies -= count
         if self._copies < 0:
             raise problem("the file makes far larger objects than it holds itself")
-        return function.function(*args)
 
     def _newobj(self) -> None:
         args, kind = self._stack.pop(), self._stack.pop()

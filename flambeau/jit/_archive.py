@@ -8,6 +8,7 @@ from typing import Any
 
 from .._serialization import files
 from .._serialization.archive import ArchiveError, Writer
+from .._serialization.calls import copied
 from .._serialization.loading import Reading, _ArchiveStorages
 from .._serialization.weights_only import Unpickler
 from .._tensor import Tensor
@@ -23,6 +24,7 @@ __all__ = ["load", "save"]
 
 _VERSION = b"10\n"  # of the operators: what they mean today
 _LATEST = 20
+_WEIGHT = 64  # what a new object counts as much as, in elements
 _MOST_SOURCE = 1 << 28  # bytes of all files together
 
 
@@ -143,6 +145,7 @@ class _ScriptUnpickler(Unpickler):
             return
         if function.__class__ is _Builder:
             args = self._stack.pop()
+            self._spend(copied(args))
             self._stack[-1] = function.function(*args)
             return
         super()._reduce()
@@ -152,6 +155,7 @@ class _ScriptUnpickler(Unpickler):
             super()._make(kind, args, named)
             return
         script = kind.script
+        self._spend(_WEIGHT)
         if script.base == "NamedTuple":
             self._stack.append(script(*args))
         else:

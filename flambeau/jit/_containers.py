@@ -14,6 +14,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._ops.registry import ops
 from .._tensor import Tensor
+from . import _limits
 
 __all__ = ["BUILTINS", "METHODS", "OTHERS", "PRIM", "PROPERTIES"]
 
@@ -49,11 +50,31 @@ def _shift(a: int, b: int) -> int:
 
 def _product(a: Any, b: Any) -> Any:
     if isinstance(a, (list, str)) or isinstance(b, (list, str)):
-        sequence, count = (a, b) if isinstance(a, (list, str)) else (b, a)
-        if len(sequence) * count > 1 << 28:
-            raise RuntimeError("a list of the program grows too large")
-        return sequence * count
+        return _limits.product(a, b)
     return a * b if a.__class__ is float or b.__class__ is float else _bounded(a * b)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return _limits.percent(a, b) if isinstance(a, str) else a % b
+
+
+def _added_in_place(a: Any, b: Any) -> Any:
+    if not isinstance(a, list):
+        return _limits.added(a, b)
+    _extended(a, b)
+    return a
+
+
+def _extended(a: list[Any], b: Any) -> None:
+    if not isinstance(a, list):
+        raise RuntimeError(f"extend is not for values of type {type(a).__name__}")
+    _limits.room(len(a) + len(b))
+    a.extend(b)
+
+
+def _elements(x: Tensor) -> Any:
+    _limits.room(x.numel())
+    return x.tolist()  # type: ignore[attr-defined]
 
 
 def _size(x: Tensor, dim: Any = None) -> Any:
@@ -88,19 +109,6 @@ def _warn(message: str, category: Any = None, stacklevel: int = 2, *rest: Any) -
     warnings.warn(str(message), stacklevel=2)
 
 
-def _format(text: str, *values: Any) -> str:
-    """`"a {} b".format(value)` with plain fields only."""
-    parts = text.split("{}")
-    made = [parts[0]]
-    for i, part in enumerate(parts[1:]):
-        made += [str(values[i]) if i < len(values) else "{}", part]
-    return "".join(made)
-
-
-def _percent(text: str, *values: Any) -> str:
-    return text % (values[0] if len(values) == 1 else values)
-
-
 def _tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     from ._operators import scalar_type
 
@@ -126,10 +134,6 @@ def _sorted_in_place(values: list[Any], reverse: bool = False) -> None:
 
 def _pop(target: Any, *args: Any) -> Any:
     return target.pop(*args)
-
-
-def _joined(separator: str, values: list[str]) -> str:
-    return separator.join(values)
 
 
 def _method(name: str, *kinds: type) -> Callable[..., Any]:
@@ -226,18 +230,22 @@ OTHERS: dict[str, Callable[..., Any]] = {
     **{name: _method(name, str) for name in _TEXT if name not in ("count", "copy", "index")},
     **{name: _method(name, *_EVERY) for name in _LISTS},
     **{name: _method(name, dict) for name in ("keys", "values", "items", "update", "setdefault", "popitem")},
+    **{name: _limits.justified(name) for name in ("ljust", "rjust", "center", "zfill")},
+    "expandtabs": _limits.expanded,
+    "replace": _limits.replaced,
+    "extend": _extended,
     "split": _method("split", str),
-    "join": _joined,
-    "format": _format,
-    "percentFormat": _percent,
-    "add": lambda a, b, alpha=1: _bounded(a + b),
-    "add_": lambda a, b: a.__iadd__(b) if isinstance(a, list) else a + b,
+    "join": _limits.joined,
+    "format": _limits.formatted,
+    "percentFormat": _limits.percent,
+    "add": lambda a, b, alpha=1: _bounded(_limits.added(a, b)),
+    "add_": _added_in_place,
     "sub": lambda a, b, alpha=1: _bounded(a - b),
     "mul": _product,
     "div": operator.truediv,
     "floordiv": operator.floordiv,
     "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
+    "remainder": _remainder,
     "pow": _power,
     "neg": operator.neg,
     "abs": abs,
@@ -247,7 +255,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "le": operator.le,
     "gt": operator.gt,
     "ge": operator.ge,
-    "round": round,
+    "round": _limits.rounded,
     "max": max,
     "min": min,
     "sum": sum,
@@ -268,16 +276,16 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "__derive_index": lambda index, start, step: start + index * step,
     "bitwise_not": operator.invert,
     "len": len,
-    "list": list,
+    "list": _limits.as_list,
     "dict": dict,
-    "str": str,
+    "str": _limits.as_text,
     "ord": ord,
     "chr": chr,
     "bin": bin,
     "hex": hex,
     "oct": oct,
     "hash": hash,
-    "sorted": sorted,
+    "sorted": lambda values, **named: sorted(_limits.as_list(values), **named),
     "sort": _sorted_in_place,
     "pop": _pop,
     "get": _get,
@@ -305,7 +313,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     ),
     "is_grad_enabled": is_grad_enabled,
     "set_grad_enabled": _set_grad_enabled,
-    "tolist": lambda x: x.tolist(),
+    "tolist": _elements,
     "requires_grad_": lambda x, requires_grad=True: x.requires_grad_(requires_grad),
     "dense_dim": lambda x: x.dense_dim(),
     "element_size": lambda x: x.element_size(),
@@ -358,7 +366,7 @@ METHODS = {str: {*_TEXT, "split", "join", "format"}, list: {*_LISTS, "pop", "sor
 
 
 def _print(*values: Any) -> None:
-    print(*values)
+    print(*map(_limits.as_text, values))
 
 
 PRIM: dict[str, Callable[..., Any]] = {
@@ -372,9 +380,9 @@ PRIM: dict[str, Callable[..., Any]] = {
     "max": lambda *a: max(*a),
     "abs": abs,
     "unchecked_unwrap_optional": lambda x: x,
-    "rangelist": lambda n: list(range(n)),
+    "rangelist": lambda n: _limits.as_list(range(n)),
     "Print": _print,
-    "tolist": lambda x: x.tolist(),
+    "tolist": _elements,
     "itemsize": lambda x: x.itemsize,
     "is_sparse_csr": lambda x: False,
     "is_mkldnn": lambda x: False,
@@ -391,12 +399,12 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "int": int,
     "float": float,
     "bool": bool,
-    "str": str,
+    "str": _limits.as_text,
     "complex": complex,
     "len": len,
     "range": range,
-    "list": list,
-    "tuple": tuple,
+    "list": _limits.as_list,
+    "tuple": lambda *a: tuple(_limits.as_list(*a)),
     "dict": dict,
     "min": min,
     "max": max,
@@ -404,11 +412,11 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "all": all,
     "any": any,
     "sum": builtins.sum,
-    "sorted": sorted,
+    "sorted": lambda values, **named: sorted(_limits.as_list(values), **named),
     "zip": zip,
     "enumerate": enumerate,
     "reversed": reversed,
-    "round": round,
+    "round": _limits.rounded,
     "divmod": divmod,
     "ord": ord,
     "chr": chr,

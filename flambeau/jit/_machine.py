@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from .._tensor import Tensor
-from . import _containers
+from . import _containers, _limits
 from ._closures import Closure, apply, constant, dotted, dtype_named, nothing, putter
 from ._errors import Problem
 from ._operators import builtin, find, find_pair
@@ -508,7 +508,7 @@ class _Compiler:
                 parts.append(self.expression(value.value))
             else:
                 parts.append(self.expression(value))
-        return lambda f: "".join([str(part(f)) for part in parts])
+        return lambda f: _limits.joined("", [_limits.as_text(part(f)) for part in parts])
 
     def see_IfExp(self, node: ast.IfExp) -> Closure:
         test, then, other = self.expression(node.test), self.expression(node.body), self.expression(node.orelse)
@@ -537,7 +537,7 @@ class _Compiler:
     def see_BinOp(self, node: ast.BinOp) -> Closure:
         a, b = self.expression(node.left), self.expression(node.right)
         if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
-            return lambda f: operator.mod(a(f), b(f))
+            return lambda f: _limits.percent(a(f), b(f))
         return apply(find_pair(_OPERATORS[type(node.op)]), [a, b], [])
 
     def see_Compare(self, node: ast.Compare) -> Closure:
@@ -568,11 +568,17 @@ class _Compiler:
         tests, made = [self.expression(t) for t in loop.ifs], self.expression(node.elt)
 
         def run(f: list[Any]) -> list[Any]:
-            out = []
-            for value in iterated(values(f)):
+            out: list[Any] = []
+            given = iterated(values(f))
+            if given.__class__ is range and not tests:
+                _limits.room(len(given))
+            for value in given:
                 put(f, value)
-                if all(test(f) for test in tests):
+                if not tests:
                     out.append(made(f))
+                elif all(test(f) for test in tests):
+                    out.append(made(f))
+                    _limits.room(len(out))
             return out
 
         return run

@@ -15,7 +15,7 @@ from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
 from .._ops.registry import functions, methods
 from .._tensor import Tensor
-from . import _aten_forms, _containers
+from . import _aten_forms, _containers, _limits
 
 __all__ = ["DTYPES", "builtin", "dtype_code", "find", "find_pair", "scalar_type"]
 
@@ -134,7 +134,7 @@ def _multiplied(a: Any, b: Any) -> Any:
 
 # Operators on two operands that Python's own do as well, for tensors and for numbers.
 _PAIRS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": _multiplied, "div": operator.truediv, "pow": _power,
+    "add": _limits.added, "sub": operator.sub, "mul": _multiplied, "div": operator.truediv, "pow": _power,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "matmul": operator.matmul,
 }  # fmt: skip

@@ -53,3 +53,9 @@ def test_damaged_caches(tmp_path, monkeypatch):
 def test_extreme_numbers():
     """Sample calls with integers at the edges of 8 to 64 bits raise or return."""
     assert attack("extreme_numbers.py", FACTOR, SEED)[-1].startswith("end")
+
+
+def test_bombs():
+    """Small archives and short programs that ask for much memory are refused."""
+    *cases, end = attack("bombs.py")
+    assert end == "end" and len(cases) > 20 and all("refused" in case for case in cases)

@@ -260,6 +260,7 @@ def test_arrays_and_tensors_keep_their_dtype_in_a_nest(data, dtype):
     lambda out: torch.arange(4, out=out), lambda out: torch.range(0, 3, out=out), lambda out: torch.linspace(0, 3, 4, out=out),
     lambda out: torch.logspace(0, 3, 4, base=2, out=out).log2_(),
 ])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
 def test_numbers_into_views(call):
     """An `out=` with as many elements keeps its shape and strides; what lies between them stays."""
     room = torch.full((10,), -1.0)
