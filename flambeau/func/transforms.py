@@ -9,7 +9,7 @@ from typing import Any
 from .._autograd.modes import enable_grad
 from .._autograd.node import Node
 from .._core.dtypes import FLOATING
-from .._core.state import GRAD, INFERENCE, local
+from .._core.state import GRAD, local
 from .._ops.registry import ops
 from .._tensor import Tensor, detached
 from ..autograd import grad as _autograd_grad
@@ -99,7 +99,8 @@ def _fresh(t: Tensor, connected: bool) -> tuple[Tensor, Tensor]:
         leaf = ops.view_as(root, root)
     else:
         leaf = detached(root)
-        leaf._k = (leaf._k | GRAD) & ~INFERENCE
+        leaf._k |= GRAD
+        leaf._autograd_meta = None  # new to this transform, also if the tensor was made in inference mode
     given = detached(leaf)
     if leaf.dtype.category >= FLOATING:
         given._k |= GRAD
