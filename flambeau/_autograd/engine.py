@@ -44,6 +44,11 @@ FREED = (
 _leaf_locks = [RLock() for _ in range(64)]
 for _lock in _leaf_locks:
     held_over_forks(_lock)
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "
+    "it again."
+)
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
 
