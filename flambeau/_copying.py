@@ -17,7 +17,7 @@ from . import _tensor
 from ._core.dtypes import ALL, FLOATING, dtype, int32, int64
 from ._core.layouts import layout, sparse_coo
 from ._core.sizes import Size
-from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE
+from ._core.state import CONJ, CUDA, GRAD, META, NEG, POSTPONED, QUANTIZED, SPARSE
 from ._dispatch import backend_of
 from ._ops.generator import Generator
 from ._ops.quantization import quantizer_from, quantizer_parts, with_quantizer
@@ -129,17 +129,16 @@ def _rebuild_qtensor(
     return t
 
 
+_MARKS = (("conj", CONJ), ("neg", NEG))
+
+
 def _finished(t: Tensor, requires_grad: bool, marks: Any) -> Tensor:
-    for mark, change in (("conj", "conj_physical"), ("neg", "neg")):
+    for mark, bit in _MARKS:
         if marks and marks.get(mark):
-            when_filled(lambda change=change: _replace(t, getattr(ops, change)(detached(t))))  # type: ignore[misc]
+            t._k |= bit
     if requires_grad:
         _require_grad(t)
     return t
-
-
-def _replace(t: Tensor, other: Tensor) -> None:
-    t._array, t._storage = other._array, other._storage
 
 
 def _require_grad(t: Tensor) -> None:
@@ -251,9 +250,10 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
     memory = memory_of(t)
     untyped = UntypedStorage(memory)
     where = (*geometry(t, memory), requires_grad, OrderedDict())
+    marks = ({name: bool(t._k & bit) for name, bit in _MARKS if t._k & bit},) if t._k & POSTPONED else ()
     if d in _STORED_UNTYPED:
-        return _rebuild_tensor_v3, (untyped, *where, d)
-    return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=d), *where)
+        return _rebuild_tensor_v3, (untyped, *where, d, *marks)
+    return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=d), *where, *marks)
 
 
 def _sparse_parts(t: Tensor) -> tuple[Any, ...]:

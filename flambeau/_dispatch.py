@@ -20,13 +20,14 @@ from ._core.state import (
     GRAD,
     META,
     OVERRIDE,
+    POSTPONED,
     PROFILE,
     QUANTIZED,
     SPARSE,
     local,
     modes,
 )
-from ._tensor import Tensor
+from ._tensor import Tensor, computed
 
 # Handlers of rarer properties, by bit, tried in this order; each layer that owns one registers it here.
 # handler(op, args, k) -> result, or NotImplemented to go on.
@@ -44,11 +45,14 @@ def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
                 return result
     if k & (CUDA | META):
         _check_devices(op, args)
+    given = args
+    if k & POSTPONED and not getattr(op, "view", False):
+        given, k = tuple([_computed(a) for a in args]), k & ~POSTPONED
     try:
         if k & PROFILE and local.profiler is not None:
-            out = local.profiler.compute(op, args, k)
+            out = local.profiler.compute(op, given, k)
         else:
-            out = op.compute(args, k)
+            out = op.compute(given, k)
     except MemoryError as error:
         if k & CUDA:
             raise OutOfMemoryError(f"{op.name}: CUDA out of memory. {error}") from error
@@ -58,6 +62,12 @@ def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
     if k & CAPTURE and local.captures:
         local.captures[-1].add(op, args, out)
     return out
+
+
+def _computed(a: Any) -> Any:
+    if isinstance(a, Tensor):
+        return computed(a)
+    return type(a)([_computed(b) for b in a]) if a.__class__ is list or a.__class__ is tuple else a
 
 
 def backend_of(k: int) -> Any:

@@ -13,7 +13,7 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
+from ._core.state import CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local
 from ._dispatch import backend_of
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.registry import ops, public
@@ -184,6 +184,8 @@ def _dlpack(
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self._k & META:
         raise BufferError("Can't export tensors on the meta device: they have no memory")
+    if self._k & POSTPONED:
+        raise BufferError("Can't export tensors with the conjugate bit set or the negative bit set; resolve them first")
     array = self._array
     if self._k & CUDA:
         return array.__dlpack__(stream=stream)

@@ -6,7 +6,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ._core.state import BATCHED, GRAD, OVERRIDE, modes
+from ._core.state import BATCHED, CONJ, GRAD, META, NEG, OVERRIDE, POSTPONED, modes
 
 
 class Storage:
@@ -144,6 +144,21 @@ def refuse_inference(saved: Any) -> None:
                 "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
                 "computation that autograd records: clone() them first, or use torch.no_grad() instead of inference_mode()"
             )
+
+
+def read_as(array: Any, k: int) -> Any:
+    """What an array in the memory of a tensor with properties `k` reads as; also what must lie there to read so."""
+    if k & META or not k & POSTPONED:
+        return array
+    whole = array[None]  # NumPy makes numbers of results without dimensions
+    if k & CONJ:
+        whole = whole.conj()
+    return (-whole if k & NEG else whole)[0, ...]
+
+
+def computed(t: Tensor) -> Tensor:
+    """The tensor, without history, in memory of its own if it is a view that conjugates or negates."""
+    return wrap(read_as(t._array, t._k), t.dtype, t._k & ~(POSTPONED | GRAD)) if t._k & POSTPONED else t
 
 
 def storage_of(t: Tensor) -> Storage:

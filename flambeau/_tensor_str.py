@@ -29,8 +29,8 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
 
 def _tensor_str(self: Tensor, indent: int) -> str:
     """The numbers of a tensor in brackets."""
-    plain = self.detach().cpu()
-    return _array_text(plain.resolve_conj().numpy(), indent)
+    plain = self.detach().cpu().resolve_conj().resolve_neg()
+    return _array_text(plain.numpy(), indent)
 
 
 def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:

@@ -7,7 +7,8 @@ import threading
 from typing import Any
 
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
-GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED = (1 << i for i in range(7))
+GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED, CONJ, NEG = (1 << i for i in range(9))
+POSTPONED = CONJ | NEG  # reading the tensor conjugates or negates what lies in its memory
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))
 

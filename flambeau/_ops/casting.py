@@ -32,9 +32,9 @@ from .._core.dtypes import (
     scalar_dtype,
     uint64,
 )
-from .._core.state import CUDA
+from .._core.state import CUDA, POSTPONED
 from .._dispatch import backend_of
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, read_as, wrap
 
 _ndarray = np.ndarray
 
@@ -298,6 +298,13 @@ def _cast_by(call: Any, source: Any, target: Any) -> Any:
         return cpu.parallel(call, [source], target)
     call(source, out=target)
     return target
+
+
+def laid(array: Any, t: Tensor) -> Any:
+    """What must lie in the memory of a tensor for it to read as `array`."""
+    if not t._k & POSTPONED:
+        return array
+    return read_as(array if array.dtype == t._array.dtype else cast_array(array, t.dtype), t._k)
 
 
 def write(target: Any, source: Any, d: dtype) -> None:

@@ -14,7 +14,7 @@ from .declare import pointwise
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
 from .primitive import primitive
-from .registry import older_forms, ops, public, relabel
+from .registry import older_forms, ops, public
 from .rules import Refusing, Rule, floating, floating_only, real_floating_only, ring
 
 # -- three operands ----------------------------------------------------------------------------------------------
@@ -252,34 +252,10 @@ hypot_op = pointwise(
 conj_physical_op = pointwise("conj_physical", lambda m, x: m.conj(x), ring, {"x": lambda m, g: m.conj(g)}, public=False)
 
 
-@public()
-def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is its own."""
-    if input.dtype.category != COMPLEX:
-        return input
-    return relabel(conj_physical_op.call(input), "ConjBackward0")
-
-
-# formulas of derivatives also conjugate their parameters
-setattr(ops, "conj", lambda x: conj(x) if isinstance(x, Tensor) else x.conjugate())  # noqa: B010
-
-
 @public(out=True, inplace=True)
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""
     return conj_physical_op.call(input) if input.dtype.category == COMPLEX else input
-
-
-@public()
-def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugates are computed at once."""
-    return input
-
-
-@public()
-def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: negatives are computed at once."""
-    return input
 
 
 def _angle(m: Any, x: Any) -> Any:

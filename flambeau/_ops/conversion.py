@@ -29,9 +29,9 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, like_strides, memory_format, preserve_format
-from .._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local, modes
+from .._core.state import CONJ, CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
-from .._tensor import Tensor, detached, wrap
+from .._tensor import Tensor, detached, read_as, wrap
 from .._tensor import is_inference as tensor_is_inference
 from . import basic, registry
 from .casting import cast_array, combine
@@ -327,7 +327,7 @@ def host_array(t: Tensor) -> Any:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if t._k & QUANTIZED:
         return t._array.dequantized()
-    return backend_of(t._k).asnumpy(t._array)
+    return read_as(backend_of(t._k).asnumpy(t._array), t._k)
 
 
 def python_array(t: Tensor) -> Any:
@@ -360,6 +360,13 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         return taken
     if input._k & GRAD and not force and local.grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if input._k & POSTPONED:
+        if force:
+            return host_array(input)
+        bit, call = ("conjugate", "conj") if input._k & CONJ else ("negative", "neg")
+        raise RuntimeError(
+            f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{call}().numpy() instead."
+        )
     if input._k & (CUDA | META):
         if not force:
             kind = input.device  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from .._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from .._core.sizes import check_room
 from .._core.state import CUDA
 from .._kernel.sort import upper_bound
-from .._tensor import Tensor
+from .._tensor import Tensor, computed
 from .casting import checked_number
 from .counting import extent_of, tallied, tallied_bins
 from .primitive import primitive
@@ -108,7 +108,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     for bound in (min, max):
         checked_number(bound, input.dtype)
-    low, high = _range("torch.histc", input._array, float(min), float(max))
+    low, high = _range("torch.histc", computed(input)._array, float(min), float(max))
     return histc_op(input, int(bins), low, high)
 
 
@@ -210,7 +210,7 @@ def histogram(
     _check("torch.histogram", input, weight)
     if weight is not None and weight._array.shape != input._array.shape:
         raise RuntimeError("torch.histogram: weight should have the shape of input")
-    points = ops.reshape(ops.detach(input), (-1, 1))
+    points = ops.reshape(computed(ops.detach(input)), (-1, 1))
     edges = _edges("torch.histogram", input, points._array, [bins], range)
     return return_types.histogram(counts_op(edges, points, weight, density), edges[0])
 
@@ -230,6 +230,6 @@ def histogramdd(
     shape = input._array.shape
     if len(shape) < 2:
         raise RuntimeError(f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {len(shape)}")
-    points = ops.reshape(ops.detach(input), (math.prod(shape[:-1]), shape[-1]))
+    points = ops.reshape(computed(ops.detach(input)), (math.prod(shape[:-1]), shape[-1]))
     edges = _edges("torch.histogramdd", input, points._array, bins, range)
     return return_types.histogramdd(counts_op(edges, points, weight, density), tuple(edges))

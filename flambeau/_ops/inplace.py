@@ -22,6 +22,7 @@ from .._core.state import (
     GRAD,
     META,
     OVERRIDE,
+    POSTPONED,
     PROFILE,
     QUANTIZED,
     SPARSE,
@@ -35,11 +36,12 @@ from .._tensor import (
     Tensor,
     alias,
     bump,
+    read_as,
     storage_of,
     wrap,
 )
 from . import registry
-from .casting import broadcast_error, operand_arrays, write
+from .casting import broadcast_error, laid, operand_arrays, write
 from .pointwise_call import for_number, slow
 from .pointwise_op import Pointwise
 from .registry import ops, records
@@ -347,7 +349,12 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | 0xFF)):
+    if k & POSTPONED:
+        before = alias(t)
+        result = op(before, *args)
+        keep_original(before, result)
+        return assign(t, result, op.name)
+    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | 0x3FF)):
         return assign(t, op(*others), op.name)
     check_writable(t, args)
     common = op.common(others)
@@ -441,7 +448,7 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if not t._k & META:
         if result._k & SPARSE and result.dtype is not t.dtype:
             result = ops.to_dtype(result, t.dtype)
-        write(t._array, result._array, t.dtype)
+        write(t._array, laid(result._array, t), t.dtype)
         if modes.on & CAPTURE and local.captures:
             local.captures[-1].add_write(t, result)
     bump(t)
@@ -570,7 +577,7 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
     resize_out(t, result._array.shape)
     check_writable(t)
     if not t._k & META:
-        write(t._array, result._array, t.dtype)
+        write(t._array, laid(read_as(result._array, result._k), t), t.dtype)
     bump(t)
     return t
 

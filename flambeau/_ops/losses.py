@@ -14,7 +14,7 @@ from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float32, float64
 from .._core.state import GRAD, local, modes
 from .._kernel.distance import loss_gradient, loss_sum
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, read_as, wrap
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .registry import labelled, ops, public, quick
@@ -353,7 +353,7 @@ def binary_cross_entropy(
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
-    x = input._array
+    x = read_as(input._array, input._k)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
     if weight is None and not modes.on:
@@ -443,7 +443,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
-    elif bool((var._array < 0).any()):  # type: ignore[union-attr]
+    elif bool((read_as(var._array, var._k) < 0).any()):  # type: ignore[union-attr]
         raise ValueError("var has negative entry/entries")
     shape, given = input._array.shape, var._array.shape  # type: ignore[union-attr]
     if given != shape:

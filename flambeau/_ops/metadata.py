@@ -142,15 +142,3 @@ def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | Non
     """Changes shape and strides in place."""
     shape, strides, offset = strided_arguments(input, size, stride, storage_offset)
     return _turned(input, as_strided_op, shape, strides, offset, element_strides(input._array))
-
-
-@public()
-def is_conj(input: Tensor) -> bool:
-    """False: conjugation is never postponed."""
-    return False
-
-
-@public()
-def is_neg(input: Tensor) -> bool:
-    """False: negation is never postponed."""
-    return False

@@ -9,8 +9,9 @@ from typing import Any
 from .._backend.copies import place as write_part
 from .._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from .._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
-from .._core.state import modes
+from .._core.state import POSTPONED, modes
 from .._tensor import Tensor
+from .postponed import part_op
 from .primitive import primitive
 from .registry import _overridable as overridable
 from .registry import expose, functions, labelled, methods, ops, public
@@ -470,6 +471,10 @@ def view_as_real(input: Tensor) -> Tensor:
     """A view of a complex tensor with the real and imaginary parts as a new last dimension."""
     if input.dtype.category != COMPLEX:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if input._k & POSTPONED:
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors; resolve_conj() computes the conjugate first"
+        )
     return view_as_real_op(input)
 
 
@@ -498,6 +503,8 @@ def real(input: Tensor) -> Tensor:
     """A view of the real parts; a real tensor itself."""
     if input.dtype.category != COMPLEX:
         return input
+    if input._k & POSTPONED:
+        return part_op(input, 0)  # type: ignore[no-any-return]
     return select(view_as_real_op(input), -1, 0)
 
 
@@ -506,6 +513,8 @@ def imag(input: Tensor) -> Tensor:
     """A view of the imaginary parts of a complex tensor."""
     if input.dtype.category != COMPLEX:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    if input._k & POSTPONED:
+        return part_op(input, 1)  # type: ignore[no-any-return]
     return select(view_as_real_op(input), -1, 1)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput
 from .._core.dtypes import dtype, from_numpy_dtype
-from .._core.state import CUDA, GRAD, META, SAVED_HOOKS, local, modes
+from .._core.state import CUDA, GRAD, META, POSTPONED, SAVED_HOOKS, local, modes
 from .._dispatch import backend_of
 from .._tensor import (
     MADE_IN_INFERENCE,
@@ -141,7 +141,7 @@ class Primitive:
 
     def wrap_view(self, parent: Tensor, array: Any, static: Any, number: Any = None) -> Tensor:
         t = _new(Tensor)
-        t._array, t._k = array, parent._k & _KEPT
+        t._array, t._k = array, parent._k & (_KEPT | POSTPONED)
         t.dtype = parent.dtype if array.dtype == parent.dtype.numpy else from_numpy_dtype(array.dtype)
         t._edge = None
         t._storage, t._autograd_meta = storage_of(parent), inherited(parent)

@@ -22,7 +22,7 @@ from .._core.layouts import (
     preserve_format,
 )
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
-from .._core.state import SPARSE, modes
+from .._core.state import POSTPONED, SPARSE, modes
 from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
 from .primitive import primitive
@@ -157,6 +157,10 @@ def view_dtype_op(backend: Any, x: Any, d: dtype_class) -> Any:
 def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
     """The same bytes read as another dtype; the last dimension grows or shrinks with the element size."""
     old, new = x.dtype.itemsize, d.itemsize
+    if x._k & POSTPONED and d is not x.dtype:
+        raise RuntimeError(
+            "torch.Tensor.view is not supported for conjugate view tensors when converting to a different dtype."
+        )
     if old != new:
         names = f"{type_name(x.dtype)} as {type_name(d)} (different element sizes)"
         array = x._array
@@ -367,12 +371,16 @@ def _mt_property(x: Tensor) -> Tensor:
     return transpose(x, -2, -1)
 
 
+def _conj(x: Tensor) -> Tensor:
+    return functions["conj"](x)  # type: ignore[no-any-return]
+
+
 def _h_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix."""
     ndim = x._array.ndim
     if ndim == 0:
         warnings.warn("Tensor.H is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
-        return ops.conj(x)
+        return _conj(x)
     if ndim != 2:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
@@ -385,7 +393,7 @@ def _mh_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each matrix of a batch."""
     if x._array.ndim == 0:
         warnings.warn("Tensor.mH is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
-        return ops.conj(x)
+        return _conj(x)
     if x._array.ndim == 1:
         raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return adjoint(x)
@@ -399,7 +407,7 @@ def adjoint(input: Tensor) -> Tensor:
             f"tensor.adjoint() is only supported on matrices or batches of matrices, got {input._array.ndim}-D"
         )
     turned = transpose(input, -2, -1)
-    return ops.conj(turned) if input.dtype.category == COMPLEX else turned
+    return _conj(turned) if input.dtype.category == COMPLEX else turned
 
 
 @public(aliases=("moveaxis",))

@@ -11,9 +11,9 @@ from .._core.allocation import fill as fill_memory
 from .._core.dtypes import FLOATING, INTEGER, dtype
 from .._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
-from .._tensor import Tensor, alias, bump, wrap
+from .._tensor import Tensor, alias, bump, read_as, wrap
 from . import basic, registry
-from .casting import broadcast_error, cast_array, checked_array
+from .casting import broadcast_error, cast_array, checked_array, laid
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
 from .inplace import check_writable, rewrite_history
@@ -73,7 +73,7 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
 def _write(t: Tensor, src: Tensor, k: int) -> None:
     """The elements of `src` into the memory of `t`, between any dtypes and devices."""
-    target, source = t._array, src._array
+    target, source = t._array, laid(read_as(src._array, src._k), t)
     if k & QUANTIZED:
         source = ops.quantized_source(t, src)
         _check_fits(target.shape, source.shape, (t, src))
@@ -138,7 +138,7 @@ def _filled(t: Tensor, value: Any) -> Any:
         if not isinstance(value, (int, float, complex, np.generic)):
             raise TypeError(f"fill_(): argument 'value' must be Tensor or Number, not {type(value).__name__}")
         return checked_array(value, t.dtype, t._array.size == 1)
-    array = value._array
+    array = read_as(value._array, value._k)
     if array.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor, got {array.ndim} dimensions")
     if value._k & CUDA and not t._k & CUDA:
@@ -171,7 +171,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
     before = alias(input) if tracked else None
     if not input._k & META:
-        input._array[...] = made
+        input._array[...] = read_as(made, input._k)
     bump(input)
     if tracked:
         _record_write(input, fill_op, (before, value))
