@@ -74,8 +74,6 @@ def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {int(starts[-1])}"
         )
-    if (np.diff(starts) < 0).any():
-        raise RuntimeError(f"embedding_bag: offsets must not decrease, but got {starts.tolist()}")
     number = starts.size - 1 if last else starts.size
     return np.searchsorted(starts[:number], np.arange(count), side="right") - 1, number
 
