@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .._autograd.modes import enable_grad
+from .._autograd.modes import enable_grad, inference_mode
 from .._autograd.node import Node
 from .._core.dtypes import FLOATING
 from .._core.state import GRAD, local
@@ -28,14 +28,17 @@ class _transform:
 
     def __enter__(self) -> bool:
         checks.hooks()
-        self._outer = local.grad, local.inference
-        local.grad, local.inference = True, False
+        self._outer = local.grad
+        self._normal = inference_mode(False)
+        self._normal.__enter__()
+        local.grad = True
         local.transforms += 1
-        return self._outer[0]
+        return self._outer
 
     def __exit__(self, *error: Any) -> None:
         local.transforms -= 1
-        local.grad, local.inference = self._outer
+        self._normal.__exit__(*error)
+        local.grad = self._outer
 
 
 def _lift(t: Tensor) -> Tensor:
