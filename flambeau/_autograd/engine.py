@@ -75,6 +75,7 @@ def run(
         needed = _nodes_towards(roots, wanted_edges)
     awaited = _awaited(roots, needed) if leaves_are_watched else None
     outer, local.grad = local.grad, create_graph
+    outer_walk, local.walk = local.walk, (keep_graph, wanted is None)
     outer_callbacks, local.final_callbacks = local.final_callbacks, []
     look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:
@@ -144,7 +145,7 @@ def run(
         for callback in local.final_callbacks:  # those may add others
             callback()
     finally:
-        local.grad = outer
+        local.grad, local.walk = outer, outer_walk
         local.final_callbacks = outer_callbacks
     return captured
 

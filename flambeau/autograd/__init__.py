@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +14,13 @@ from .._autograd import engine
 from .._autograd import functions as _functions
 from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .._autograd.node import edge_of
+from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
 from .._core.state import GRAD, modes
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
-from .._tensor import Tensor, detached, wrap
+from .._tensor import Tensor, computed, detached, wrap
 from .variable import Variable
 
 
@@ -35,42 +36,75 @@ _functions.restore_packed = _saved.unpacked
 _functions.pack_saved = lambda s: _saved.pack(s) if _saved.local.saved_hooks else s
 
 
-def _start(t: Tensor, g: Any, create_graph: bool) -> Tensor:
+class _Root:
+    """An edge of the graph in place of the tensor that it belongs to."""
+
+    __slots__ = ("_edge", "_k", "dtype", "shape")
+
+    def __init__(self, edge: Any):
+        known = edge.node.__dict__.get("shapes", {}).get(edge.output_nr)
+        if edge.node.outputs is not None:
+            known = edge.node.outputs[edge.output_nr]
+        self._k, self._edge = GRAD, (edge.node, edge.output_nr)
+        self.shape, self.dtype = known[:2] if known is not None else (None, None)
+
+
+def _root(x: Any) -> Any:
+    """What the engine can start from or lead to: a tensor, or what stands for an edge."""
+    if x.__class__ is not graph.GradientEdge:
+        return x
+    return x.node.variable if isinstance(x.node, AccumulateGrad) else _Root(x)
+
+
+def _start(t: Any, g: Any, number: int = 0) -> Tensor:
     """The gradient that the walk begins with: ones for a scalar, or the one given, checked."""
-    if not isinstance(t, Tensor):
+    if isinstance(t, _Root):
+        shape: Any = t.shape
+    elif isinstance(t, Tensor):
+        shape = t._array.shape
+    else:
         raise TypeError(f"expected a Tensor to differentiate, got {type(t).__name__}")
     if not t._k & GRAD:
-        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+        raise RuntimeError(f"element {number} of tensors does not require grad and does not have a grad_fn")
     if g is None:
-        if t._array.size != 1:
+        if shape is None or math.prod(shape) != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if t.dtype.is_complex:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got " + repr(t.dtype))
         if t._k == GRAD:
-            return wrap(np.ones(t._array.shape, t.dtype.numpy), t.dtype)
+            return wrap(np.ones(shape, t.dtype.numpy), t.dtype)
         return _ops.ones_like(detached(t))
     if not isinstance(g, Tensor):
         raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)
-    if g._array.shape != t._array.shape:
-        raise RuntimeError(f"Mismatch in shape: grad_output has {_size(g)}, output has {_size(t)}")
+    if shape is None:
+        return g
+    if g._array.shape != tuple(shape):
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{number}] has a shape of {_size(g._array.shape)} and output[{number}] has a "
+            f"shape of {_size(shape)}."
+        )
     if g.dtype.is_complex != t.dtype.is_complex:
         raise RuntimeError(
-            f"Mismatch in dtype: grad_output has {g.dtype}, output has {t.dtype}; for complex outputs both must agree"
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{number}] has a dtype of {g.dtype} and output[{number}] has a dtype of {t.dtype}."
         )
+    g = computed(g) if not g._k & GRAD else g
     return g if g.dtype is t.dtype else _ops.to_dtype(g, t.dtype)
 
 
 _ONES = {d: np.ones((), d.numpy) for d in (_dtypes.float32, _dtypes.float64, _dtypes.float16, _dtypes.bfloat16)}
 
 
-def _size(t: Tensor) -> str:
-    return f"torch.Size([{', '.join(map(str, t._array.shape))}])"
+def _size(shape: Any) -> str:
+    return f"torch.Size([{', '.join(map(str, shape))}])"
 
 
 def _sequence(x: Any) -> list[Any]:
     if isinstance(x, Tensor):
         return [x]
-    return list(x)
+    if x.__class__ is graph.GradientEdge:
+        return [_root(x)]
+    return [_root(t) for t in x]
 
 
 def _gradients(given: Any, count: int) -> list[Any]:
@@ -103,7 +137,7 @@ def backward(
     roots = _sequence(tensors)
     wanted = None
     if inputs is not None:
-        wanted = _sequence(inputs)
+        wanted = _sequence(inputs.values() if isinstance(inputs, dict) else inputs)
         if not wanted:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         for t in wanted:
@@ -116,11 +150,11 @@ def backward(
             UserWarning,
             stacklevel=2,
         )
-    given = [_start(t, g, create_graph) for t, g in zip(roots, _gradients(grad_tensors, len(roots)))]
+    given = [_start(t, g, i) for i, (t, g) in enumerate(zip(roots, _gradients(grad_tensors, len(roots))))]
     keep = create_graph if retain_graph is None else retain_graph
     found = engine.run(roots, given, keep, create_graph, wanted)
     for t in wanted or ():  # leaves got theirs in the walk
-        if t._edge is not None:
+        if isinstance(t, Tensor) and t._edge is not None:
             g = found.get((id(t._edge[0]), t._edge[1]))
             if g is not None:
                 engine.accumulate(t, g, create_graph)
@@ -136,8 +170,10 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """The gradients of `outputs` by `inputs`, returned instead of accumulated.
+
+    Both may be edges of the graph (`graph.GradientEdge`); `inputs` may be a dict, and the result is one then.
 
     >>> import flambeau as torch
     >>> x = torch.tensor([2.0, 3.0], requires_grad=True)
@@ -153,6 +189,14 @@ def grad(
         taken = _overrides.watched(grad, (outputs, inputs), more)
         if taken is not NotImplemented:
             return taken  # type: ignore[no-any-return]
+    if isinstance(inputs, dict):
+        if type(inputs) is not dict:
+            raise TypeError(f"the mapping of inputs must be a dict, got {type(inputs).__name__}")
+        found = grad(
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+            is_grads_batched, materialize_grads,
+        )  # fmt: skip
+        return dict(zip(inputs, found))
     if materialize_grads and allow_unused is False:
         raise ValueError("materialize_grads=True needs allow_unused to be True or left out")
     if allow_unused is None:
@@ -168,11 +212,11 @@ def grad(
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
     for t in wanted:
-        if not isinstance(t, Tensor):
+        if not isinstance(t, (Tensor, _Root)):
             raise TypeError(f"expected Tensors to differentiate by, got {type(t).__name__}")
         if not t._k & GRAD:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-    given = [_start(t, g, create_graph) for t, g in zip(roots, _gradients(grad_outputs, len(roots)))]
+    given = [_start(t, g, i) for i, (t, g) in enumerate(zip(roots, _gradients(grad_outputs, len(roots))))]
     keep = create_graph if retain_graph is None else retain_graph
     found = engine.run(roots, given, keep, create_graph, wanted, into_leaves=False)
     results = []
@@ -186,6 +230,8 @@ def grad(
                     "pass allow_unused=True to get None for it"
                 )
             if materialize_grads:
+                if not isinstance(t, Tensor):
+                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
                 g = _ops.zeros_like(detached(t))
         results.append(g)
     return tuple(results)
@@ -213,13 +259,13 @@ _overrides.watch("backward", _tensor_backward)
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph  # noqa: E402
 from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
-from .grad_mode import set_multithreading_enabled  # noqa: E402
+from .grad_mode import _force_original_view_tracking, is_view_replay_enabled, set_multithreading_enabled  # noqa: E402
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
 
 
 def __getattr__(name: str) -> Any:
     """Loads the profiler at its first use."""
-    if name in ("profiler", "profiler_util"):
+    if name in ("_functions", "profiler", "profiler_util"):
         import importlib
 
         return importlib.import_module("." + name, __name__)
@@ -227,7 +273,27 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Function", "FunctionCtx", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-    "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
+    "Function",
+    "FunctionCtx",
+    "GradcheckError",
+    "Variable",
+    "_force_original_view_tracking",
+    "anomaly_mode",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "forward_ad",
+    "function",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_view_replay_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
 ]  # fmt: skip

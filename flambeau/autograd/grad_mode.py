@@ -7,7 +7,40 @@ from typing import Any
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._core.state import local
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+__all__ = [
+    "_force_original_view_tracking",
+    "enable_grad",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
+
+
+class _force_original_view_tracking:
+    """Whether views are taken again as they were when their base is written to: at once, or for a block.
+
+    Views here always are; the switch only remembers its state.
+    """
+
+    def __init__(self, mode: bool):
+        self.prev, self.mode = is_view_replay_enabled(), bool(mode)
+        local.view_replay = self.mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        local.view_replay = self.prev
+
+    def clone(self) -> _force_original_view_tracking:
+        """Another switch to the same state."""
+        return type(self)(self.mode)
+
+
+def is_view_replay_enabled() -> bool:
+    """What `_force_original_view_tracking` was last told in this thread."""
+    return bool(getattr(local, "view_replay", False))
 
 
 class set_multithreading_enabled:

@@ -16,6 +16,7 @@ class GradientEdge(NamedTuple):
 
     node: Any
     output_nr: int
+    ownership_token: Any = None
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -24,7 +25,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         raise RuntimeError("It is not possible to get the gradient edge: the tensor does not require gradients")
     if tensor._edge is None:
         return GradientEdge(gradient_function(tensor), 0)
-    return GradientEdge(*tensor._edge)
+    node, number = tensor._edge
+    node.__dict__.setdefault("shapes", {})[number] = tensor._array.shape, tensor.dtype
+    return GradientEdge(gradient_function(node), number)
 
 
 class saved_tensors_hooks:

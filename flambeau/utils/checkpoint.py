@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+import enum
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._autograd.functions import Function
 from .._autograd.modes import enable_grad
-from .._core.state import GRAD
-from .._tensor import Tensor, detached
+from .._core.state import GRAD, local
+from .._ops_namespace import OpOverload
+from .._ops_namespace import ops as ops_namespace
+from .._tensor import Tensor, detached, version_of, wrap
+from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd import backward as _backward
 from ..autograd.graph import saved_tensors_hooks
+from ..profiler._recorder import Watcher, aten_name
 
 
 class CheckpointError(RuntimeError):
@@ -63,59 +69,129 @@ class _Stop(Exception):
     """All that backward needs was computed again; the rest of the forward pass is not run."""
 
 
-def _no_context() -> tuple[Any, Any]:
+def noop_context_fn() -> tuple[Any, Any]:
+    """Contexts for the forward pass and for the recomputation that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def _without_reentry(
-    function: Callable[..., Any], args: Any, named: Any, preserve: bool, context_fn: Any, early_stop: bool
-) -> Any:
-    """Saved tensors become places in a list; the first one that is needed runs the function again to fill it."""
-    state = _random_state() if preserve else None
-    forward_context, recompute_context = context_fn()
-    count = 0
-    runs: dict[str, Any] = {"values": None}
+_early_stop: list[bool] = []
 
-    def pack(t: Tensor) -> int:
-        nonlocal count
-        count += 1
-        return count - 1
 
-    def recompute() -> list[Tensor]:
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A block in which checkpoints made stop recomputing (or not) as soon as all that is needed is there."""
+    _early_stop.append(enable)
+    try:
+        yield
+    finally:
+        _early_stop.pop()
+
+
+_debug: list[bool] = []
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """A block that overrides the `debug` argument of checkpoints; None leaves it to them."""
+    _debug.append(bool(enabled))
+    try:
+        yield
+    finally:
+        _debug.pop()
+
+
+def _autocast_now() -> list[tuple[str, Any, bool, bool]]:
+    cache = is_autocast_cache_enabled()
+    return [(d, get_autocast_dtype(d), is_autocast_enabled(d), cache) for d in ("cpu", "cuda")]
+
+
+@contextlib.contextmanager
+def _autocast_as_of(state: list[tuple[str, Any, bool, bool]]) -> Iterator[None]:
+    """A block that casts as the forward pass did."""
+    with contextlib.ExitStack() as stack:
+        for device, dtype, enabled, cache in state:
+            if enabled or is_autocast_enabled(device):
+                stack.enter_context(autocast(device, dtype=dtype, enabled=enabled, cache_enabled=cache))
+        yield
+
+
+def _described(t: Tensor) -> dict[str, Any]:
+    return {"shape": t.shape, "dtype": t.dtype, "device": t.device}  # type: ignore[attr-defined]
+
+
+class _Recomputation:
+    """One call of a function whose saved tensors are numbers; the first that is needed runs the function again."""
+
+    def __init__(
+        self, function: Any, args: Any, named: Any, preserve: bool, context: Any, early_stop: bool, check: Any
+    ):
+        self.function, self.args, self.named, self.context, self.early_stop = function, args, named, context, early_stop
+        self.check = check
+        self.state = _random_state() if preserve else None
+        self.autocast = _autocast_now()
+        self.kept: list[dict[str, Any]] = []  # what the saved tensors of the forward pass were
+        self.values: dict[int, Tensor] | None = None
+
+    def pack(self, t: Tensor) -> int:
+        self.kept.append(_described(t))
+        return len(self.kept) - 1
+
+    def unpack(self, place: int) -> Tensor:
+        if self.values is None or place not in self.values:
+            self.values = dict(enumerate(self._run_again()))
+            if self.check is not None:
+                self._compare(list(self.values.values()))
+        # What stays behind is needed by a second access or a second backward pass; the graph frees it.
+        return self.values[place] if local.walk is None or local.walk[0] else self.values.pop(place)
+
+    def _run_again(self) -> list[Tensor]:
         values: list[Tensor] = []
+        count = len(self.kept)
 
-        def keep(t: Tensor) -> None:
-            values.append(detached(t))
-            if early_stop and len(values) == count:
+        def keep(t: Tensor) -> Tensor:
+            if len(values) < count or not self.early_stop:
+                values.append(detached(t))
+            if self.early_stop and len(values) == count:
                 raise _Stop
+            return values[-1]
 
-        given = [ops_alias(a) if isinstance(a, Tensor) else a for a in args]
+        given = [ops_alias(a) if isinstance(a, Tensor) else a for a in self.args]
         with (
-            _random_as_of(state),
+            _random_as_of(self.state),
+            _autocast_as_of(self.autocast),
             enable_grad(),
-            recompute_context,
-            saved_tensors_hooks(keep, _unused),
+            saved_tensors_hooks(keep, lambda t: t),
+            self.context,
             contextlib.suppress(_Stop),
         ):
-            function(*given, **named)
+            self.function(*given, **self.named)
         if len(values) != count:
             raise CheckpointError(
-                "checkpoint: A different number of tensors was saved during the original forward and recomputation, "
-                f"{count} and {len(values)}"
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {count}\nNumber of tensors saved during "
+                f"recomputation: {len(values)}."
             )
         return values
 
-    def unpack(place: int) -> Tensor:
-        if runs["values"] is None:
-            runs["values"] = recompute()
-            runs["left"] = count
-        value = runs["values"][place]
-        runs["left"] -= 1
-        if not runs["left"]:
-            runs["values"] = None
-        return value
+    def _compare(self, values: list[Tensor]) -> None:
+        lines = [
+            f"tensor at position {i}:\nsaved metadata: {was}\nrecomputed metadata: {_described(t)}"
+            for i, (was, t) in enumerate(zip(self.kept, values))
+            if was != _described(t)
+        ]
+        if lines:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
+                "the forward pass.\n" + "\n".join(lines)
+            )
 
-    with forward_context, saved_tensors_hooks(pack, unpack):
+
+def _without_reentry(
+    function: Callable[..., Any], args: Any, named: Any, preserve: bool, context_fn: Any, early_stop: bool, check: Any
+) -> Any:
+    forward_context, recompute_context = context_fn()
+    run = _Recomputation(function, args, named, preserve, recompute_context, early_stop, check)
+    with forward_context, saved_tensors_hooks(run.pack, run.unpack):
         return function(*args, **named)
 
 
@@ -125,32 +201,49 @@ def ops_alias(t: Tensor) -> Tensor:
     return other
 
 
-def _unused(packed: Any) -> Tensor:
-    raise CheckpointError("a recomputed forward pass was differentiated")
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same tensors without history, which require grad if they did."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
+    return tuple(ops_alias(a) if isinstance(a, Tensor) else a for a in inputs)
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns if no input requires grad: the reentrant form then gives no gradients."""
+    if not any(isinstance(a, Tensor) and a._k & GRAD for a in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
 class CheckpointFunction(Function):
     """The reentrant form: backward runs a whole backward pass of its own."""
 
     @staticmethod
-    def forward(ctx: Any, function: Any, preserve: bool, *args: Any) -> Any:
-        ctx.function = function
-        ctx.state = _random_state() if preserve else None
+    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.function = run_function
+        ctx.state = _random_state() if preserve_rng_state else None
+        ctx.autocast = _autocast_now()
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
-        ctx.save_for_backward(*[a for a in args if isinstance(a, Tensor)])
-        return function(*args)
+        ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        return run_function(*args)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        saved = iter(ctx.saved_tensors)
-        inputs = [next(saved) if a is None else a for a in ctx.inputs]
-        inputs = [ops_alias(a) if isinstance(a, Tensor) else a for a in inputs]
-        with _random_as_of(ctx.state), enable_grad():
+        if not local.walk[1]:
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). Use checkpoint(use_reentrant=False) instead"
+            )
+        inputs = list(ctx.inputs)
+        for place, t in zip(ctx.places, ctx.saved_tensors):
+            inputs[place] = ops_alias(t)
+        with _random_as_of(ctx.state), _autocast_as_of(ctx.autocast), enable_grad():
             out = ctx.function(*inputs)
         outs = out if isinstance(out, tuple) else (out,)
         pairs = [(o, g) for o, g in zip(outs, gradients) if isinstance(o, Tensor) and o._k & GRAD]
         if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, so checkpoint() has nothing to do")
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         _backward([o for o, _ in pairs], [g for _, g in pairs])
         return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in inputs])  # type: ignore[attr-defined]
 
@@ -159,7 +252,7 @@ def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], tuple[Any, Any]] = _no_context,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
@@ -175,17 +268,36 @@ def checkpoint(
     >>> x.grad
     tensor([  5.4366, 218.3926])
     """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
     if use_reentrant:
-        if kwargs or context_fn is not _no_context:
-            raise ValueError("keyword arguments and context_fn need use_reentrant=False")
+        if context_fn is not noop_context_fn or debug is not False:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    return _without_reentry(function, args, kwargs, preserve_rng_state, context_fn, early_stop)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'] but got {determinism_check}")
+    stop = _early_stop[-1] if _early_stop else early_stop
+    check = None if determinism_check == "none" else True
+    return _without_reentry(function, args, kwargs, preserve_rng_state, context_fn, stop, check)
 
 
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
     """Checkpoints a sequence of functions in `segments` pieces; the last piece keeps its activations."""
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
+            stacklevel=2,
+        )
+        use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -207,4 +319,115 @@ def checkpoint_sequential(
     return run(steps[(segments - 1) * size :])(input)
 
 
-__all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential"]
+class CheckpointPolicy(enum.Enum):
+    """What selective checkpointing does with the result of an operation: keep it, or compute it again."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+class SelectiveCheckpointContext:
+    """What a policy is told: whether the operation runs in the forward pass or is computed again."""
+
+    def __init__(self, *, is_recompute: bool, op_output: Any = None):
+        self.is_recompute, self.op_output = is_recompute, op_output
+
+
+def _operator(name: str) -> Any:
+    packet = getattr(ops_namespace.aten, aten_name(name), None)
+    return getattr(packet, "default", packet)
+
+
+class _Selective(Watcher):
+    """Runs operations; what the policy keeps is stored in the forward pass and taken from there afterwards."""
+
+    def __init__(self, policy: Any, stored: dict[str, list[Any]], again: bool, may_change: bool):
+        self.policy, self.stored, self.again, self.may_change = policy, stored, again, may_change
+        self.taken: dict[str, int] = {}
+
+    def __enter__(self) -> _Selective:
+        self.taken = {}
+        self.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.stop()
+
+    def compute(self, op: Any, args: tuple[Any, ...], k: int) -> Any:
+        if not self._keeps(op, args):
+            return super().compute(op, args, k)
+        kept = self.stored.setdefault(op.name, [])
+        if not self.again:
+            out = super().compute(op, args, k)
+            kept.append([(detached(t), version_of(t)) for t in (out if isinstance(out, (tuple, list)) else (out,))])
+            return out
+        place = self.taken.get(op.name, 0)
+        self.taken[op.name] = place + 1
+        if place >= len(kept):
+            raise RuntimeError(f"{op.name} was not run so often in the forward pass: its results are not kept")
+        if kept[place] is None:
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
+                "selective activation checkpoint."
+            )
+        found, kept[place] = kept[place], None
+        if not self.may_change and any(version_of(t) != then for t, then in found):
+            raise RuntimeError(
+                "Tensor cached during selective activation checkpoint has been mutated. Pass allow_cache_entry_mutation="
+                "True to create_selective_checkpoint_contexts if that is meant."
+            )
+        made = tuple(wrap(t._array, t.dtype, t._k) for t, _ in found)
+        return made if len(made) > 1 else made[0]
+
+    def _keeps(self, op: Any, args: tuple[Any, ...]) -> bool:
+        if getattr(op, "view", False):
+            return False
+        answer = self.policy(SelectiveCheckpointContext(is_recompute=self.again), _operator(op.name), *args)
+        if isinstance(answer, bool):
+            return answer
+        return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[Any, Any]:
+    """Contexts for `checkpoint(context_fn=…)` that keep the results of some operations instead of computing them again.
+
+    `policy_fn_or_list` is a list of operators to keep, or policy(ctx, op, *args) that gives a `CheckpointPolicy` (or
+    whether to keep). Only operations of the package's own are asked about, by the name of PyTorch's.
+
+    >>> import flambeau as torch, functools
+    >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> x = torch.ones(2, 2, requires_grad=True)
+    >>> keep = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
+    >>> checkpoint(lambda t: torch.mm(t, t).sin(), x, use_reentrant=False, context_fn=keep).sum().backward()
+    >>> x.grad
+    tensor([[-1.6646, -1.6646],
+            [-1.6646, -1.6646]])
+    """
+    if isinstance(policy_fn_or_list, list):
+        for op in policy_fn_or_list:
+            if not isinstance(op, OpOverload):
+                raise ValueError(
+                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. "
+                    "Name the overload, for example torch.ops.aten.mm.default"
+                )
+        policy: Any = lambda ctx, op, *args: op in policy_fn_or_list
+    elif callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    stored: dict[str, list[Any]] = {}
+    return (
+        _Selective(policy, stored, False, allow_cache_entry_mutation),
+        _Selective(policy, stored, True, allow_cache_entry_mutation),
+    )
+
+
+__all__ = [
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext", "check_backward_validity",
+    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states",
+    "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
+]  # fmt: skip

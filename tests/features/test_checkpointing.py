@@ -1,9 +1,12 @@
 """Gradient checkpointing: activations computed again instead of kept."""
 
+import functools
+
 import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.utils import checkpoint as ckpt
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 
 
@@ -59,3 +62,85 @@ def test_random_state_is_restored_unless_told_otherwise():
         x = torch.ones(100, requires_grad=True)
         checkpoint(lambda v: drop(v).square(), x, use_reentrant=False, preserve_rng_state=preserve).sum().backward()
         assert torch.equal(masks[0], masks[1]) is preserve
+
+
+def _mixed(x, y=None):
+    return torch.mm(torch.mm(x, x).relu(), x)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_recomputation_casts_as_the_forward_pass_did(reentrant):
+    x = torch.randn(4, 4, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = checkpoint(_mixed, x, None, use_reentrant=reentrant)
+    assert out.dtype is torch.bfloat16
+    out.float().sum().backward()
+    found, x.grad = x.grad, None
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = _mixed(x)
+    expected.float().sum().backward()
+    assert torch.equal(found, x.grad)
+
+
+def test_the_reentrant_form_does_not_go_with_grad():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"incompatible with \.grad\(\) or passing an `inputs` parameter"):
+        torch.autograd.grad(checkpoint(torch.exp, x, use_reentrant=True).sum(), x)
+    with pytest.warns(UserWarning, match="the use_reentrant parameter should be passed explicitly"):
+        checkpoint(torch.exp, x)
+    with pytest.raises(ValueError, match="only supported when use_reentrant=False"):
+        checkpoint(torch.exp, x, use_reentrant=True, context_fn=lambda: None)
+
+
+def test_recomputed_tensors_must_be_what_they_were():
+    x = torch.ones(2, requires_grad=True)
+    calls = []
+
+    def changing(t):
+        calls.append(0)
+        return t.double().exp() if len(calls) > 1 else t.exp()
+
+    with pytest.raises(ckpt.CheckpointError, match="have different metadata"):
+        checkpoint(changing, x, use_reentrant=False).sum().backward()
+
+
+@pytest.mark.parametrize(("stop", "expected"), [(True, 3), (False, 4)])
+def test_early_stop(stop, expected):
+    x = torch.ones(2, requires_grad=True)
+    counts = []
+
+    def steps(t):
+        for _ in range(2):
+            t = t.sin()
+            counts.append(0)
+        return t
+
+    with ckpt.set_checkpoint_early_stop(stop):
+        out = checkpoint(steps, x, use_reentrant=False)
+    out.sum().backward()
+    assert len(counts) == expected
+
+
+def test_selective_checkpointing_keeps_what_the_policy_says():
+    x = torch.randn(3, 3, requires_grad=True)
+    computed = []
+
+    def policy(ctx, op, *args, **named):
+        computed.append((ctx.is_recompute, str(op)))
+        return (
+            ckpt.CheckpointPolicy.MUST_SAVE
+            if op == torch.ops.aten.mm.default
+            else ckpt.CheckpointPolicy.PREFER_RECOMPUTE
+        )
+
+    keep = functools.partial(ckpt.create_selective_checkpoint_contexts, policy)
+    out = checkpoint(lambda t: torch.mm(t, t).sin().cos(), x, use_reentrant=False, context_fn=keep).sum()
+    out.backward(retain_graph=True)
+    found, x.grad = x.grad, None
+    torch.mm(x, x).sin().cos().sum().backward()
+    assert torch.allclose(found, x.grad)
+    assert (False, "aten.mm.default") in computed and (True, "aten.sin.default") in computed
+    with pytest.raises(ValueError, match="to be an OpOverload"):
+        ckpt.create_selective_checkpoint_contexts([torch.ops.aten.mm])
+    with pytest.raises(TypeError, match="either a function or a list of ops"):
+        ckpt.create_selective_checkpoint_contexts(None)

@@ -1,0 +1,5 @@
+"""Functions of older PyTorch that programs still import."""
+
+from .tensor import Resize, Type
+
+__all__ = ["Resize", "Type"]
