@@ -16,6 +16,7 @@ from ._core.state import (
     BATCHED,
     CAPTURE,
     CUDA,
+    DUAL,
     FUNCTION_MODE,
     GRAD,
     META,
@@ -32,7 +33,7 @@ from ._tensor import Tensor, computed
 # Handlers of rarer properties, by bit, tried in this order; each layer that owns one registers it here.
 # handler(op, args, k) -> result, or NotImplemented to go on.
 handlers: dict[int, Any] = {}
-_ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, SPARSE, QUANTIZED)
+_ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, DUAL, SPARSE, QUANTIZED)
 
 
 def special(op: Any, args: tuple[Any, ...], k: int) -> Any:

@@ -6,7 +6,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ._core.state import BATCHED, CONJ, GRAD, META, NEG, OVERRIDE, POSTPONED, modes
+from ._core.state import BATCHED, CONJ, DUAL, GRAD, META, NEG, OVERRIDE, POSTPONED, local, modes
 
 
 class Storage:
@@ -32,7 +32,7 @@ class Storage:
 class Meta:
     """What few tensors have: a gradient, hooks, a name."""
 
-    __slots__ = ("__dict__", "accumulator", "grad", "hooks", "post_hooks", "retains")
+    __slots__ = ("__dict__", "accumulator", "grad", "hooks", "post_hooks", "retains", "tangent")
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
@@ -40,6 +40,7 @@ class Meta:
         self.post_hooks: dict[Any, Any] | None = None
         self.accumulator: Any = None  # a weak reference to the node that stands for a leaf
         self.retains = False
+        self.tangent: Tensor | None = None  # in forward mode, of a tensor with the bit DUAL
 
     inference = False
     inherited: Meta | None = None  # what other tensors over the same memory begin with
@@ -111,7 +112,7 @@ class Tensor:
 
 
 _new = object.__new__
-_PLAIN = ~(GRAD | OVERRIDE)
+_PLAIN = ~(GRAD | OVERRIDE | DUAL)
 
 
 def wrap(array: Any, dtype: Any, k: int = 0) -> Tensor:
@@ -197,6 +198,9 @@ def alias(t: Tensor) -> Tensor:
     other = wrap(t._array, t.dtype, t._k & ~OVERRIDE)
     other._edge, other._storage, other._view = t._edge, storage_of(t), t._view
     other._autograd_meta = inherited(t)
+    if t._k & DUAL:
+        meta_of(other).tangent = t._autograd_meta.tangent  # type: ignore[union-attr]
+        local.duals.append(ref(other))
     return other
 
 

@@ -7,7 +7,7 @@ import inspect
 import weakref
 from typing import Any
 
-from .._core.state import GRAD, local
+from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor, detached, version_of, wrap
 from . import engine
 from .node import Node, SavedOutput
@@ -210,6 +210,7 @@ class _Tangents:
         return [made[i] for i in link.__dict__["kept"]]
 
 
+forward_mode: Any = None  # set by forward mode: a Function of tensors that have tangents
 fit_gradient: Any = None  # set by the ops layer
 rewrite_history: Any = None
 view_as_self: Any = None
@@ -285,6 +286,8 @@ class Function(FunctionCtx):
         separate = cls.setup_context is not Function.setup_context
         if separate:
             args, named = _bound(cls.forward, args, named)
+        if local.duals and any(isinstance(a, Tensor) and a._k & DUAL for a in args):
+            return forward_mode(cls, args, named)
         if local.batches or local.transforms:
             if not separate and not cls._transformable:
                 raise RuntimeError(

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
-GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED, CONJ, NEG = (1 << i for i in range(9))
+GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED, CONJ, NEG, DUAL = (1 << i for i in range(10))
 POSTPONED = CONJ | NEG  # reading the tensor conjugates or negates what lies in its memory
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))
@@ -70,7 +70,7 @@ class Local(threading.local):
     anomaly: Any = None  # None, or whether NaN is looked for
     profiler: Any = None
     walk: Any = None  # of the backward pass that runs: whether it keeps the graph, whether it adds to all leaves
-    forward_level = 0
+    duals: Any = None  # weak references to the tensors that have a tangent; None without an open level
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
     transforms = 0  # open transforms that differentiate (`func.grad` and the like)
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last

@@ -18,6 +18,7 @@ from .._core.state import (
     BATCHED,
     CAPTURE,
     CUDA,
+    DUAL,
     FUNCTION_MODE,
     GRAD,
     META,
@@ -349,7 +350,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & POSTPONED:
+    if k & (POSTPONED | DUAL):
         before = alias(t)
         result = op(before, *args)
         keep_original(before, result)
@@ -439,6 +440,9 @@ def keep_original(before: Tensor, result: Any) -> None:
                     edge[0].versions = [0 if j == i else v for j, v in enumerate(edge[0].versions)]
 
 
+write_tangent: Any = None  # set by forward mode: what a tensor's tangent is after a write
+
+
 def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     """Writes the result of an operation on `t` back into it and takes over the result's history."""
     if check:
@@ -452,6 +456,8 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
         if modes.on & CAPTURE and local.captures:
             local.captures[-1].add_write(t, result)
     bump(t)
+    if (t._k | result._k) & DUAL:
+        write_tangent(t, result)
     edge = result._edge
     if edge is not None and local.grad:
         if result.dtype is not t.dtype:

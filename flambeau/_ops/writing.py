@@ -9,14 +9,14 @@ import numpy as np
 from .._backend.cpu import PARALLEL
 from .._core.allocation import fill as fill_memory
 from .._core.dtypes import FLOATING, INTEGER, dtype
-from .._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
+from .._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, read_as, wrap
 from . import basic, registry
 from .casting import broadcast_error, cast_array, checked_array, laid
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
-from .inplace import check_writable, rewrite_history
+from .inplace import assign, check_writable, rewrite_history
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public, relabel
 
@@ -60,6 +60,8 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     if k & BATCHED:
         return ops.write_batched(input, src)
     check_writable(input, (src,))
+    if k & DUAL:
+        return assign(input, basic.copied(alias(input), src), "copy")
     if k & GRAD and local.grad:
         before = alias(input)  # its gradient is zero, but it has one
         _write(input, src, k)
@@ -173,6 +175,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     if not input._k & META:
         input._array[...] = read_as(made, input._k)
     bump(input)
+    if input._k & DUAL:
+        ops.zero_(input._autograd_meta.tangent)  # type: ignore[union-attr]
     if tracked:
         _record_write(input, fill_op, (before, value))
     return input
@@ -202,6 +206,8 @@ def zero_(input: Tensor) -> Tensor:
     elif not input._k & META:
         fill_memory(input._array, 0)
     bump(input)
+    if input._k & DUAL:
+        zero_(input._autograd_meta.tangent)  # type: ignore[union-attr, arg-type]
     if before is not None:
         _record_write(input, zero_op, (before,))
     return input

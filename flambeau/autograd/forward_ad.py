@@ -1,18 +1,24 @@
-"""Forward-mode derivatives: dual numbers.
+"""Forward-mode derivatives: tensors that carry a tangent.
 
-A tangent is computed when it is asked for, by differentiating the backward pass (which is linear in the gradient
-it starts with): so every operation that can be differentiated twice can be differentiated forward.
+The bit DUAL sends operations on such tensors here. An operation runs once, on inputs of its own; its tangent comes from
+differentiating its backward pass, which is linear in the gradient it starts with. So every operation that can be
+differentiated twice can be differentiated forward, whatever `no_grad` says, and the tangents can be differentiated again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+from weakref import ref
 
-from .._core.state import GRAD, local
+from .._autograd import functions
+from .._autograd.functions import Function
+from .._autograd.node import SavedOutput
+from .._core.state import DUAL, GRAD, OVERRIDE, local
+from .._dispatch import handlers, tensors_in
+from .._ops import inplace
 from .._ops.registry import ops
-from .._tensor import Tensor, detached
-
-_levels: list[list[tuple[Tensor, Tensor]]] = []
+from .._tensor import Tensor, alias, detached, inherited, meta_of, storage_of, wrap
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -40,50 +46,179 @@ class dual_level:
 
 
 def enter_dual_level() -> int:
-    """Opens a level; returns its number."""
-    _levels.append([])
-    return len(_levels) - 1
+    """Opens the level; there is one, whose number is 0."""
+    if local.duals is not None:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    local.duals = []
+    return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Closes the innermost level; its tangents are gone."""
-    if not _levels:
-        raise RuntimeError("Trying to exit a forward AD level that does not exist.")
-    _levels.pop()
+    """Closes the level; its tangents are gone."""
+    if local.duals is None or level not in (None, 0):
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was entered, or does not exist."
+        )
+    duals, local.duals = local.duals, None
+    for reference in duals:
+        t = reference()
+        if t is not None:
+            t._k &= ~DUAL
+            meta_of(t).tangent = None
+
+
+def tangent_of(t: Tensor) -> Any:
+    """The tangent of a tensor, or None."""
+    return t._autograd_meta.tangent if t._k & DUAL else None  # type: ignore[union-attr]
+
+
+def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
+    """Gives a tensor a tangent for as long as the level is open."""
+    if tangent is not None and local.duals is not None:
+        meta_of(t).tangent = tangent
+        t._k |= DUAL
+        local.duals.append(ref(t))
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor with the same value that carries a tangent."""
-    if not _levels:
+    """A view of a tensor that carries a tangent."""
+    if local.duals is None:
         raise RuntimeError(
-            "Trying to create a dual Tensor for forward AD but no level exists; enter dual_level() first"
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    if not (tensor.dtype.category >= 2 and tangent.dtype.category >= 2):
-        raise ValueError(
-            f"Expected primal and tangent to be floating point or complex, but got: {tensor.dtype}, {tangent.dtype}"
-        )
+    if tensor.dtype.category < 2:
+        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
+    if tangent.dtype.category < 2:
+        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if tensor._array.shape != tangent._array.shape:
         raise RuntimeError(
-            f"Trying to set a forward gradient of shape {list(tangent._array.shape)} on a tensor of shape {list(tensor._array.shape)}"
+            f"Trying to set a forward gradient of shape {list(tangent._array.shape)} on a tensor of shape "
+            f"{list(tensor._array.shape)}: Expected tangent to have the same shape as the primal"
         )
-    outer, local.grad = local.grad, True
-    try:
-        dual = ops.mul(tensor, 1) if tensor._k & GRAD else ops.requires_grad_(detached(tensor))
-    finally:
-        local.grad = outer
-    _levels[-1].append((dual, tangent))
+    if tensor.dtype is not tangent.dtype:
+        raise RuntimeError(
+            f"Expected tangent to have the same dtype as the primal, but got {tangent.dtype} for {tensor.dtype}"
+        )
+    if tensor._k & DUAL:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not supported."
+        )
+    dual: Tensor = ops.view_as(tensor, tensor)
+    set_tangent(dual, tangent)
     return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value and the tangent of a tensor."""
-    if not _levels or not tensor._k & GRAD:
+    """The value, as a view without tangent, and the tangent of a tensor."""
+    if local.duals is None or not tensor._k & DUAL:
         return UnpackedDualTensor(tensor, None)
-    for dual, tangent in _levels[-1]:
-        if dual is tensor:
-            return UnpackedDualTensor(detached(tensor), tangent)
-    tangent = jvp_of([tensor], [d for d, _ in _levels[-1]], [t for _, t in _levels[-1]])[0]
-    return UnpackedDualTensor(detached(tensor), tangent)
+    return UnpackedDualTensor(_without_tangents(lambda: ops.view_as(tensor, tensor), [tensor]), tangent_of(tensor))
+
+
+def _without_tangents(call: Callable[[], Any], duals: list[Tensor]) -> Any:
+    for t in duals:
+        t._k &= ~DUAL
+    try:
+        return call()
+    finally:
+        for t in duals:
+            t._k |= DUAL
+
+
+def _dispatch(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """Runs a record on operands of which some have tangents."""
+    if local.inference:
+        return _without_tangents(lambda: op(*args), [t for t in tensors_in(args) if t._k & DUAL])
+    if not getattr(op, "view", False):
+        return _push(lambda *given: op(*given), args)
+    parent = args[0]
+    out = _without_tangents(lambda: op(*args), [parent])
+    tangent = op(tangent_of(parent), *args[1:])  # a view of the tangent, so that writes reach it
+    for t, part in zip(*[[made] if isinstance(made, Tensor) else made for made in (out, tangent)]):
+        set_tangent(t, part)
+    return out
+
+
+def _push(call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Runs a function of tensors and gives its results their tangents."""
+    everything = tensors_in(args)
+    duals = list({id(t): t for t in everything if t._k & DUAL}.values())
+    tangents = [tangent_of(t) for t in duals]
+    tracked = local.grad and any(t._k & GRAD for t in everything)
+    create_graph = tracked or (local.grad and any(t._k & GRAD for t in tangents))
+    outer, local.grad = local.grad, True
+    try:
+        fresh = [_input(t, tracked) for t in duals]
+        places = {id(t): f for t, f in zip(duals, fresh)}
+        out = call(*[_replaced(a, places) for a in args])
+        made = [t for t in tensors_in((out,)) if not any(t is f for f in fresh)]
+        found = jvp_of(made, fresh, tangents, create_graph)
+    finally:
+        local.grad = outer
+    for t, tangent in zip(made, found):
+        node = t._edge[0] if t._edge is not None else None
+        if not tracked:
+            t._edge = None
+            t._k &= ~GRAD
+        set_tangent(t, tangent)
+        if tracked and tangent is not None and node is not None and node.saved and t._edge is not None:
+            # a backward pass that is differentiated forward needs the tangents of what was saved
+            node.saved = [alias(t) if s.__class__ is SavedOutput and s.number == t._edge[1] else s for s in node.saved]
+    if tracked:
+        for f, tangent in zip(fresh, tangents):
+            set_tangent(f, tangent)
+    return out
+
+
+def _input(t: Tensor, tracked: bool) -> Tensor:
+    """The tensor without its tangent, as something to differentiate by."""
+    if tracked and t._k & GRAD:
+        return _without_tangents(lambda: ops.view_as(t, t), [t])  # type: ignore[no-any-return]
+    f = wrap(t._array, t.dtype, t._k & ~(DUAL | OVERRIDE) | GRAD)
+    f._storage, f._autograd_meta = storage_of(t), inherited(t)
+    return f
+
+
+def _replaced(a: Any, places: dict[int, Tensor]) -> Any:
+    if isinstance(a, Tensor):
+        return places.get(id(a), a)
+    return type(a)([_replaced(b, places) for b in a]) if a.__class__ is list or a.__class__ is tuple else a
+
+
+def _apply_function(function: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A custom Function of tensors with tangents: its own `jvp` is asked, not the operations inside."""
+    return _push(lambda *given: function.apply(*given, **named), args)
+
+
+def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
+    """After an in-place operation: the tangent of the value written, None if it has none."""
+    own = tangent_of(t)
+    if own is None and tangent is None:
+        return
+    if own is not None and not (own._k & GRAD and own._edge is None and local.grad):
+        ops.zero_(own) if tangent is None else ops.copy_(own, tangent)
+        return
+    if tangent is None:
+        tangent = ops.zeros_like(detached(own))
+    if t._view is None or own is not None:
+        set_tangent(t, tangent)
+        return
+    chain, base = [], t
+    while base._view is not None:
+        chain.append(base._view[1:4])
+        base = base._view[0]
+    whole = tangent_of(base)
+    if whole is None:
+        whole = ops.zeros_like(detached(base))
+        set_tangent(base, whole)
+    part = inplace.replay(chain[::-1], whole)
+    ops.copy_(part, tangent)
+    set_tangent(t, part)
+
+
+handlers[DUAL] = _dispatch
+functions.forward_mode = _apply_function
+inplace.write_tangent = lambda t, result: write_tangent(t, tangent_of(result) if result is not None else None)
 
 
 def jvp_of(
