@@ -263,3 +263,35 @@ def test_schedules_do_not_write_to_the_tensors_they_are_given():
     assert (low.item(), high.item()) == pytest.approx((0.02, 2.0))
     assert optimizer.param_groups[0]["lr"] is not low
     assert lr.item() == pytest.approx(optimizer.param_groups[0]["lr"].item()) == pytest.approx(1.01)
+
+
+def test_settings_given_as_tensors_may_change_later():
+    most, base, momentum = torch.tensor(0.2), torch.tensor(0.1), torch.tensor(0.8)
+    parameter = torch.nn.Parameter(torch.ones(1))
+    cyclic = schedules.CyclicLR(torch.optim.SGD([parameter], lr=0.1), base, most, base_momentum=momentum)
+    once = torch.optim.SGD([parameter], lr=0.1)
+    schedules.OneCycleLR(once, most, total_steps=10, base_momentum=momentum)
+    averaged = torch.optim.SGD([parameter], lr=0.1)
+    torch.optim.swa_utils.SWALR(averaged, swa_lr=base)
+    for t in (most, base, momentum):
+        t.mul_(0.5)
+    assert [float(x) for x in (*cyclic.base_lrs, *cyclic.max_lrs)] == pytest.approx([0.1, 0.2])
+    group = once.param_groups[0]
+    assert [float(group[name]) for name in ("max_lr", "base_momentum")] == pytest.approx([0.2, 0.8])
+    assert float(averaged.param_groups[0]["swa_lr"]) == pytest.approx(0.1)
+
+
+def test_factors_must_be_functions():
+    with pytest.raises(TypeError, match="lr_lambda should be a function"):
+        schedules.MultiplicativeLR(optimizer_of(), [0.95, 0.95])
+
+
+def test_old_checkpoints_of_one_cycle_hold_the_function():
+    optimizer = optimizer_of()
+    scheduler = schedules.OneCycleLR(optimizer, max_lr=1.0, total_steps=5)
+    state = scheduler.state_dict()
+    del state["_anneal_func_type"], scheduler._anneal_func_type
+    scheduler.load_state_dict({**state, "anneal_func": schedules.OneCycleLR._annealing_linear})
+    optimizer.step()
+    scheduler.step()
+    assert scheduler.get_last_lr()[0] == pytest.approx(0.8571434)

@@ -34,16 +34,16 @@ def set_value(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 def for_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group, from one for all of them or a list."""
+    """One value for each group, from one for all of them or a list; tensors are copied, as they may change later."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * count
+        return [copied(value) for _ in range(count)]
     if len(value) != count:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. "
             f"{name} has {len(value)} values, param_groups has {count}."
         )
-    return list(value)
+    return [copied(v) for v in value]
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -142,13 +142,13 @@ class LRScheduler:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
             warnings.warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization; make "
-                "sure that it is called before `lr_scheduler.step()`",
+                "sure that it is called before `lr_scheduler.step()` (see how-to-adjust-learning-rate in PyTorch's guide)",
                 UserWarning, stacklevel=3,
             )  # fmt: skip
         elif not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: in this order the first value of the "
-                "learning rate schedule is skipped",
+                "learning rate schedule is skipped (see how-to-adjust-learning-rate in PyTorch's guide)",
                 UserWarning, stacklevel=3,
             )  # fmt: skip
 

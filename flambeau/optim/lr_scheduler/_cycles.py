@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import cos, floor, log, pi
 from typing import Any, Literal
 
@@ -22,6 +23,18 @@ def _set_momentum(group: dict[str, Any], value: float, as_beta: bool) -> None:
         group["betas"] = (value, *group["betas"][1:])
     else:
         group["momentum"] = value
+
+
+def _constant(x: float) -> float:
+    return 1.0
+
+
+def _halving(x: float) -> float:
+    return 1 / 2.0 ** (x - 1)
+
+
+def _exp_range(gamma: float, x: float) -> float:
+    return gamma**x  # type: ignore[no-any-return]
 
 
 class CyclicLR(LRScheduler):
@@ -80,18 +93,17 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def _init_scale_fn(self) -> None:
-        if self._scale_fn_custom is None and self.mode == "exp_range":
-            self.scale_mode = "iterations"
-        elif self._scale_fn_custom is None:
-            self.scale_mode = "cycle"
+        if self._scale_fn_custom is not None:
+            return
+        self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
+        if self.mode == "exp_range":
+            self._scale_fn_ref: Any = partial(_exp_range, self.gamma)
+        else:
+            self._scale_fn_ref = _halving if self.mode == "triangular2" else _constant
 
     def scale_fn(self, x: float) -> float:
         """How high cycle (or iteration) number x goes."""
-        if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
-        if self.mode == "exp_range":
-            return self.gamma**x  # type: ignore[no-any-return]
-        return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else 1.0
+        return (self._scale_fn_custom or self._scale_fn_ref)(x)  # type: ignore[no-any-return]
 
     def get_lr(self) -> list[Any]:
         """The rates of iteration `last_epoch`; sets the momentum too."""
@@ -180,8 +192,7 @@ class OneCycleLR(LRScheduler):
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
             for most, group in zip(for_groups("max_lr", optimizer, max_lr), optimizer.param_groups):
-                group["initial_lr"] = most / div_factor
-                group["max_lr"] = most
+                group["initial_lr"], group["max_lr"] = most / div_factor, most
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
@@ -209,8 +220,14 @@ class OneCycleLR(LRScheduler):
         names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
         return [dict(zip(names, step)) for step in steps]
 
+    _annealing_cos, _annealing_linear = staticmethod(_anneal_cos), staticmethod(_anneal_linear)
+
     def _anneal(self, start: Any, end: Any, share: float) -> Any:
+        if not hasattr(self, "_anneal_func_type"):  # old checkpoints hold the function
+            return self.anneal_func(start, end, share)
         return (_anneal_cos if self._anneal_func_type == "cos" else _anneal_linear)(start, end, share)
+
+    anneal_func: Callable[[Any, Any, float], Any]
 
     def get_lr(self) -> list[Any]:
         """The rates of step `last_epoch`; sets the momentum too."""
