@@ -81,6 +81,7 @@ _overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL, **_methods.qu
 globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)})
 globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS, *_SCHEMES)})
 globals().update(_constructors.typed_classes(), **_storage.legacy_classes())
+Storage = _storage.legacy_classes()["FloatStorage"]
 _methods.install(globals())
 
 from . import autograd  # noqa: E402  (gives tensors `backward`)

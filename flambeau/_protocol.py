@@ -1,8 +1,7 @@
-"""Tensors as Python objects: numbers, sequences, text, NumPy and DLPack exchange."""
+"""Tensors as Python objects: numbers, sequences, text, NumPy."""
 
 from __future__ import annotations
 
-import enum
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +12,10 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local
-from ._dispatch import backend_of
+from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
+from ._dlpack import dlpack, dlpack_device
 from ._ops.conversion import host_array, numpy, python_array
-from ._ops.registry import ops, public
-from ._ops.striding import strided
+from ._ops.registry import ops
 from ._tensor import Tensor, detached, wrap
 
 # -- numbers -----------------------------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ def _dir(self: Tensor) -> list[str]:
     return sorted(({*dir(type(self)), *self.__dict__}) - hidden)
 
 
-# -- NumPy and DLPack --------------------------------------------------------------------------------------------
+# -- NumPy ------------------------------------------------------------------------------------------
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -167,82 +165,6 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     """What a NumPy function of a tensor gives: a tensor again."""
     array = np.asarray(array)
     return wrap(array, from_numpy_dtype(array.dtype))
-
-
-class DLDeviceType(enum.IntEnum):
-    """DLPack's numbers of device kinds."""
-
-    kDLCPU = 1
-    kDLCUDA = 2
-
-
-def _dlpack(
-    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-) -> Any:
-    """A DLPack capsule over the tensor's memory."""
-    if self._k & GRAD:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self._k & META:
-        raise BufferError("Can't export tensors on the meta device: they have no memory")
-    if self._k & POSTPONED:
-        raise BufferError("Can't export tensors with the conjugate bit set or the negative bit set; resolve them first")
-    array = self._array
-    if self._k & CUDA:
-        return array.__dlpack__(stream=stream)
-    if array.dtype.isbuiltin != 1:
-        raise BufferError(f"DLPack exchange goes through NumPy, which has no {self.dtype}; use .view(torch.int16)")
-    if not array.flags.writeable:  # NumPy exports read-only arrays only to consumers that know the flag
-        array = strided(array, array.shape, array.strides)
-    given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-    return array.__dlpack__(**{name: value for name, value in given.items() if value is not None})
-
-
-def _dlpack_device(self: Tensor) -> tuple[int, int]:
-    """(kind, number) of the tensor's device, in DLPack's terms."""
-    if self._k & CUDA:
-        return DLDeviceType.kDLCUDA, int(self._array.device.id)
-    if self._k & META:
-        raise ValueError("Unknown device type meta for Dlpack")
-    return DLDeviceType.kDLCPU, 0
-
-
-class _Capsule:
-    """A bare DLPack capsule as an object that NumPy takes."""
-
-    def __init__(self, capsule: Any):
-        self.capsule = capsule
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-
-@public(method=False)
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of another library's array.
-
-    >>> import flambeau as torch, numpy
-    >>> torch.from_dlpack(numpy.array([1.0, 2.0], numpy.float32))
-    tensor([1., 2.])
-    """
-    if isinstance(ext_tensor, Tensor):
-        made = detached(ext_tensor)
-    else:
-        if not hasattr(ext_tensor, "__dlpack__"):
-            if type(ext_tensor).__name__ != "PyCapsule":
-                raise RuntimeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
-            ext_tensor = _Capsule(ext_tensor)
-        kind = int(ext_tensor.__dlpack_device__()[0])
-        if kind == DLDeviceType.kDLCUDA:
-            array, k = backend_of(CUDA).xp.from_dlpack(ext_tensor), CUDA
-        else:
-            array, k = np.from_dlpack(ext_tensor), 0
-        made = wrap(array, from_numpy_dtype(array.dtype), k)
-    if device is not None:
-        made = made.to(device)  # type: ignore[attr-defined]
-    return ops.clone(made) if copy else made  # type: ignore[no-any-return]
 
 
 def _reinforce(self: Tensor, reward: Any) -> None:
@@ -272,8 +194,8 @@ def _torch_dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: An
 PROTOCOL: dict[str, Any] = {
     "item": item, "__bool__": _bool, "__float__": _float, "__int__": _int, "__complex__": _complex, "__index__": _index,
     "__format__": _format, "__len__": _len, "__iter__": _iter, "__reversed__": _reversed, "__contains__": _contains,
-    "__repr__": _repr, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": _dlpack,
-    "__dlpack_device__": _dlpack_device, "register_hook": register_hook, "retain_grad": retain_grad,
+    "__repr__": _repr, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": dlpack,
+    "__dlpack_device__": dlpack_device, "register_hook": register_hook, "retain_grad": retain_grad,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "reinforce": _reinforce,
     "module_load": module_load, "record_stream": record_stream, "__long__": _int, "__nonzero__": _bool,
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -269,7 +270,12 @@ class UntypedStorage:
 
 
 class _TypedMeta(type):
-    """Lets `isinstance(storage, FloatStorage)` look at the dtype."""
+    """Lets `isinstance(storage, FloatStorage)` look at the dtype; `FloatStorage(…)` makes a TypedStorage."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        if cls is TypedStorage:
+            return super().__call__(*args, **named)
+        return TypedStorage(*args, **{"dtype": cls.dtype, **named})  # type: ignore[attr-defined]
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if cls is TypedStorage:
@@ -399,22 +405,46 @@ class TypedStorage(metaclass=_TypedMeta):
         return cls(wrap_storage=UntypedStorage.from_file(filename, shared, size * d.itemsize), dtype=d)
 
     @classmethod
-    def _from_buffer(cls, buffer: Any) -> TypedStorage:
+    def from_buffer(cls, buffer: Any, byte_order: str = "native", count: int = -1, offset: int = 0) -> TypedStorage:
+        """Elements copied from a buffer, in the given order of bytes (native, little, big).
+
+        >>> import flambeau as torch
+        >>> torch.ShortStorage.from_buffer(bytearray([0, 1]), "big").tolist()
+        [1]
+        """
         d = cls.dtype or default.float
-        return cls(wrap_storage=UntypedStorage(Storage(np.frombuffer(bytearray(buffer), np.uint8))), dtype=d)
+        if byte_order not in ("native", "little", "big"):
+            raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little' or 'native')")
+        raw = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * d.itemsize, offset).copy()
+        if raw.size % d.itemsize:
+            raise ValueError(f"buffer size ({raw.size}) must be a multiple of element size ({d.itemsize})")
+        storage = UntypedStorage(Storage(raw))
+        if byte_order not in ("native", sys.byteorder):
+            storage.byteswap(d)
+        return TypedStorage(wrap_storage=storage, dtype=d)
+
+    @classmethod
+    def _from_buffer(cls, buffer: Any) -> TypedStorage:
+        return cls.from_buffer(buffer)
 
 
 def _storage_cast(d: dtype) -> Any:
-    def cast(self: TypedStorage) -> TypedStorage:
+    def cast(self: Any) -> TypedStorage:
+        if isinstance(self, UntypedStorage):  # its elements are bytes
+            self = TypedStorage(wrap_storage=self, dtype=uint8)
         return self if self.dtype is d else TypedStorage(cast_array(self._array(), d), dtype=d)
 
     return cast
 
 
 for _name in ("float", "double", "half", "int", "long", "short"):
-    setattr(TypedStorage, _name, _storage_cast(next(d for d in ALL if _name in d.aliases)))
+    _cast = _storage_cast(next(d for d in ALL if _name in d.aliases))
+    setattr(TypedStorage, _name, _cast)
+    setattr(UntypedStorage, _name, _cast)
 for _name, _d in (("bfloat16", "bfloat16"), ("char", "int8"), ("byte", "uint8"), ("bool", "bool")):
-    setattr(TypedStorage, _name, _storage_cast(BY_NAME[_d]))
+    _cast = _storage_cast(BY_NAME[_d])
+    setattr(TypedStorage, _name, _cast)
+    setattr(UntypedStorage, _name, _cast)
 
 
 def _typed(storage: UntypedStorage, d: dtype) -> TypedStorage:
@@ -428,7 +458,7 @@ def legacy_classes() -> dict[str, type]:
         word + "Storage": _TypedMeta(word + "Storage", (TypedStorage,), {
             "dtype": BY_NAME[d], "__module__": "flambeau", "__doc__": f"The memory of a tensor as elements of dtype {d}.",
         })
-        for d, word in SCALAR_NAMES.items() if not word.startswith("UInt")
+        for d, word in SCALAR_NAMES.items() if not word.startswith(("UInt", "ComplexHalf"))
     }  # fmt: skip
 
 

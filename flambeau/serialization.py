@@ -147,8 +147,7 @@ def load(
     >>> torch.load(path, map_location="cpu", weights_only=True)
     [tensor([0, 1, 2])]
     """
-    if weights_only is None:
-        weights_only = pickle_module is None
+    weights_only = _whether_weights_only(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     how = loading.Reading(map_location, pickle_module, bool(weights_only), pickle_load_args)
@@ -162,6 +161,27 @@ def load(
         if not weights_only:
             raise
         raise pickle.UnpicklingError(_advice(error)) from error
+
+
+def _whether_weights_only(given: bool | None, pickle_module: Any) -> bool:
+    """What `load` was told, or what PyTorch's two environment variables say where it was told nothing."""
+    forced, freed = (os.getenv(name, "0").lower() in ("1", "y", "yes", "true") for name in _FORCING)
+    if forced and freed:
+        raise RuntimeError(f"Only one of {' or '.join(_FORCING)} should be set, but both were set.")
+    if forced:
+        return True
+    if given is None and freed:
+        warnings.warn(
+            f"Environment variable {_FORCING[1]} detected: since weights_only was not given to torch.load, it is False, "
+            "and files can run code",
+            UserWarning,
+            stacklevel=3,
+        )
+        return False
+    return pickle_module is None if given is None else given
+
+
+_FORCING = ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
 
 
 def _advice(error: pickle.UnpicklingError) -> str:

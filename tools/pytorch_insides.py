@@ -39,7 +39,7 @@ MODULES = """
 # Names that helpers take from modules which are here.
 NAMES = {
     "": "_nnpack_available Tag _disable_dynamo _softmax_backward_data _native_batch_norm_legit"
-    " _scaled_mm _scaled_mm_v2 _chunk_cat _segment_reduce",
+    " _scaled_mm _scaled_mm_v2 _chunk_cat",
     "_C": "ScriptDict ScriptList ScriptFunction ScriptMethod ScriptModule ScriptObject Block TensorType"
     " _set_print_stack_traces_on_fatal_signal _jit_set_profiling_executor _get_graph_executor_optimize"
     " _get_privateuse1_backend_name _set_autograd_fallback_mode _get_autograd_fallback_mode _ConvBackend"
@@ -49,7 +49,6 @@ NAMES = {
     "_C._functorch": "TransformType reshape_dim_into reshape_dim_outof",
     "compat.functorch": "make_fx",
     "func": "make_fx",
-    "cpu": "_is_avx2_supported _is_avx512_supported _is_vnni_supported _is_amx_tile_supported",
     "cuda": "jiterator",
     "overrides": "enable_reentrant_dispatch",
     "_dynamo.config": "patch",
@@ -68,7 +67,6 @@ NAMES = {
     "autograd.function": "InplaceFunction _nested_map",
     "autograd.gradcheck": "_get_numerical_jacobian _iter_tensors get_analytical_jacobian get_numerical_jacobian",
     "autograd.profiler": "emit_itt",
-    "distributions.dirichlet": "_Dirichlet_backward",
     "nn.attention.flex_attention": "_create_empty_block_mask",
     "nn.parallel._functions": "Broadcast",
     "nn.functional": "ScalingType SwizzleType",

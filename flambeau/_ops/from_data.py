@@ -398,7 +398,7 @@ def asarray(
         made = obj
     elif isinstance(obj, np.ndarray):
         made = from_numpy(obj)
-    elif hasattr(obj, "__dlpack__"):
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         made = ops.from_dlpack(obj)
     elif isinstance(obj, np.generic):
         made = from_numpy(np.array(obj))

@@ -55,7 +55,7 @@ def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: in
     owner = owner_of(x)
     if not owner.flags.c_contiguous:
         if not owner.flags.f_contiguous:  # memory that is not ours: a view of a foreign buffer
-            return _foreign(x, shape, strides, offset)
+            return foreign(x, shape, strides, offset)
         owner = owner.T
     if not owner.nbytes:
         return np.empty(shape, x.dtype)
@@ -66,16 +66,18 @@ def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: in
 class _Memory:
     """Lends an address range to NumPy while keeping its owner alive."""
 
-    def __init__(self, x: Any, shape: Any, strides: Any, offset: int):
+    def __init__(self, x: Any, shape: Any, strides: Any, offset: int, writeable: bool):
         self.owner = x
         self.__array_interface__ = {
-            "data": (address(x) + offset, not x.flags.writeable), "shape": shape, "strides": strides,
+            "data": (address(x) + offset, not writeable), "shape": shape, "strides": strides,
             "typestr": f"|V{x.itemsize}", "version": 3,
         }  # fmt: skip
 
 
-def _foreign(x: Any, shape: Any, strides: Any, offset: int) -> Any:
-    return np.asarray(_Memory(x, shape, strides, offset)).view(x.dtype)
+def foreign(x: Any, shape: Any, strides: Any, offset: int, writeable: bool | None = None) -> Any:
+    """A view of memory that is not ours, which `x` keeps alive; writeable if `x` is, where nothing else is said."""
+    writeable = x.flags.writeable if writeable is None else writeable
+    return np.asarray(_Memory(x, shape, strides, offset, writeable)).view(x.dtype)
 
 
 def element_strides(x: Any) -> tuple[int, ...]:

@@ -95,3 +95,33 @@ def get_capabilities() -> dict[str, Any]:
     from .._kernel import jit  # loads LLVM
 
     return dict(jit.cpu_features())
+
+
+def _is_avx2_supported() -> bool:
+    """Whether the CPU has AVX2."""
+    return bool(get_capabilities().get("avx2", False))
+
+
+def _is_avx512_supported() -> bool:
+    """Whether the CPU has AVX-512."""
+    return bool(get_capabilities().get("avx512f", False))
+
+
+def _is_avx512_bf16_supported() -> bool:
+    """Whether the CPU has AVX-512's dot products of bfloat16."""
+    return bool(get_capabilities().get("avx512bf16", False))
+
+
+def _is_vnni_supported() -> bool:
+    """Whether the CPU has dot products of 8-bit integers."""
+    return bool(get_capabilities().get("avx512vnni", False))
+
+
+def _is_amx_tile_supported() -> bool:
+    """Whether the CPU has AMX."""
+    return bool(get_capabilities().get("amx-tile", False))
+
+
+def _is_amx_fp16_supported() -> bool:
+    """Whether AMX multiplies float16."""
+    return bool(get_capabilities().get("amx-fp16", False))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._protocol import DLDeviceType
-from .._protocol import from_dlpack as from_dlpack
-from .._tensor import Tensor
+from .._dlpack import DLDeviceType
+from .._dlpack import from_dlpack as from_dlpack
+from .._tensor import Tensor, detached
 
 
 def to_dlpack(tensor: Tensor) -> Any:
@@ -17,7 +17,7 @@ def to_dlpack(tensor: Tensor) -> Any:
     >>> from_dlpack(to_dlpack(torch.tensor([1, 2])))
     tensor([1, 2])
     """
-    return tensor.__dlpack__()  # type: ignore[attr-defined]
+    return detached(tensor).__dlpack__()  # type: ignore[attr-defined]
 
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]

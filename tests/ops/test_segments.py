@@ -43,7 +43,7 @@ def test_gradients(reduce, gradient):
 
 def test_refusals():
     x = torch.tensor(DATA)
-    with pytest.raises(RuntimeError, match="sum to data.size"):
+    with pytest.raises(RuntimeError, match=r"sum to data\.size"):
         torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 2]))
     assert torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 2]), unsafe=True).tolist() == [3, 7]
     with pytest.raises(RuntimeError, match="longer than"):

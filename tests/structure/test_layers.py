@@ -20,7 +20,7 @@ LAYERS = [
     {"_storage"},
     {"_tensor_memory"},
     {"_constructors"},
-    {"_autocast", "_overrides", "_properties", "_protocol", "_copying", "_methods"},
+    {"_autocast", "_overrides", "_properties", "_dlpack", "_protocol", "_copying", "_methods"},
     {"_compile"},
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
