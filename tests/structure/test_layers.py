@@ -17,10 +17,10 @@ LAYERS = [
     {"_backend"},
     {"_dispatch", "_autograd"},
     {"_ops"},
-    {"_storage"},
+    {"_storage", "_dlpack"},
     {"_tensor_memory"},
     {"_constructors"},
-    {"_autocast", "_overrides", "_properties", "_dlpack", "_protocol", "_copying", "_methods"},
+    {"_autocast", "_overrides", "_properties", "_protocol", "_copying", "_methods"},
     {"_compile"},
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
