@@ -16,6 +16,11 @@ from typing import Any
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 # What says that a file beside the old one cannot be made, though the old one may perhaps be written.
 _NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -156,11 +161,11 @@ def replacing(path: Any) -> Iterator[Callable[[Any], None]]:
             yield writer_of(file)
         return
     try:
-        with open(fresh.number, "wb", buffering=0) as file:
-            yield writer_of(file)
+        with fresh.file:
+            yield writer_of(fresh.file)
             fresh.name_it()
-        with _released_later(target, old):
-            os.replace(fresh.path, target)
+            with _released_later(target, old):
+                os.replace(fresh.path, target)
     except BaseException:
         fresh.forget()
         raise
@@ -169,18 +174,18 @@ def replacing(path: Any) -> Iterator[Callable[[Any], None]]:
 @contextmanager
 def _released_later(path: Any, old: os.stat_result | None) -> Iterator[None]:
     """Lets another thread give back the space of a large file that is replaced: the disk may still be busy with it."""
-    number = None
+    held = None
     if old is not None and old.st_size >= _LARGE and os.name == "posix":
         with suppress(OSError):
-            number = os.open(path, os.O_RDONLY)
+            held = _file(path, os.O_RDONLY, "rb")
     try:
         yield
     finally:
-        if number is not None:
+        if held is not None:
             try:
-                threading.Thread(target=os.close, args=(number,), daemon=True).start()
+                threading.Thread(target=held.close, daemon=True).start()
             except RuntimeError:  # the interpreter is about to end
-                os.close(number)
+                held.close()
 
 
 def _status(path: Any) -> os.stat_result | None:
@@ -190,24 +195,31 @@ def _status(path: Any) -> os.stat_result | None:
         return None
 
 
+def _file(path: Any, flags: int, mode: str) -> io.FileIO:
+    """An open file. No interrupt can come between its opening and the object that will close it: `map` runs no bytecode."""
+    return next(map(io.FileIO, map(os.open, (path,), (flags | _BINARY,), (0o666,)), (mode,)))
+
+
 class _Fresh:
     """A new file in the folder of the one that it shall replace.
 
-    Linux can make it without a name, so that nothing is left behind even if the process is killed.
+    Linux can make it without a name, so that nothing is left behind if the process is killed. It gets a name for the
+    moment of the replacement (and keeps it all the time where files need one). It is locked while its process lives: who
+    finds one that is not locked, left by a process that was killed, removes it.
     """
 
-    def __init__(self, path: Any, number: int, named: bool):
-        self.path, self.number, self.named = path, number, named
+    def __init__(self, target: Any):
+        folder, name = os.path.split(os.fsdecode(target))
+        self._folder, self._name = folder, name[:100]
+        self.path = os.path.join(folder, f".{self._name}.flambeau.tmp")
+        self.named = False
+        self.file = self._nameless() or self._with_name()
 
     @classmethod
     def beside(cls, target: Any, old: os.stat_result | None) -> _Fresh | None:
         """The file, open; None if there cannot be one but the old file can be written."""
-        folder, name = os.path.split(os.fsdecode(target))
-        path = os.path.join(folder, f".{name[:100]}.{uuid.uuid4().hex[:16]}.tmp")
         try:
-            made = cls._nameless(folder, path) or cls(
-                path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666), True
-            )
+            made = cls(target)
         except OSError as error:
             if old is not None and error.errno in _NO_NEIGHBOUR:
                 return None
@@ -216,45 +228,99 @@ class _Fresh:
             made._resemble(old)
         return made
 
-    @classmethod
-    def _nameless(cls, folder: str, path: str) -> _Fresh | None:
+    def _nameless(self) -> io.FileIO | None:
         if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
             return None
         try:
-            return cls(path, os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o666), False)
+            file = _file(self._folder, os.O_RDWR | os.O_TMPFILE, "wb")
         except OSError as error:
             if error.errno in _NO_NEIGHBOUR:
                 raise
             return None  # a file system that cannot do it
+        _lock(file, wait=False)
+        return file
+
+    def _with_name(self) -> io.FileIO:
+        """A file that has its name from the beginning."""
+        while True:
+            self._choose_path()
+            try:
+                file = _file(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, "wb")
+            except FileExistsError:
+                continue
+            self.named = True
+            _lock(file, wait=True)
+            if os.fstat(file.fileno()).st_nlink:  # nobody took it for an abandoned one before it was locked
+                return file
+            file.close()
+
+    def _choose_path(self) -> None:
+        """A name that is free: always the same one, so that what was left there is found, unless somebody uses it now."""
+        if os.path.lexists(self.path) and not _removed(self.path):
+            self.path = os.path.join(self._folder, f".{self._name}.{uuid.uuid4().hex[:16]}.flambeau.tmp")
 
     def _resemble(self, old: os.stat_result) -> None:
         """Gives the file the mode and, where that is allowed, the owner of the old one."""
         if not hasattr(os, "fchmod"):
             return
-        new = os.fstat(self.number)
+        number = self.file.fileno()
+        new = os.fstat(number)
         if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
             with suppress(OSError):  # only few may give files away
-                os.fchown(self.number, old.st_uid, old.st_gid)
-        os.fchmod(self.number, stat.S_IMODE(old.st_mode))
+                os.fchown(number, old.st_uid, old.st_gid)
+        os.fchmod(number, stat.S_IMODE(old.st_mode))
 
     def name_it(self) -> None:
         """Lets the file appear in its folder."""
-        if self.named:
-            return
-        try:  # the number of a folder, though not needed, makes Python follow the link in /proc
-            os.link(f"/proc/self/fd/{self.number}", self.path, src_dir_fd=0, follow_symlinks=True)
-            self.named = True
-        except OSError:  # a file system that makes such files but gives them no name
-            with open(self.path, "xb") as copy:
+        while not self.named:
+            self._choose_path()
+            number = self.file.fileno()
+            try:  # the number of a folder, though not needed, makes Python follow the link in /proc
+                os.link(f"/proc/self/fd/{number}", self.path, src_dir_fd=0, follow_symlinks=True)
                 self.named = True
-                os.lseek(self.number, 0, os.SEEK_SET)
-                shutil.copyfileobj(os.fdopen(self.number, "rb", closefd=False), copy)
-                shutil.copymode(f"/proc/self/fd/{self.number}", self.path)
+            except FileExistsError:
+                continue
+            except OSError:  # a file system that makes such files but gives them no name
+                nameless, self.file = self.file, self._with_name()
+                with nameless:
+                    os.lseek(number, 0, os.SEEK_SET)
+                    with open(number, "rb", closefd=False) as content:
+                        shutil.copyfileobj(content, self.file)
+                    shutil.copymode(f"/proc/self/fd/{number}", self.path)
+                self.file.close()
 
     def forget(self) -> None:
+        self.file.close()
         if self.named:
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
+
+
+def _lock(file: io.FileIO, wait: bool) -> bool:
+    """Marks a file as in use by this process; False if it is by another. Where there are no locks, all files are in use."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _removed(path: str) -> bool:
+    """Removes a file that a killed process left; False if its process lives."""
+    try:
+        with _file(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), "wb") as file:
+            if not _lock(file, wait=False):
+                return False
+            here, there = os.fstat(file.fileno()), os.lstat(path)
+            if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+                os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
