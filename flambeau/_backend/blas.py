@@ -20,7 +20,7 @@ from . import threads
 # the right operand counts for a few more.
 PARALLEL = 1 << 21
 FETCH = 3
-_SOON = 8 * PARALLEL  # up to which a product may hold up other Python threads
+SOON = 8 * PARALLEL  # up to which a product may hold up other Python threads
 _CODES = {
     np.dtype(t): code
     for t, code in (
@@ -272,17 +272,18 @@ def _planned(
     work = abs(items) * (m + FETCH) * n * k
     if pairs:
         return gemm_bf16.gemm(pairs, added, k, *_pairs_cut(pairs, items, m, k, n, cores))
-    grid = (1, 1, 1)
+    parts = (1, 1, 1)
     if work >= PARALLEL and m * n:
         count = min(cores, max(1, work // (PARALLEL // 2)))
-        grid = (count, 1, 1) if inner >= count else (1, *_grid(m, n, count))
-    rows, wide = _tile(code, -(-m // grid[1]), -(-n // grid[2]))
-    function, size = gemm.gemm(code, rows, added, grid, wide, m <= tiles.FEW)
-    return (_quickly(function) if work < _SOON else function), size
+        parts = (count, 1, 1) if inner >= count else (1, *grid(m, n, count))
+    rows, wide = _tile(code, -(-m // parts[1]), -(-n // parts[2]))
+    function, size = gemm.gemm(code, rows, added, parts, wide, m <= tiles.FEW)
+    return (quickly(function) if work < SOON else function), size
 
 
 @functools.cache
-def _quickly(ufunc: Any) -> Any:
+def quickly(ufunc: Any) -> Any:
+    """A ufunc whose call is short beside NumPy's; it holds up other Python threads."""
     return direct(ufunc, *loops[ufunc])
 
 
@@ -294,6 +295,6 @@ def _pairs_cut(pairs: str, items: int, m: int, k: int, n: int, cores: int) -> tu
     return (1, count) if items >= count else (count, 1)
 
 
-def _grid(m: int, n: int, count: int) -> tuple[int, int]:
+def grid(m: int, n: int, count: int) -> tuple[int, int]:
     """How many parts along rows and columns: each thread packs its share of both operands, so squares are best."""
     return min(((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: m / p[0] + n / p[1])

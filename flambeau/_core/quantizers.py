@@ -67,22 +67,6 @@ class Quantizer:
         shape[self.axis] = -1
         return self.scale.astype(np.float32).reshape(shape), self.zero_point.astype(np.float32).reshape(shape)
 
-    def quantize(self, x: Any, d: dtype) -> Any:
-        """The integers for float32 values, rounded half to even and held to the dtype's range."""
-        low, high = LIMITS[d]
-        scale, zero = self.along(x.ndim)
-        with np.errstate(all="ignore"):
-            q = np.asarray(np.rint(x * (np.float32(1) / scale) + zero))
-            q[np.isnan(q)] = high
-            return np.asarray(np.clip(q.astype(np.float64), low, high)).astype(d.numpy)
-
-    def dequantize(self, q: Any) -> Any:
-        """The float32 values of integers."""
-        scale, zero = self.along(q.ndim)
-        if q.dtype == np.int32:  # more digits than float32 has
-            return np.asarray(((q.astype(np.float64) - zero) * scale).astype(np.float32))
-        return np.asarray((q.astype(np.float32) - zero) * scale)
-
 
 def choose_scale(
     low: float, high: float, qmin: int, qmax: int, symmetric: bool = False, single: bool = False

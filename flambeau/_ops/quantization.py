@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
+from .._backend.quantized import dequantize as dequantized_array
+from .._backend.quantized import quantize as quantized_array
 from .._core.devices import CPU
 from .._core.dtypes import dtype, float16, float32, float64, int8, int32, int64, qint8, qint32, quint8, uint8
 from .._core.printing import tensor_repr
@@ -37,13 +39,14 @@ class QuantizedArray(np.ndarray[Any, Any]):
     """Integers in memory, and the quantizer that says which numbers they stand for."""
 
     quantizer: Quantizer
+    packed: Any = None  # what `quantized_linear` made of it
 
     def __array_finalize__(self, source: Any) -> None:
         self.quantizer = getattr(source, "quantizer", None)  # type: ignore[assignment]
 
     def dequantized(self) -> Any:
         """The numbers as a float32 array."""
-        return self.quantizer.dequantize(self.integers())
+        return dequantized_array(self.integers(), self.quantizer)
 
     def integers(self) -> Any:
         """The same memory as a plain array."""
@@ -82,9 +85,10 @@ def _check_input(input: Any, d: dtype) -> None:
 
 def _check_zero_point(zero_point: Any, d: dtype) -> None:
     low, high = LIMITS[d]
-    if np.any(np.asarray(zero_point) > high):
+    least, largest = (zero_point, zero_point) if isinstance(zero_point, int) else (zero_point.min(), zero_point.max())
+    if largest > high:
         raise RuntimeError(f"quantize: zero_point {zero_point} is above upper bound {high} of {d}")
-    if np.any(np.asarray(zero_point) < low):
+    if least < low:
         raise RuntimeError(f"quantize: zero_point {zero_point} is below lower bound {low} of {d}")
 
 
@@ -109,7 +113,7 @@ def quantize_per_tensor(input: Any, scale: Any, zero_point: Any, dtype: Any) -> 
     _check_input(input, dtype)
     _check_zero_point(zero_point, dtype)
     quantizer = Quantizer(per_tensor_affine, scale, zero_point)
-    return quantized(quantizer.quantize(input._array, dtype), dtype, quantizer)
+    return quantized(quantized_array(input._array, quantizer, dtype), dtype, quantizer)
 
 
 def _numbers(values: Any) -> Any:
@@ -140,9 +144,9 @@ def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axi
     """A tensor rounded to integers, with a scale and a zero point for each index of dimension `axis`."""
     _check_input(input, dtype)
     quantizer = _channels(input._array.shape, scales, zero_points, axis)
-    if quantizer.scheme is per_channel_affine:
+    if quantizer.scheme is per_channel_affine and quantizer.zero_point.size:
         _check_zero_point(quantizer.zero_point, dtype)
-    return quantized(quantizer.quantize(input._array, dtype), dtype, quantizer)
+    return quantized(quantized_array(input._array, quantizer, dtype), dtype, quantizer)
 
 
 def _channels(shape: Any, scales: Tensor, zero_points: Tensor, axis: int) -> Quantizer:
@@ -346,7 +350,7 @@ def quantized_source(t: Tensor, src: Tensor) -> Any:
         return src._array.integers()
     if src.dtype is not float32:
         raise RuntimeError(f"Quantized copy only works with float Tensors, got {src.dtype}")
-    return t._array.quantizer.quantize(src._array, t.dtype)
+    return quantized_array(src._array, t._array.quantizer, t.dtype)
 
 
 # -- operations on them --------------------------------------------------------------------------------------------
@@ -452,7 +456,7 @@ def _requantized(out: Any, like: Tensor, d: dtype) -> Any:
     if not isinstance(out, Tensor) or out.dtype is not d:
         return out
     quantizer = like._array.quantizer
-    array = quantizer.quantize(out._array, like.dtype) if d is float32 else out._array
+    array = quantized_array(out._array, quantizer, like.dtype) if d is float32 else out._array
     return quantized(array, like.dtype, quantizer)
 
 

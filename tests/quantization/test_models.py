@@ -153,3 +153,32 @@ def test_modules_without_a_qconfig_stay():
 
 def test_older_place():
     assert torch.quantization.quantize_dynamic is Q.quantize_dynamic and torch.ao.quantization is Q
+
+
+def test_dynamic_linear_multiplies_codes():
+    """As PyTorch: the sum of products of codes is exact, and a write into the weight is seen."""
+    layer = torch.ao.nn.quantized.dynamic.Linear(5, 3)
+    weight = torch.quantize_per_tensor(torch.arange(-7.0, 8.0).reshape(3, 5), 0.5, 0, torch.qint8)
+    layer.set_weight_bias(weight, torch.tensor([1.0, 2.0, 3.0]))
+    x = torch.tensor([[0.0, 12.7, -0.0, 6.3, 1.0], [3.2, 0.1, 0.0, 12.0, 5.0]])
+    expected = x @ torch.arange(-7.0, 8.0).reshape(3, 5).T + torch.tensor([1.0, 2.0, 3.0])
+    assert torch.allclose(layer(x), expected, atol=1e-4)
+    assert torch.allclose(layer(x[None]), expected[None], atol=1e-4)
+    weight.copy_(torch.zeros(3, 5))
+    assert torch.equal(layer(x), torch.tensor([1.0, 2.0, 3.0]).expand(2, 3))
+
+
+def test_weights_with_a_zero_point_are_multiplied_as_floats():
+    layer = torch.ao.nn.quantized.dynamic.Linear(4, 2)
+    layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(2, 4), 0.5, 3, torch.qint8), torch.zeros(2))
+    assert torch.allclose(layer(torch.full((1, 4), 12.7)), torch.full((1, 2), 50.8), atol=1e-4)
+
+
+def test_linear_by_channel_on_quantized_inputs():
+    layer = torch.ao.nn.quantized.Linear(3, 2)
+    weight = torch.tensor([[1.0, -2.0, 0.5], [4.0, 8.0, -12.0]])
+    weight = torch.quantize_per_channel(weight, torch.tensor([0.5, 4.0]), torch.tensor([0, 0]), 0, torch.qint8)
+    layer.set_weight_bias(weight, torch.tensor([0.5, -1.0]))
+    layer.scale, layer.zero_point = 0.5, 100
+    x = torch.quantize_per_tensor(torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.0, 0.5]]), 0.5, 130, torch.quint8)
+    assert layer(x).dequantize().tolist() == [[-1.0, -17.0], [0.0, -11.0]]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ...._core.dtypes import dtype, float32, int64, qint8, quint8
 from ...._core.quantizers import per_channel_affine_float_qparams, per_tensor_affine, per_tensor_symmetric
+from ...._ops.quantized_linear import static_linear
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ....nn.modules.module import Module
@@ -146,7 +147,7 @@ class Linear(WeightedQuantizedModule):
         self.in_features, self.out_features = in_features, out_features
 
     def forward(self, x: Tensor) -> Any:
-        return self._rounded(ops.linear(x.dequantize(), self._weight.dequantize(), self._bias), x)
+        return self._rounded(static_linear(x, self._weight, self._bias), x)
 
     def extra_repr(self) -> str:
         return (

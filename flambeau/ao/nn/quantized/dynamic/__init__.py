@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....._core.dtypes import dtype, float16, float32, qint8, quint8
+from ....._core.dtypes import dtype, float16, float32, qint8
+from ....._ops.quantized_linear import dynamic_linear
 from ....._ops.registry import ops
 from ....._tensor import Tensor
 from ..modules import Linear as _Static
@@ -30,9 +31,7 @@ class Linear(_Static):
     def forward(self, x: Tensor) -> Any:
         if self.dtype is float16:
             return ops.linear(x, self._weight.to(float32), self._bias)
-        if x.numel():
-            x = ops.quantize_per_tensor_dynamic(x.detach().to(float32), quint8, True).dequantize()
-        return ops.linear(x, self._weight.dequantize(), self._bias)
+        return dynamic_linear(x, self._weight, self._bias)
 
     def extra_repr(self) -> str:
         text = f"in_features={self.in_features}, out_features={self.out_features}, dtype={self.dtype}"
