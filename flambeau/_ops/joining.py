@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any
 
@@ -312,6 +311,17 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([ops.reshape(grid, (-1,)) for grid in meshgrid(*tensors, indexing="ij")], 1)
 
 
+def _choices(n: int, r: int, again: bool) -> Any:
+    """The indices of all choices of r of n elements, in their order, each once unless `again`."""
+    rows = np.arange(n).reshape(n, 1)
+    for _ in range(r - 1):  # each choice is followed by all elements after its last
+        first = rows[:, -1] + (not again)
+        counts = n - first
+        following = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts - first, counts)
+        rows = np.concatenate([np.repeat(rows, counts, 0), following[:, None]], 1)
+    return rows
+
+
 @public()
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of a vector, as rows.
@@ -328,8 +338,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return ops.new_empty(input, (0,))
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array(list(choose(range(input._array.shape[0]), r)), np.int64).reshape(-1, r)
+    rows = _choices(input._array.shape[0], r, with_replacement)
     chosen = ops.index_select(input, 0, ops.tensor(rows.reshape(-1), device=input.device))  # type: ignore[attr-defined]
     return relabel(ops.reshape(chosen, rows.shape), "StackBackward0")
 

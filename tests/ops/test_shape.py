@@ -1,5 +1,7 @@
 """Copies in another arrangement and joins: values against NumPy, derivatives, promotion, errors, meta tensors."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -142,3 +144,12 @@ def test_repeats_do_not_share_memory():
     for made in (x.repeat(1), x.repeat_interleave(1), x.repeat(2, 1), x.tile(1), torch.cat([x])):
         assert not np.shares_memory(made.numpy(), x.numpy())
     assert x.repeat(0).shape == (0,) and x.repeat(2, 0).shape == (2, 0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_combinations_in_order(again):
+    choose = itertools.combinations_with_replacement if again else itertools.combinations
+    for n in range(6):
+        for r in range(1, 5):
+            made = torch.combinations(torch.arange(n), r, with_replacement=again)
+            assert made.shape[1] == r and made.tolist() == [list(row) for row in choose(range(n), r)]
