@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import empty, empty_like
+from .._core.layouts import is_disjoint
 from .._kernel import pool
 from .._kernel.lang import independent, kernel
 from .._kernel.ufunc import addresses
@@ -49,6 +50,30 @@ def duplicate(x: Any) -> Any:
     out = empty_like(x, x.dtype)
     place(out, x)
     return out
+
+
+def with_gaps(x: Any) -> Any:
+    """A copy with the very strides of `x`, even if these leave gaps, unless elements of `x` share memory."""
+    if x.__class__ is not np.ndarray or not x.size or x.flags.forc or not is_disjoint(x.shape, x.strides, x.itemsize):
+        return duplicate(x)
+    reach = sum([(n - 1) * s for n, s in zip(x.shape, x.strides)]) + x.itemsize
+    out = np.ndarray(x.shape, x.dtype, np.zeros(reach, np.uint8), 0, x.strides)
+    place(out, x)
+    return out
+
+
+def in_order_of(x: Any, made: Any) -> Any:
+    """The elements of `made`, a result of the shape of `x`, in the memory order of `x`."""
+    if x.__class__ is not np.ndarray or (x.flags.c_contiguous and made.flags.c_contiguous):
+        return made
+    out = empty_like(x, made.dtype)
+    place(out, made)
+    return out
+
+
+def rows_of(x: Any) -> Any:
+    """The array itself if it is row-major, otherwise a copy that is."""
+    return x if x.flags.c_contiguous else row_major(x)
 
 
 def place(out: Any, x: Any) -> None:

@@ -127,6 +127,16 @@ def is_dense(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
     return True
 
 
+def is_disjoint(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
+    """Whether strides (counted in `unit`s of memory) lead to elements that share none; gaps are allowed."""
+    extent = unit
+    for s, n in sorted([(s, n) for s, n in zip(strides, shape) if n > 1]):
+        if s < extent:
+            return False
+        extent = s * (n - 1) + extent
+    return True
+
+
 @functools.lru_cache(4096)
 def like_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> tuple[int, ...]:
     """Strides in elements of a fresh tensor like one with these strides (in `unit`s of memory): the same if it is dense."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core.allocation import LARGE, empty_strided
 from .._core.layouts import joint_strides
+from .._core.sizes import contiguous_strides
 from .direct import bound_function, known_layout
 from .ufunc import loops
 
@@ -262,15 +263,17 @@ def _new_array() -> int | None:
     return address if fits else None
 
 
-def arrangement(arrays: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides (in elements) of a pointwise result of operands in any memory order."""
+def arrangement(arrays: Sequence[Any], rows: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides (in elements) of a pointwise result of operands in any memory order; row-major if `rows`."""
     shape = arrays[0].shape
     if not all([a.shape == shape for a in arrays]):
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
+    if rows:
+        return shape, contiguous_strides(shape)
     return shape, joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in arrays])
 
 
-def arranged(call: Any, results: Sequence[Any]) -> Callable[..., Any]:
+def arranged(call: Any, results: Sequence[Any], rows: bool) -> Callable[..., Any]:
     """A pointwise function for operands in any memory order, with results of these dtypes."""
     plans: dict[
         Any, Any
@@ -290,7 +293,7 @@ def arranged(call: Any, results: Sequence[Any]) -> Callable[..., Any]:
             made = [empty_strided(shape, d, strides) for d in results]
             call(*operands, *made)
             return made[0] if len(made) == 1 else tuple(made)
-        shape, strides = arrangement([a for a in operands if a.__class__ is _ndarray])
+        shape, strides = arrangement([a for a in operands if a.__class__ is _ndarray], rows)
         if len(plans) >= _MOST_PLANS:
             plans.clear()
         own = call(*operands)
@@ -306,9 +309,9 @@ def arranged(call: Any, results: Sequence[Any]) -> Callable[..., Any]:
 
 
 @functools.cache
-def by_layout(call: Any, results: tuple[Any, ...]) -> Callable[..., Any]:
+def by_layout(call: Any, results: tuple[Any, ...], rows: bool = False) -> Callable[..., Any]:
     """The same, where row-major operands are left to the function itself."""
-    turned = arranged(call, results)
+    turned = arranged(call, results, rows)
 
     def run(*operands: Any) -> Any:
         for a in operands:
@@ -319,22 +322,25 @@ def by_layout(call: Any, results: tuple[Any, ...]) -> Callable[..., Any]:
     return run
 
 
-def elementwise(ufunc: Any, results: tuple[Any, ...]) -> Any:
-    """A pointwise function of ours, with results of these dtypes, that is quicker for small dense arrays."""
+def elementwise(ufunc: Any, results: tuple[Any, ...], rows: bool = False) -> Any:
+    """A pointwise function of ours, with results of these dtypes, that is quicker for small dense arrays.
+
+    Results lie in memory as operands do, or are row-major if `rows`.
+    """
     if ufunc not in loops or ufunc.signature or ufunc.nout != 1 or ufunc.nin > _MOST_INPUTS:
-        return by_layout(ufunc, results)
+        return by_layout(ufunc, results, rows)
     new = _new_array()
     if new is None or not _has_vectorcall:
-        return by_layout(ufunc, results)
+        return by_layout(ufunc, results, rows)
     address, data = loops[ufunc]
     *inputs, result = [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
     words = [id(ufunc), address, 0 if data is None else data.buffer_info()[0], len(inputs), id(np.ndarray), new]
-    turned = arranged(ufunc, results)
+    turned = arranged(ufunc, results, rows)
     words += [id(result), result.itemsize, id(float), id(turned)]
     for d in inputs:
         words += [id(d), d.itemsize, _FLOATS.get(d.char, 0)]
     _kept.append((ufunc, inputs, result, turned))
-    both = 0x1 | 0x2  # row-major and column-major
+    both = 0x1 if rows else 0x1 | 0x2  # row-major and column-major
     text = _TEXT.replace("BOTH", str(both)).replace("ALIGNED", str(0x100)).replace("MOST", str(_MOST))
     return bound_function("elementwise", text, struct.pack(f"{len(words)}q", *words), named=True)
 

@@ -329,7 +329,7 @@ softplus_op = _declare(
     gradient=lambda m, g, x, beta, limit: m.where(x * beta > limit, g, g * m.sigmoid(x * beta)),
 )  # fmt: skip
 logsigmoid_op = _declare(
-    "log_sigmoid", lambda m, x: m.log_sigmoid(x), real_floating_only, lambda m, g, x: g * m.sigmoid(-x)
+    "log_sigmoid", lambda m, x: m.log_sigmoid(x), real_floating_only, lambda m, g, x: g * m.sigmoid(-x), rows=True
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import fourier, threads
+from .._backend.copies import rows_of
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
@@ -132,7 +133,7 @@ def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bo
     names = _FORWARD_NAMES if forward else _INVERSE_NAMES
     for dim in reversed(dims):
         x = _along(backend, "fft" if forward else "ifft", x, dim, names[scale])
-    return x if dims else x.copy()
+    return rows_of(x) if dims else x.copy()
 
 
 @primitive(
@@ -169,7 +170,7 @@ def fft_r2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, onesided: b
     made = _along(backend, "rfft" if onesided else "fft", x, dims[-1], names[scale])
     for dim in reversed(dims[:-1]):
         made = _along(backend, "fft", made, dim, names[scale])
-    return made
+    return rows_of(made)
 
 
 def _c2r_grad(g: Tensor, dims: Any, scale: int, n: int) -> Tensor:
@@ -187,7 +188,7 @@ def fft_c2r(backend: Any, x: Any, dims: tuple[int, ...], scale: int, n: int) -> 
     names = _INVERSE_NAMES
     for dim in reversed(dims[:-1]):
         x = _along(backend, "ifft", x, dim, names[scale])
-    return _along(backend, "irfft", x, dims[-1], names[scale], n)
+    return rows_of(_along(backend, "irfft", x, dims[-1], names[scale], n))
 
 
 # -- arguments -----------------------------------------------------------------------------------------------------

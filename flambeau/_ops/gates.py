@@ -6,6 +6,7 @@ from typing import Any
 
 from .._backend.cpu import cpu
 from .._core.dtypes import COMPLEX, float64, from_numpy_dtype
+from .._core.layouts import contiguous_format
 from .._core.sizes import wrap_dim
 from .._core.state import CUDA, META
 from .._tensor import Tensor, wrap
@@ -56,7 +57,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
     """Random slopes where the input is not positive, 1 elsewhere; only those slopes are drawn, in double precision."""
-    noise = ops.ones_like(input)
+    noise = ops.ones_like(input, memory_format=contiguous_format)
     if input._k & META:
         return noise  # type: ignore[no-any-return]
     below = ops.le(ops.detach(input), 0)
@@ -72,7 +73,7 @@ def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if training:
         real_floating_only("rrelu_with_noise", input.dtype)
-        return ops.mul(input, _rrelu_noise(input, lower, upper))
+        return ops.mul(ops.contiguous(input), _rrelu_noise(input, lower, upper))
     return leaky_relu_op.call(input, (lower + upper) / 2)
 
 

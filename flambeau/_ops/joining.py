@@ -60,9 +60,11 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
                 d = promote_types(d, from_numpy_dtype(y.dtype))
             xs = [y if y.dtype == d.numpy else cast_array(y, d) for y in xs]
             break
+    channels = True
     if len(xs[0].shape) == 1 or any(x.shape == (0,) for x in xs):
+        channels = False
         xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
-    return joined(xs, dim) if backend is cpu else backend.xp.concatenate(xs, dim)
+    return joined(xs, dim, channels) if backend is cpu else backend.xp.concatenate(xs, dim)
 
 
 def _tensor_list(name: str, tensors: Any) -> list[Tensor]:

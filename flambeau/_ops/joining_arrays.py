@@ -11,7 +11,8 @@ import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import cpu, native_call, start_of
-from .._core.allocation import empty
+from .._core.allocation import empty, empty_strided
+from .._core.layouts import is_channels_last, strides_in_order
 from .._kernel import pool
 from .._kernel.lang import independent, kernel
 from .._kernel.value import SIZE
@@ -41,14 +42,20 @@ def _loop(unit: int) -> int:
     return native_call(cpu.kernel(copy_rows, (f"u{8 * unit}",) * 2), [row, row])[0]  # type: ignore[index]
 
 
-def joined(arrays: Any, dim: int) -> Any:
-    """`np.concatenate` of arrays of one dtype; ValueError if they do not fit."""
+def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
+    """`np.concatenate` of arrays of one dtype; ValueError if they do not fit.
+
+    The result is row-major, but has channels last if all arrays have them so and `channels` are looked at.
+    """
     if sum([a.nbytes for a in arrays]) < _LARGE:
-        return _concatenate(arrays, dim)
+        made = _concatenate(arrays, dim)  # row-major if all are
+        return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
+    if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):
+        return _joined_in_order(arrays, dim, True)
     first, count = arrays[0], threads.get_num_threads()
     plan = _plan(tuple([(a.shape, a.strides) for a in arrays]), dim, first.itemsize, count)
     if plan is None or not all([a.flags.aligned for a in arrays]):
-        return _concatenate(arrays, dim)
+        return _joined_in_order(arrays, dim, False)
     shape, words, parts = plan
     out = empty(shape, first.dtype)
     target, starts = start_of(out), [start_of(a) for a in arrays]
@@ -57,6 +64,17 @@ def joined(arrays: Any, dim: int) -> Any:
         words[at], words[at + 1] = starts[i] + offset, target + place
     pool.run_sequences(words.buffer_info()[0], count)
     return out
+
+
+def _joined_in_order(arrays: Any, dim: int, channels: bool) -> Any:
+    """The same by NumPy, into memory of the right order."""
+    shape = list(arrays[0].shape)
+    shape[dim] = sum([a.shape[dim] for a in arrays])
+    order: Any = range(len(shape))
+    if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):
+        order = (0, *range(2, len(shape)), 1)
+    out = empty_strided(tuple(shape), arrays[0].dtype, strides_in_order(shape, order))
+    return _concatenate(arrays, dim, out=out)
 
 
 @functools.lru_cache(256)

@@ -1,18 +1,21 @@
-"""What the functions of linear algebra share: checks of arguments, the errors they raise, the identity."""
+"""What the functions of linear algebra share: checks of arguments, errors, the identity, how results lie in memory."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._backend import lapack, threads
-from .._core.dtypes import FLOATING, bfloat16, float16
+from .._backend.copies import rows_of
+from .._core.dtypes import FLOATING, bfloat16, float16, from_numpy_dtype
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
 from .._tensor import Tensor
+from .primitive import primitive
 from .registry import ops
 from .rules import type_name
 
@@ -137,3 +140,45 @@ def transposed(t: Tensor) -> Tensor:
 def nothing(t: Tensor) -> Tensor:
     """Zeros with matrices in their history, for results that require grad and do not depend on them."""
     return ops.tril(ops.triu(t, 1), -1)
+
+
+# -- memory order ----------------------------------------------------------------------------------------------------
+
+
+def columns(xp: Any, made: Any, rows: int = 0) -> Any:
+    """Matrices one after the other whose columns lie side by side, as LAPACK leaves them.
+
+    Columns may be longer than the matrix, `rows` elements.
+    """
+    turned = made.swapaxes(-1, -2)
+    if made.shape[-2] >= rows:
+        return (turned if turned.flags.c_contiguous else xp.ascontiguousarray(turned)).swapaxes(-1, -2)
+    space = xp.zeros((*turned.shape[:-1], rows), made.dtype)
+    space[..., : made.shape[-2]] = turned
+    return space[..., : made.shape[-2]].swapaxes(-1, -2)
+
+
+def column_major(*places: int) -> Callable[[Any], Any]:
+    """For the function of a primitive: those of its results at `places` (or the only one) are column-major, others row-major."""
+
+    def decorate(forward: Any) -> Any:
+        @functools.wraps(forward)
+        def compute(backend: Any, *args: Any) -> Any:
+            made, xp = forward(backend, *args), backend.xp
+            if not places:
+                return columns(xp, made)
+            return tuple([columns(xp, m) if i in places and m.ndim > 1 else rows_of(m) for i, m in enumerate(made)])
+
+        compute.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+        return compute
+
+    return decorate
+
+
+@primitive(
+    name="in_columns", grad={"x": lambda g: g}, backward_name="CloneBackward0",
+    meta=lambda x, rows: (x.shape, from_numpy_dtype(x.dtype)),
+)  # fmt: skip
+def in_columns(backend: Any, x: Any, rows: int) -> Any:
+    """A copy that is column-major, with columns of at least `rows` elements."""
+    return columns(backend.xp, x.copy(), rows)

@@ -17,13 +17,15 @@ from .linalg_checks import (
     check_matrix,
     check_same,
     check_square,
+    column_major,
     eye_like,
+    in_columns,
     matched,
     transposed,
 )  # fmt: skip
 from .matmul import adjoint
 from .primitive import primitive
-from .registry import labelled, ops, public
+from .registry import labelled, ops, public, relabel
 
 
 def on_host(backend: Any, function: Any, *arrays: Any) -> Any:
@@ -51,6 +53,7 @@ def _triangular_grad(g: Any, a: Tensor, out: Tensor, upper: bool, unit: bool, ne
     tensors=2, grad=_triangular_grad, name="linalg_solve_triangular",
     meta=lambda a, b, upper, unit: (b.shape, from_numpy_dtype(b.dtype)),
 )  # fmt: skip
+@column_major()
 def triangular_op(backend: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     return lapack.solve_triangular(backend.xp, a, b, upper, unit)
 
@@ -79,7 +82,8 @@ def linalg_solve_triangular(
     a, b = matched(A, B)
     if left:
         return triangular_op(a, b, upper, unitriangular)
-    return transposed(triangular_op(transposed(a), transposed(b), not upper, unitriangular))
+    made = transposed(triangular_op(transposed(a), transposed(b), not upper, unitriangular))
+    return relabel(in_columns(made, 0), "LinalgSolveTriangularBackward0")
 
 
 @public(out=True)
@@ -102,7 +106,7 @@ def triangular_solve(
     a, right = matched(A, b)
     matrix = transposed(a) if transpose else a
     x = triangular_op(matrix, right, upper != transpose, unitriangular)
-    return return_types.triangular_solve(x, ops.clone(a))
+    return return_types.triangular_solve(x, in_columns(a, 0))
 
 
 # -- Cholesky ------------------------------------------------------------------------------------------------------
@@ -121,6 +125,7 @@ def _cholesky_grad(gs: Any, outs: Any, upper: bool) -> Tensor:
 
 
 @primitive(grad=_cholesky_grad, name="linalg_cholesky_ex")
+@column_major(0)
 def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     """(factor, order of the first leading minor that is not positive, or 0). Only one triangle is read."""
     xp = backend.xp
@@ -137,7 +142,7 @@ def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
                 raise np.linalg.LinAlgError
     except np.linalg.LinAlgError:
         made, info = _cholesky_by_columns(xp, lower)
-    return xp.ascontiguousarray(made.swapaxes(-1, -2).conj()) if upper else made, info
+    return made.swapaxes(-1, -2).conj() if upper else made, info
 
 
 def _cholesky_by_columns(xp: Any, a: Any) -> tuple[Any, Any]:
@@ -218,6 +223,7 @@ def _cholesky_solve_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool, ne
     tensors=2, grad=_cholesky_solve_grad, name="cholesky_solve",
     meta=lambda b, factor, upper: (b.shape, from_numpy_dtype(b.dtype)),
 )  # fmt: skip
+@column_major()
 def cholesky_solve_op(backend: Any, b: Any, factor: Any, upper: bool) -> Any:
     turned = factor.swapaxes(-1, -2).conj()
     first, second = (turned, factor) if upper else (factor, turned)
@@ -371,7 +377,8 @@ def _unpacked(packed: Tensor, pivots: Tensor, data: bool, pivot: bool) -> tuple[
     m, n = packed._array.shape[-2:]
     k = min(m, n)
     empty = ops.empty(0, dtype=packed.dtype, device=packed.device)  # type: ignore[attr-defined]
-    order = _permutation_matrix(pivots, m, packed.dtype) if pivot else empty
+    batch = packed._array.shape[:-2]
+    order = ops.contiguous(ops.expand(_permutation_matrix(pivots, m, packed.dtype), (*batch, m, m))) if pivot else empty
     if not data:
         return order, empty, empty
     eye = eye_like(packed, m, k)
@@ -418,7 +425,7 @@ def _lu_solve(name: str, packed: Tensor, pivots: Tensor, b: Tensor, left: bool, 
     low, right = matched(packed, b)
     if turned:
         x = triangular_op(adjoint(low), right, False, False)
-        return ops.matmul(order, triangular_op(adjoint(low), x, True, True))
+        return in_columns(ops.matmul(order, triangular_op(adjoint(low), x, True, True)), 0)
     x = triangular_op(low, ops.matmul(transposed(order), right), False, True)
     return triangular_op(low, x, True, False)
 
@@ -454,6 +461,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 @primitive(name="linalg_ldl_factor_ex")
+@column_major(0)
 def ldl_op(backend: Any, a: Any, hermitian: bool) -> Any:
     return on_host(backend, lambda x: lapack.ldl_factor(x, hermitian), a)
 
@@ -486,6 +494,7 @@ def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
 
 
 @primitive(tensors=3, name="linalg_ldl_solve")
+@column_major()
 def ldl_solve_op(backend: Any, packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     return on_host(backend, lambda x, p, y: lapack.ldl_solve(x, p, y, hermitian), packed, pivots, b)
 

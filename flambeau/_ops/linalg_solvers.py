@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import lapack, systems
+from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import COMPLEX, from_numpy_dtype
@@ -20,8 +21,10 @@ from .linalg_checks import (
     check_matrix,
     check_same,
     check_square,
+    column_major,
     converged,
     eye_like,
+    in_columns,
     matched,
     svd_arrays,
     transposed,
@@ -50,6 +53,7 @@ def _solve_grad(gs: Any, a: Tensor, outs: Any, needs: Any) -> Any:
     tensors=2, grad=_solve_grad, name="linalg_solve_ex",
     meta=lambda a, b: [(b.shape, from_numpy_dtype(b.dtype)), (a.shape[:-2], from_numpy_dtype(np.dtype(np.int32)))],
 )  # fmt: skip
+@column_major(0)
 def solve_op(backend: Any, a: Any, b: Any) -> Any:
     """(x with a @ x = b, place of the first zero pivot or 0) for equal batches of matrices."""
     xp = backend.xp
@@ -79,6 +83,7 @@ def _inverse_grad(gs: Any, outs: Any) -> Tensor:
     grad=_inverse_grad, name="linalg_inv_ex",
     meta=lambda a: [(a.shape, from_numpy_dtype(a.dtype)), (a.shape[:-2], from_numpy_dtype(np.dtype(np.int32)))],
 )  # fmt: skip
+@column_major(0)
 def inverse_op(backend: Any, a: Any) -> Any:
     xp = backend.xp
     try:
@@ -149,7 +154,11 @@ def _solve(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[Te
                 f"{name}: The solver failed because the input matrix is singular (element {i} of its factor U is zero)."
             ),
         )
-    return relabel(ops.squeeze(made, -1) if vector else made, "LinalgSolveExBackward0"), info
+    if vector:
+        made = ops.squeeze(made, -1)
+        if made._array.ndim > 1:
+            made = in_columns(made, 0)
+    return relabel(made, "LinalgSolveExBackward0"), info
 
 
 @public("linalg.solve", method=False, out=True)
@@ -244,7 +253,7 @@ def det_op(backend: Any, a: Any) -> Any:
     if made is None:
         with np.errstate(all="ignore"), lapack.few_threads(a.size):
             made = backend.xp.linalg.det(a)
-    return backend.xp.asarray(made)
+    return rows_of(backend.xp.asarray(made))
 
 
 @public("linalg.det", "det", method="det", out=True)
@@ -278,10 +287,10 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
 def slogdet_op(backend: Any, a: Any) -> Any:
     made = systems.sign_and_size(a) if backend is cpu else None
     if made is not None:
-        return tuple(np.asarray(m) for m in made)
+        return tuple(rows_of(np.asarray(m)) for m in made)
     with np.errstate(all="ignore"), lapack.few_threads(a.size):
         sign, size = backend.xp.linalg.slogdet(a)
-    return backend.xp.asarray(sign), backend.xp.asarray(size)
+    return rows_of(backend.xp.asarray(sign)), rows_of(backend.xp.asarray(size))
 
 
 @public("linalg.slogdet", method=False, out=True)
@@ -461,6 +470,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
         rank = ops.empty(0, dtype=rank.dtype, device=A.device)  # type: ignore[attr-defined]
     if driver in ("gels", "gelsy"):
         values = ops.empty(0, dtype=values.dtype, device=A.device)  # type: ignore[attr-defined]
+    solution = in_columns(solution, x[-2])
     if vector:
         solution = ops.squeeze(solution, -1)
     relabel(solution, "LinalgLstsqBackward0")

@@ -7,12 +7,23 @@ from typing import Any
 import numpy as np
 
 from .._backend import lapack, systems
+from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import GRAD, local
 from .._tensor import Tensor
-from .linalg_checks import check_floating, check_matrix, check_same, check_square, converged, eye_like, svd_arrays
+from .linalg_checks import (
+    check_floating,
+    check_matrix,
+    check_same,
+    check_square,
+    column_major,
+    converged,
+    eye_like,
+    in_columns,
+    svd_arrays,
+)  # fmt: skip
 from .linalg_factors import triangular_op
 from .linalg_solvers import solve_op, tolerances
 from .matmul import adjoint
@@ -58,6 +69,7 @@ def _real_as(t: Tensor) -> Tensor:
 
 
 @primitive(grad=_qr_grad, name="linalg_qr")
+@column_major(0, 1)
 def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
     if mode == "r":
@@ -90,6 +102,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
 
 
 @primitive(name="geqrf")
+@column_major(0)
 def geqrf_op(backend: Any, a: Any) -> Any:
     packed, tau = converged("geqrf", backend.xp.linalg.qr, a, mode="raw")
     return packed.swapaxes(-1, -2), tau
@@ -159,7 +172,7 @@ def linalg_householder_product(A: Tensor, tau: Tensor) -> Tensor:
     _check_reflectors(name, A, tau)
     eye = eye_like(A, m, n)
     start = eye + unused(A)
-    return _reflected(A, tau, start, False) if A._array.size else start
+    return in_columns(_reflected(A, tau, start, False) if A._array.size else start, 0)
 
 
 @public(out=True)
@@ -187,9 +200,8 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         raise RuntimeError(f"{name}: Expected batch dimensions of other to be equal to input.shape[:-2]")
     if not other._array.size:  # depends on neither
         input, tau = ops.detach(input), ops.detach(tau)
-    if left:
-        return _reflected(input, tau, other, transpose)
-    return adjoint(_reflected(input, tau, adjoint(other), not transpose))
+    made = _reflected(input, tau, other if left else adjoint(other), transpose == left)
+    return in_columns(made if left else adjoint(made), 0)
 
 
 # -- singular values -----------------------------------------------------------------------------------------------
@@ -253,13 +265,14 @@ def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
 
 
 @primitive(grad=_svd_grad, name="linalg_svd")
+@column_major(0, 2)
 def svd_op(backend: Any, a: Any, full: bool) -> Any:
     return svd_arrays("linalg.svd", backend.xp, a, full)
 
 
 @primitive(differentiable=False)
 def singular_values(backend: Any, a: Any) -> Any:
-    return svd_arrays("linalg.svdvals", backend.xp, a, vectors=False)[1]
+    return rows_of(svd_arrays("linalg.svdvals", backend.xp, a, vectors=False)[1])
 
 
 def _check_driver(a: Tensor, driver: str | None) -> None:
@@ -330,6 +343,7 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
 
 
 @primitive(grad=_eigh_grad, name="linalg_eigh")
+@column_major(1)
 def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigh", systems.eigh, a, uplo, True) if backend is cpu else None
     return tuple(made or converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo))
@@ -338,7 +352,7 @@ def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
 @primitive(differentiable=False)
 def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False) if backend is cpu else None
-    return made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo)
+    return rows_of(made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo))
 
 
 def _uplo(name: str, value: str) -> str:

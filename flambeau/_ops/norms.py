@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
 from .._core.sizes import wrap_dim, wrap_dims
@@ -184,7 +185,7 @@ def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     kind = size.dtype.type
     with np.errstate(all="ignore"):
         factor = xp.where(size > limit, kind(limit) / (size + kind(1e-7)), kind(1))
-        return (wide * factor).astype(x.dtype)
+        return rows_of((wide * factor).astype(x.dtype))
 
 
 @public(out=True, inplace=True)

@@ -44,11 +44,11 @@ class Quick(dict[Any, Any]):
     """By dtype: (callable for small operands, callable, result dtype), from what an op has in `fast`."""
 
     def __init__(self, op: Any):
-        self.fast = op.fast
+        self.fast, self.rows = op.fast, op.rows
 
     def __missing__(self, d: Any) -> Any:
         function, result = self.fast[d]
-        entry = self[d] = elementwise(function, (result.numpy,)), function, result
+        entry = self[d] = elementwise(function, (result.numpy,), self.rows), function, result
         return entry
 
 

@@ -14,7 +14,6 @@ from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, empty_strided, offered
 from .._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
-from .._core.layouts import joint_strides
 from .._core.sizes import broadcast_shapes
 from .._core.state import CUDA, GRAD, META, local
 from .._dispatch import backend_of
@@ -116,6 +115,7 @@ class Pointwise:
         stepwise: bool = False,
         short: Callable[..., Any] | None = None,
         short_types: tuple[str, ...] = ("bf16", "f16"),
+        rows: bool = False,
     ):
         self.name, self.body, self.rule, self.outputs, self.result_of = name, body, rule, outputs, result_of
         self.names = parameter_names(body)[1:]
@@ -126,6 +126,7 @@ class Pointwise:
             raise TypeError(f"{name}: parameters must come last, but its arguments are {self.names}")
         self.holds_numbers = self.arity == 2  # a number kept as an operand counts as a saved tensor
         self.derived, self.samples = derived, samples
+        self.rows = rows  # whether results are row-major whatever the operands' order in memory
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
         self.stepwise = stepwise
         # the body for 16-bit floats (those of `short_types`) where PyTorch rounds in between: short(m, cut, …) with
@@ -227,7 +228,7 @@ class Pointwise:
 
             arrays = [a._array for a in args if isinstance(a, Tensor)]
             shape = broadcast_shapes(*[a.shape for a in arrays])
-            strides = joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in arrays])
+            strides = arrangement(arrays, self.rows)[1]
             outs = tuple([wrap(empty_meta(shape, r, strides), r, META) for r in results])
             return outs[0] if self.outputs == 1 else outs
         backend = backend_of(k)
@@ -270,7 +271,7 @@ class Pointwise:
             return call(*arrays)
         if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
-        made = by_layout(call, tuple([(r if r.code else r.wide).numpy for r in results]))(*arrays)
+        made = by_layout(call, tuple([(r if r.code else r.wide).numpy for r in results]), self.rows)(*arrays)
         if self.outputs == 1 and made.__class__ is not _ndarray:
             made = _asarray(made)
         return made
@@ -288,7 +289,7 @@ class Pointwise:
         if all([a.flags.c_contiguous for a in arrays]):
             out = empty(shape, result.numpy)
         else:
-            out = empty_strided(shape, result.numpy, arrangement(arrays)[1])
+            out = empty_strided(shape, result.numpy, arrangement(arrays, self.rows)[1])
         return cpu.parallel(call, arrays, out)
 
     # -- history -------------------------------------------------------------------------------

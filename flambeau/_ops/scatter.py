@@ -163,7 +163,7 @@ def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
 
 
 @update(
-    tensors=3, name="scatter",  # a number has no dimensions, where an index has some
+    tensors=3, name="scatter", rows=True,  # a number has no dimensions, where an index has some
     backward_name=lambda node: f"ScatterBackward{int(node.info[2][0] == () != node.info[1][0])}",
     grad={
         "x": lambda g, index, dim: _put_zero(g, index, dim),
@@ -175,14 +175,14 @@ def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
 
 
 @update(
-    tensors=3, name="scatter_add",
+    tensors=3, name="scatter_add", rows=True,
     grad={"x": lambda g: g, "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim)},
 )  # fmt: skip
 def scatter_add_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     _write(backend, x, index, src, dim, "add")
 
 
-@update(tensors=3, name="scatter_combine")
+@update(tensors=3, name="scatter_combine", rows=True)
 def scatter_combine_op(backend: Any, x: Any, index: Any, src: Any, dim: int, how: str) -> None:
     _write(backend, x, index, src, dim, how)
 
@@ -309,7 +309,7 @@ def _product_gradients(
 
 
 @update(
-    tensors=3, name="scatter_reduce", grad=_reduce_gradients,
+    tensors=3, name="scatter_reduce", rows=True, grad=_reduce_gradients,
     backward_name=lambda node: "IndexReduceBackward0" if node.saved and node.saved[6] else "ScatterReduceBackward0",
 )  # fmt: skip
 def scatter_reduce_op(
@@ -435,7 +435,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 
 
 @update(
-    tensors=3, name="index_add",
+    tensors=3, name="index_add", rows=True,
     grad={
         "x": lambda g: g,
         "source": lambda g, index, source_shape, dim, alpha: ops.reshape(
@@ -470,7 +470,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 @update(
-    tensors=3, name="index_copy",
+    tensors=3, name="index_copy", rows=True,
     grad={
         "x": lambda g, index, dim: ops.index_fill(g, dim, index, 0),
         "source": lambda g, index, source_shape, dim: ops.reshape(index_select_op(g, index, dim), source_shape),

@@ -49,7 +49,7 @@ where_op = pointwise(
 )  # fmt: skip
 
 masked_fill_op = pointwise(
-    "masked_fill", lambda m, x, mask, value: m.where(mask, value, x), ring, masks=("mask",), public=False,
+    "masked_fill", lambda m, x, mask, value: m.where(mask, value, x), ring, masks=("mask",), public=False, rows=True,
     backward_name=lambda node: f"MaskedFillBackward{0 if node.edges[2] is None else 1}",
     grad={
         "x": lambda m, g, mask: m.where(mask, 0, g),
@@ -135,7 +135,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
 
 
 @update(
-    tensors=3, name="masked_scatter",
+    tensors=3, name="masked_scatter", rows=True,
     grad={
         "x": lambda g, mask: ops.masked_fill(g, mask, 0),
         "source": lambda g, mask, source_shape: ops.reshape(
@@ -213,13 +213,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 @primitive(name="nonzero", differentiable=False)
 def nonzero_op(backend: Any, x: Any) -> Any:
-    """(number of nonzero elements, dimensions) indices, in row-major order."""
+    """(number of nonzero elements, dimensions) indices, those of one dimension side by side in memory."""
     if x.ndim == 0:
         return backend.zeros((int(bool(x)), 0), np.int64)
     if x.ndim != 2 or backend is not cpu:
-        return backend.xp.stack(_positions(backend, x), 1)
+        return backend.xp.stack(_positions(backend, x), 0).T
     marks = x if x.dtype == np.bool_ else x != 0
-    out = np.empty((np.count_nonzero(marks), 2), np.int64)
+    out = np.empty((2, np.count_nonzero(marks)), np.int64).T
     cpu.kernel(kernels.nonzero_pairs, ("b1", "i64"))(marks, out)
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.copies import row_major
+from .._backend.copies import duplicate, in_order_of, row_major
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import from_numpy_dtype, int32, int64
@@ -33,7 +33,7 @@ def _same(x: Any, *static: Any) -> Any:
 
 @primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same)
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
-    return row_major(x[_backwards(x.ndim, dims)])
+    return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
 
 
 @functools.lru_cache(1024)
@@ -130,11 +130,11 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     a, b = (d % ndim for d in plane)
     turns = k % 4
     if turns == 1:
-        return ops.contiguous(ops.transpose(flip_op(input, (b,)), a, b))
+        return ops.transpose(flip_op(input, (b,)), a, b)
     if turns == 2:
         return flip_op(input, (a, b))
     if turns == 3:
-        return ops.contiguous(ops.transpose(flip_op(input, (a,)), a, b))
+        return ops.transpose(flip_op(input, (a,)), a, b)
     return ops.clone(input)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._backend import threads
+from .._backend.copies import in_order_of
 from .._backend.cpu import PARALLEL, cpu
 from .._core import return_types
 from .._core.allocation import empty
@@ -132,7 +133,8 @@ def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
-    return sort_array(backend, x, dim, descending)
+    values, places = sort_array(backend, x, dim, descending)
+    return in_order_of(x, values), in_order_of(x, places)
 
 
 @quick_sort(sort_op)
@@ -469,7 +471,7 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
     kept = ordered[starts]
     if dim is None:
         return kept.reshape(-1), inverse, counts
-    return xp.ascontiguousarray(xp.moveaxis(kept.reshape(len(kept), *moved.shape[1:]), 0, dim)), inverse, counts
+    return xp.moveaxis(kept.reshape(len(kept), *moved.shape[1:]), 0, dim), inverse, counts
 
 
 def _unique(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:

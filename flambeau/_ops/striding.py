@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import from_numpy_dtype
+from .._core.layouts import is_disjoint
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import META
 from .._tensor import Tensor, storage_of
@@ -145,15 +146,6 @@ def _positions(xp: Any, shape: Any, strides: Any, offset: int) -> Any:
     return where
 
 
-def _disjoint(shape: Any, strides: Any) -> bool:
-    extent = 1
-    for s, n in sorted((s, n) for s, n in zip(strides, shape) if n > 1):
-        if s < extent:
-            return False
-        extent = s * (n - 1) + extent
-    return True
-
-
 @primitive(
     name="as_strided_backward",
     grad={"g": lambda g, x_shape, x_strides, strides, offset, g_shape: gather(
@@ -167,7 +159,7 @@ def spread(backend: Any, g: Any, x_shape: Any, x_strides: Any, strides: Any, off
     start = min(0, offset)
     end = max(_reach(x_shape, x_strides), offset + _reach(g.shape, strides), 1)
     flat = xp.zeros(end - start, g.dtype)
-    if not _disjoint(x_shape, x_strides):  # elements of x that share memory share the gradient
+    if not is_disjoint(x_shape, x_strides, 1):  # elements of x that share memory share the gradient
         count = xp.zeros(end - start, np.int64)
         xp.add.at(count, _positions(xp, x_shape, x_strides, -start), 1)
         weight = xp.maximum(count, 1).astype(g.real.dtype)
@@ -180,7 +172,7 @@ def spread(backend: Any, g: Any, x_shape: Any, x_strides: Any, strides: Any, off
 
 
 def _add_at(xp: Any, flat: Any, g: Any, strides: Any, start: int) -> None:
-    if _disjoint(g.shape, strides):
+    if is_disjoint(g.shape, strides, 1):
         _read(flat, g.shape, strides, start)[...] = g
         return
     repeated = tuple(d for d, s in enumerate(strides) if s == 0 and g.shape[d] > 1)
@@ -217,7 +209,7 @@ def gather(backend: Any, x: Any, shape: Any, x_strides: Any, strides: Any, offse
     start = min(0, offset)
     end = max(_reach(x.shape, x_strides), offset + _reach(shape, strides), 1)
     flat = xp.zeros(end - start, x.dtype)
-    if _disjoint(x.shape, x_strides):
+    if is_disjoint(x.shape, x_strides, 1):
         _read(flat, x.shape, x_strides, -start)[...] = x
     else:
         where = _positions(xp, x.shape, x_strides, -start)
@@ -299,8 +291,11 @@ def as_strided_scatter_op(backend: Any, x: Any, source: Any, strides: Any, offse
     end = max(_reach(x.shape, x_strides), offset + _reach(source.shape, strides), 1)
     flat = xp.zeros(end - start, x.dtype)
     _read(flat, x.shape, x_strides, -start)[...] = x
+    if not is_disjoint(x.shape, x_strides, 1):  # what shares memory does not in a copy
+        flat = _read(flat, x.shape, x_strides, -start).copy("C").reshape(-1)
+        x_strides, start = contiguous_strides(x.shape), 0
     _read(flat, source.shape, strides, offset - start)[...] = source
-    return _read(flat, x.shape, x_strides, -start).copy("C")
+    return _read(flat, x.shape, x_strides, -start)
 
 
 @public()

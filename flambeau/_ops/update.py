@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import duplicate, row_major
 from .._backend.cpu import cpu
 from .._core.dtypes import COMPLEX, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, META, local, modes
@@ -27,11 +28,14 @@ _PLAIN = GRAD | CUDA | META
 
 
 class Update(Primitive):
-    """A primitive made from `write(backend, x, …)`, which changes x; x is copied first unless it runs in place."""
+    """A primitive made from `write(backend, x, …)`, which changes x; x is copied first unless it runs in place.
 
-    def __init__(self, write: Callable[..., Any], **options: Any):
+    The copy lies in memory as x does, or by rows if `rows` says so.
+    """
+
+    def __init__(self, write: Callable[..., Any], rows: bool = False, **options: Any):
         def forward(backend: Any, x: Any, *rest: Any) -> Any:
-            out = x.copy("C" if 0 in x.strides else "K")
+            out = row_major(x) if rows else duplicate(x)
             write(backend, out, *rest)
             return out
 

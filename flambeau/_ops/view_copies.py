@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._backend.copies import with_gaps
 from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
@@ -23,8 +24,10 @@ def _copy_of(view: Tensor) -> Tensor:
 def _copy_form(view: str, tuple_result: bool = False) -> None:
     """`<view>_copy`: the same result in its own memory."""
 
+    function = "reshape" if view == "view" else view  # what is a copy anyway need not be one of a view
+
     def copied(input: Tensor, *args: Any, **named: Any) -> Any:
-        made = getattr(ops, view)(input, *args, **named)
+        made = getattr(ops, function)(input, *args, **named)
         if tuple_result:
             return tuple([_copy_of(part) for part in made])
         return _copy_of(made)
@@ -72,7 +75,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 )  # fmt: skip
 def index_scatter_op(backend: Any, x: Any, source: Any, index: tuple[Any, ...]) -> Any:
     """A copy of x with `source` written at a basic index."""
-    made = x.copy("C")
+    made = with_gaps(x)
     made[index] = source
     return made
 
@@ -130,7 +133,7 @@ def slice_scatter(
     meta=lambda x, source, offset, a, b: (x.shape, from_numpy_dtype(x.dtype)),
 )  # fmt: skip
 def diagonal_scatter_op(backend: Any, x: Any, source: Any, offset: int, a: int, b: int) -> Any:
-    made = x.copy("C")
+    made = with_gaps(x)
     diagonal_array(made, offset, a, b)[...] = source
     return made
 

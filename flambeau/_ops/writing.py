@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import duplicate
 from .._backend.cpu import PARALLEL
 from .._core.allocation import fill as fill_memory
 from .._core.dtypes import FLOATING, INTEGER, dtype
@@ -122,7 +123,7 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
     name="fill",
 )
 def fill_op(backend: Any, x: Any, value: Any) -> Any:
-    made = backend.xp.empty_like(x)
+    made = duplicate(x)
     made[...] = value
     return made
 

@@ -83,3 +83,81 @@ def test_pointwise_results_lie_as_their_operands(make, strides):
 )
 def test_reductions_are_row_major(make, strides):
     assert _strides(make()) == strides
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: torch.cat([T, T], 1), (24, 4, 1)),
+        (lambda: torch.cat([R, X]), (12, 4, 1)),
+        (lambda: torch.cat([L, L], 1), (120, 1, 30, 6)),
+        (lambda: torch.cat([L, L.contiguous()], 1), (120, 20, 5, 1)),
+        (lambda: torch.cat([E, E], 2), (24, 8, 1)),
+        (lambda: torch.stack([T, R], -1), (24, 8, 2, 1)),
+        (lambda: torch.stack([T, T]), (24, 12, 4, 1)),
+        (lambda: torch.hstack([R, R]), (24, 4, 1)),
+        (lambda: T.roll(1, 0), (12, 4, 1)),
+        (lambda: L.roll(1, 2), (60, 1, 15, 3)),
+        (lambda: torch.sort(T, 1), [(12, 1, 3), (12, 1, 3)]),
+        (lambda: torch.sort(L, 1), [(60, 1, 15, 3), (60, 1, 15, 3)]),
+        (lambda: torch.argsort(R, 0), (1, 2, 6)),
+        (lambda: torch.flip(T, [0, 1]), (12, 1, 3)),
+        (lambda: L.flip(3), (60, 1, 15, 3)),
+        (lambda: torch.rot90(X), (4, 12, 1)),
+        (lambda: torch.rot90(T, 1, [1, 2]), (12, 3, 1)),
+        (lambda: T.scatter(0, torch.zeros(1, 3, 4, dtype=torch.int64), 1.0), (12, 4, 1)),
+        (lambda: T.index_add(0, I, X), (12, 4, 1)),
+        (lambda: T.index_copy(0, I, X), (12, 4, 1)),
+        (lambda: T.index_fill(0, I, 2.0), (12, 1, 3)),
+        (lambda: R.masked_fill(R > 3, 0.0), (12, 4, 1)),
+        (lambda: R.masked_scatter(R > 3, X), (12, 4, 1)),
+        (lambda: torch.select_scatter(T, X[0], 0, 1), (12, 1, 3)),
+        (lambda: torch.slice_scatter(R, X[:1], 0, 1), (1, 2, 6)),
+        (lambda: torch.diagonal_scatter(R[0], torch.ones(3)), (2, 6)),
+        (lambda: torch.nonzero(X), (1, 23)),
+        (lambda: torch.nonzero(X[0] > 2), (1, 9)),
+        (lambda: torch.unique(X, dim=1), (4, 8, 1)),
+        (lambda: torch.view_copy(T, (6, 4)), (4, 1)),
+    ],
+)
+def test_copies_keep_or_give_up_the_order(make, strides):
+    assert _strides(make()) == strides
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: torch.linalg.cholesky(M), (1, 3)),
+        (lambda: torch.linalg.inv(M), (1, 3)),
+        (lambda: torch.linalg.inv(M.expand(2, 3, 3)), (9, 1, 3)),
+        (lambda: torch.linalg.qr(M[:, :2]), [(1, 3), (1, 2)]),
+        (lambda: torch.linalg.svd(M[:, :2], full_matrices=False), [(1, 3), (1,), (1, 2)]),
+        (lambda: torch.linalg.eigh(M), [(1,), (1, 3)]),
+        (lambda: torch.linalg.solve(M, M[:, :2]), (1, 3)),
+        (lambda: torch.linalg.solve(M, M[:, :2].t(), left=False), (3, 1)),
+        (lambda: torch.linalg.solve(M.expand(2, 3, 3), M[0]), (1, 2)),
+        (lambda: torch.linalg.solve_triangular(M, M[:, :2], upper=True), (1, 3)),
+        (lambda: torch.linalg.solve_triangular(M, M[:2], upper=True, left=False), (1, 2)),
+        (lambda: torch.linalg.lstsq(M[:, :2], M)[0], (1, 3)),
+        (lambda: torch.linalg.ldl_factor(M), [(1, 3), (1,)]),
+        (lambda: torch.cholesky_solve(M[:, :2], M), (1, 3)),
+        (lambda: torch.geqrf(M), [(1, 3), (1,)]),
+        (lambda: torch.linalg.householder_product(M, M[0]), (1, 3)),
+        (lambda: torch.linalg.det(torch.eye(2).repeat(3, 4, 1, 1).transpose(0, 1)), (3, 1)),
+    ],
+)
+def test_factors_are_column_major(make, strides):
+    assert _strides(make()) == strides
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: torch.fft.fft(R, dim=1), (12, 4, 1)),
+        (lambda: torch.fft.rfft2(T), (9, 3, 1)),
+        (lambda: torch.fft.irfft(R, dim=0), (12, 4, 1)),
+        (lambda: torch.fft.fftshift(T), (12, 4, 1)),
+    ],
+)
+def test_transforms_are_row_major(make, strides):
+    assert _strides(make()) == strides
