@@ -165,7 +165,6 @@ VALUES: dict[str, dict[str, Any]] = {
     "ao.nn.quantized.modules": {"__all__": []},
     "ao.nn.quantizable": {"modules": StandIn("modules")},
     "backends.python_native": {"available_dsls": []},
-    "cpu": dict.fromkeys(NAMES["cpu"].split(), lambda: False),
     "_utils": {"_is_privateuse1_backend_available": lambda: False},
     "_vendor.packaging": {"version": packaging.version},
     "autograd": {"kineto_available": lambda: False},

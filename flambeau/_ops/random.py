@@ -582,6 +582,9 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 @public(method=False)
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Random numbers of successes among `count` trials of probability `prob`."""
+    for name, t in (("count", count), ("prob", prob)):
+        if t.dtype.category != FLOATING:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {type_name(t.dtype)}")
     if count.dtype is not prob.dtype:
         raise RuntimeError(f"Found dtype {type_name(prob.dtype)} but expected {type_name(count.dtype)}")
     return _sampled("binomial", samplers.binomial, generator, count.dtype, (count, prob))

@@ -7,7 +7,6 @@ from typing import Any
 from .. import autograd
 from .._tensor import Tensor
 from .distribution import Distribution
-from .utils import _sum_rightmost
 
 __all__ = ["ExponentialFamily"]
 
@@ -40,5 +39,6 @@ class ExponentialFamily(Distribution):
         normalizer, parameters, slopes = self._normalizer_and_slopes()
         result = normalizer - carrier
         for parameter, slope in zip(parameters, slopes):
-            result = result - _sum_rightmost(parameter * slope, len(self._event_shape))
+            # parameters of one distribution may have different shapes, as a matrix and a number
+            result = result - (parameter * slope).reshape(self._batch_shape + (-1,)).sum(-1)
         return result

@@ -220,3 +220,18 @@ def test_relaxed():
     one_hot = D.RelaxedOneHotCategorical(temperature, logits=t([0.4, 0.0]))
     pairs = torch.stack([t(x), 1 - t(x)], -1)
     same(one_hot.log_prob(pairs)[5000:195000:9], d.log_prob(t(x)[:, None])[5000:195000:9, 0].numpy())
+
+
+def test_entropy_from_the_log_normaliser_sums_each_parameter():
+    df, scale = torch.tensor([5.0, 6.0]), torch.eye(3) * torch.tensor([1.0, 2.0]).reshape(2, 1, 1)
+    for d in (D.Wishart(df, scale), D.Wishart(df[0], scale[0]), D.Wishart(df.reshape(2, 1), scale)):
+        expected = D.ExponentialFamily.entropy(d)
+        assert expected.shape == d.batch_shape
+        torch.testing.assert_close(d.entropy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_binomial_takes_no_integers():
+    with pytest.raises(ValueError, match="floating-point dtypes for count"):
+        torch.binomial(torch.tensor([10]), torch.tensor([0.5]))
+    with pytest.raises(ValueError, match="floating-point dtypes for prob"):
+        torch.binomial(torch.tensor([10.0]), torch.tensor([1]))
