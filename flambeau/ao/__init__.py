@@ -1,10 +1,10 @@
-"""Architecture optimisation: quantization."""
+"""Architecture optimisation: quantization and pruning."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["nn", "quantization"]
+__all__ = ["nn", "pruning", "quantization"]
 
 
 def __getattr__(name: str) -> Any:

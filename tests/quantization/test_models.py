@@ -147,7 +147,7 @@ def test_modules_without_a_qconfig_stay():
     assert type(Q.convert(Q.prepare(model))[0]) is nn.Linear
     with pytest.raises(AssertionError):
         Q.prepare_qat(model)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(AssertionError, match="did not find fuser method"):
         Q.fuse_modules(nn.Sequential(nn.ReLU(), nn.ReLU()).eval(), ["0", "1"])
 
 

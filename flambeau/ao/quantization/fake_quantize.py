@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.dtypes import int32, int64, qint8, quint8, uint8
+from ..._core.dtypes import int32, int64, qint8, quint4x2, quint8, uint8
 from ..._core.quantizers import (
+    per_channel_affine_float_qparams,
     per_channel_symmetric,
     per_tensor_affine,
     per_tensor_symmetric,
@@ -27,7 +28,8 @@ from .observer import (
 
 __all__ = [
     "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FusedMovingAvgObsFakeQuantize",
-    "default_affine_fixed_qparams_fake_quant", "default_dynamic_fake_quant", "default_fake_quant",
+    "default_affine_fixed_qparams_fake_quant", "default_dynamic_fake_quant", "default_embedding_fake_quant",
+    "default_embedding_fake_quant_4bit", "default_fake_quant",
     "default_fixed_qparams_range_0to1_fake_quant", "default_fixed_qparams_range_neg1to1_fake_quant",
     "default_fused_act_fake_quant", "default_fused_per_channel_wt_fake_quant", "default_fused_wt_fake_quant",
     "default_histogram_fake_quant", "default_per_channel_weight_fake_quant",
@@ -216,6 +218,14 @@ default_per_channel_weight_fake_quant = FakeQuantize.with_args(
 default_histogram_fake_quant = FakeQuantize.with_args(
     observer=HistogramObserver, quant_min=0, quant_max=255, dtype=quint8, qscheme=per_tensor_affine, reduce_range=True
 )
+default_embedding_fake_quant = FakeQuantize.with_args(
+    observer=MovingAveragePerChannelMinMaxObserver, qscheme=per_channel_affine_float_qparams, dtype=quint8,
+    quant_min=0, quant_max=255, ch_axis=0, averaging_constant=1,
+)  # fmt: skip
+default_embedding_fake_quant_4bit = FakeQuantize.with_args(
+    observer=MovingAveragePerChannelMinMaxObserver, qscheme=per_channel_affine_float_qparams, ch_axis=0, dtype=quint4x2,
+    averaging_constant=1,
+)  # fmt: skip
 default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
     observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, dtype=quint8
 )

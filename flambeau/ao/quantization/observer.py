@@ -10,7 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.dtypes import QUANTIZED, dtype, float16, float32, int8, int16, int32, int64, qint8, qint32, quint8, uint8
+from ..._core.dtypes import (
+    QUANTIZED,
+    dtype,
+    float16,
+    float32,
+    int8,
+    int16,
+    int32,
+    int64,
+    qint8,
+    qint32,
+    quint4x2,
+    quint8,
+    uint8,
+)
 from ..._core.quantizers import (
     per_channel_affine,
     per_channel_affine_float_qparams,
@@ -29,7 +43,7 @@ __all__ = [
     "PlaceholderObserver", "RecordingObserver", "ReuseInputObserver", "UniformQuantizationObserverBase",
     "default_affine_fixed_qparams_observer", "default_debug_observer", "default_dynamic_quant_observer",
     "default_fixed_qparams_range_0to1_observer", "default_fixed_qparams_range_neg1to1_observer",
-    "default_float_qparams_observer", "default_histogram_observer", "default_observer",
+    "default_float_qparams_observer", "default_float_qparams_observer_4bit", "default_histogram_observer", "default_observer",
     "default_per_channel_weight_observer", "default_placeholder_observer", "default_reuse_input_observer",
     "default_symmetric_fixed_qparams_observer", "default_weight_observer", "get_observer_state_dict",
     "is_quantized_type", "load_observer_state_dict", "per_channel_weight_observer_range_neg_127_to_127",
@@ -40,7 +54,7 @@ _EPSILON = float(np.finfo(np.float32).eps)
 BY_CHANNEL = (per_channel_affine, per_channel_symmetric, per_channel_affine_float_qparams)
 SYMMETRIC = (per_tensor_symmetric, per_channel_symmetric)
 _RANGES = {
-    quint8: (0, 255), uint8: (0, 255), qint8: (-128, 127), int8: (-128, 127), int16: (-(2**15), 2**15 - 1),
+    quint8: (0, 255), quint4x2: (0, 15), uint8: (0, 255), qint8: (-128, 127), int8: (-128, 127), int16: (-(2**15), 2**15 - 1),
     qint32: (-(2**31), 2**31 - 1), int32: (-(2**31), 2**31 - 1),
 }  # fmt: skip
 
@@ -52,9 +66,9 @@ class _PartialWrapper:
         self.p = made
         self.callable_args: dict[str, Any] = {}
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        given = {name: make() for name, make in self.callable_args.items() if name not in named}
-        return self.p(*args, **given, **named)
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        given = {name: make() for name, make in self.callable_args.items() if name not in keywords}
+        return self.p(*args, **given, **keywords)
 
     def __repr__(self) -> str:
         return repr(self.p) + repr(self.callable_args)
@@ -551,6 +565,9 @@ default_dynamic_quant_observer = PlaceholderObserver.with_args(
 )
 default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
     dtype=quint8, qscheme=per_channel_affine_float_qparams, ch_axis=0
+)
+default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(
+    dtype=quint4x2, qscheme=per_channel_affine_float_qparams, ch_axis=0
 )
 default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(
     scale=2.0 / 256.0, zero_point=128, dtype=quint8, quant_min=0, quant_max=255

@@ -20,6 +20,7 @@ __all__ = [
     "default_symmetric_qnnpack_qconfig", "default_weight_only_qconfig", "float16_dynamic_qconfig",
     "float16_static_qconfig", "float_qparams_weight_only_qconfig", "get_default_qat_qconfig",
     "get_default_qat_qconfig_dict", "get_default_qconfig", "get_default_qconfig_dict", "per_channel_dynamic_qconfig",
+    "qconfig_equals",
 ]  # fmt: skip
 
 
@@ -145,3 +146,21 @@ def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[str
 def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[str, Any]:
     """The default of training as a dict by module names, "" for all."""
     return {"": get_default_qat_qconfig(backend, version)}
+
+
+def qconfig_equals(q1: Any, q2: Any) -> bool:
+    """Whether two qconfigs make the same observers.
+
+    >>> from flambeau.ao.quantization import get_default_qconfig, qconfig_equals
+    >>> qconfig_equals(get_default_qconfig("x86"), get_default_qconfig("x86"))
+    True
+    """
+    if q1 is None or q2 is None:
+        return q1 is q2
+    return all(_same_maker(getattr(q1, part), getattr(q2, part)) for part in ("activation", "weight"))
+
+
+def _same_maker(first: Any, second: Any) -> bool:
+    if isinstance(first, observers._PartialWrapper) and isinstance(second, observers._PartialWrapper):
+        return first.p.func is second.p.func and first.p.keywords == second.p.keywords
+    return bool(first == second)

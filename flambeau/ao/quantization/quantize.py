@@ -6,70 +6,32 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.dtypes import float16, qint8
-from ...nn.modules import activation, batchnorm, instancenorm, normalization
-from ...nn.modules import conv as _conv
+from ..._core.dtypes import float16, qint8, quint8
+from ...nn.modules import rnn, sparse
 from ...nn.modules.linear import Linear
 from ...nn.modules.module import Module
-from ..nn import intrinsic, qat, quantized
-from ..nn.quantized import dynamic
-from ..nn.quantized.functional import FloatFunctional, QFunctional
-from ..nn.quantized.modules import Conv1d, Conv2d, Conv3d, ConvReLU2d, DeQuantize, LinearReLU, Quantize, ValuesModule
+from ..nn import intrinsic
+from ..nn.quantized.functional import FloatFunctional
 from .fake_quantize import FakeQuantizeBase
 from .observer import NoopObserver, ObserverBase, PlaceholderObserver
-from .qconfig import QConfig, default_dynamic_qconfig, float16_dynamic_qconfig
-from .stubs import DeQuantStub, QuantStub, QuantWrapper
+from .qconfig import (
+    QConfig,
+    default_dynamic_qconfig,
+    float16_dynamic_qconfig,
+    float_qparams_weight_only_qconfig,
+)
+from .quantization_mappings import (
+    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+    DEFAULT_QAT_MODULE_MAPPINGS,
+    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+    OBSERVED,
+)
+from .stubs import DeQuantStub, QuantWrapper
 
 __all__ = [
-    "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_QAT_MODULE_MAPPINGS", "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS",
-    "add_quant_dequant", "convert", "default_eval_fn", "get_default_dynamic_quant_module_mappings",
-    "get_default_qat_module_mappings", "get_default_qconfig_propagation_list",
-    "get_default_static_quant_module_mappings", "prepare", "prepare_qat", "propagate_qconfig_", "quantize",
+    "add_quant_dequant", "convert", "default_eval_fn", "prepare", "prepare_qat", "propagate_qconfig_", "quantize",
     "quantize_dynamic", "quantize_qat", "swap_module",
 ]  # fmt: skip
-
-# Layers that compute on the values which integers stand for.
-_BY_VALUES = (
-    batchnorm.BatchNorm2d, batchnorm.BatchNorm3d, normalization.LayerNorm, normalization.GroupNorm,
-    instancenorm.InstanceNorm1d, instancenorm.InstanceNorm2d, instancenorm.InstanceNorm3d, activation.ELU,
-    activation.Hardswish, activation.LeakyReLU, activation.PReLU, _conv.ConvTranspose1d, _conv.ConvTranspose2d,
-    _conv.ConvTranspose3d,
-)  # fmt: skip
-DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[type, Any] = {
-    QuantStub: Quantize, DeQuantStub: DeQuantize, Linear: quantized.Linear, _conv.Conv1d: Conv1d, _conv.Conv2d: Conv2d,
-    _conv.Conv3d: Conv3d, qat.Linear: quantized.Linear, qat.Conv1d: Conv1d, qat.Conv2d: Conv2d, qat.Conv3d: Conv3d,
-    **dict.fromkeys(_BY_VALUES, ValuesModule), FloatFunctional: QFunctional, intrinsic.LinearReLU: LinearReLU, intrinsic.ConvReLU2d: ConvReLU2d,
-}  # fmt: skip
-DEFAULT_QAT_MODULE_MAPPINGS: dict[type, Any] = {
-    Linear: qat.Linear,
-    _conv.Conv1d: qat.Conv1d,
-    _conv.Conv2d: qat.Conv2d,
-    _conv.Conv3d: qat.Conv3d,
-}
-DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[type, Any] = {Linear: dynamic.Linear}
-_OBSERVED = (*DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, QuantStub)
-_FUSED = (intrinsic.LinearReLU, intrinsic.ConvReLU2d)
-
-
-def get_default_static_quant_module_mappings() -> dict[type, Any]:
-    """Which layer stands for which after `convert`."""
-    return dict(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
-
-
-def get_default_qat_module_mappings() -> dict[type, Any]:
-    """Which layer stands for which in quantization-aware training."""
-    return dict(DEFAULT_QAT_MODULE_MAPPINGS)
-
-
-def get_default_dynamic_quant_module_mappings() -> dict[type, Any]:
-    """Which layer stands for which after `quantize_dynamic`."""
-    return dict(DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS)
-
-
-def get_default_qconfig_propagation_list() -> set[Any]:
-    """The layers that get a qconfig from the module they are in."""
-    return set(_OBSERVED)
-
 
 # -- qconfigs ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +100,7 @@ def prepare(
     if not inplace:
         model = copy.deepcopy(model)
     propagate_qconfig_(model)
-    _add_observers(model, _OBSERVED if allow_list is None else tuple(allow_list))
+    _add_observers(model, OBSERVED if allow_list is None else tuple(allow_list))
     return model
 
 
@@ -154,6 +116,12 @@ def prepare_qat(model: Module, mapping: Any = None, inplace: bool = False) -> Mo
     return prepare(model, inplace=True)
 
 
+_DYNAMIC_QCONFIGS = {
+    qint8: default_dynamic_qconfig, float16: float16_dynamic_qconfig, quint8: float_qparams_weight_only_qconfig,
+}  # fmt: skip
+_DYNAMIC_LAYERS = {Linear, rnn.LSTM, rnn.GRU, rnn.LSTMCell, rnn.RNNCell, rnn.GRUCell}
+
+
 # -- conversion ----------------------------------------------------------------------------------------------------
 
 
@@ -164,10 +132,11 @@ def swap_module(
     target = mapping.get(type(mod))
     if target is None or getattr(mod, "qconfig", None) is None:
         return mod
-    if isinstance(mod, _FUSED):
-        inner = mod[0]  # type: ignore[index]
+    if isinstance(mod, intrinsic._FusedModule) and not hasattr(target, "_FLOAT"):
+        inner = mod[0]
         inner.qconfig = mod.qconfig
-        inner.activation_post_process = mod.activation_post_process
+        if hasattr(mod, "activation_post_process"):
+            inner.activation_post_process = mod.activation_post_process
         made = target.from_float(inner)
     else:
         made = target.from_float(mod)
@@ -229,7 +198,8 @@ def quantize_dynamic(
 ) -> Module:
     """A copy of a model with integer (or float16) weights, whose inputs are quantized while it runs.
 
-    `qconfig_spec` says which layers: a set of classes or names, or a dict of them to qconfigs; else all linear ones.
+    `qconfig_spec` says which layers: a set of classes or names, or a dict of them to qconfigs; else linear and
+    recurrent ones, or with dtype quint8 embeddings.
 
     >>> import flambeau as torch
     >>> torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(2, 3)))
@@ -237,11 +207,14 @@ def quantize_dynamic(
       (0): DynamicQuantizedLinear(in_features=2, out_features=3, dtype=torch.qint8, qscheme=torch.per_tensor_affine)
     )
     """
-    default = {qint8: default_dynamic_qconfig, float16: float16_dynamic_qconfig}.get(dtype)
+    default = _DYNAMIC_QCONFIGS.get(dtype)
     if default is None:
-        raise ValueError(f"quantize_dynamic: weights can be qint8 or float16, not {dtype}")
+        raise ValueError(
+            f"Don't know how to quantize with default settings for {dtype}. Provide full qconfig please; "
+            "weights can be qint8 or float16, those of embeddings quint8"
+        )
     if qconfig_spec is None:
-        qconfig_spec = {Linear}
+        qconfig_spec = {sparse.Embedding, sparse.EmbeddingBag} if dtype is quint8 else _DYNAMIC_LAYERS
     if not isinstance(qconfig_spec, dict):
         qconfig_spec = dict.fromkeys(qconfig_spec, default)
     if not inplace:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ...._core.quantizers import per_channel_affine_float_qparams
 from ...._ops.registry import ops
 from ...._tensor import Tensor
+from ....nn import functional
 from ....nn.modules import conv as _conv
 from ....nn.modules import linear as _linear
+from ....nn.modules import sparse as _sparse
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "Linear"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
 
 
 class _Trained:
@@ -84,3 +87,65 @@ def _convolution(base: type) -> type:
 Conv1d = _convolution(_conv.Conv1d)
 Conv2d = _convolution(_conv.Conv2d)
 Conv3d = _convolution(_conv.Conv3d)
+
+
+class _Table:
+    """A table whose rows are rounded in `forward`."""
+
+    _FLOAT_MODULE: ClassVar[Any]
+
+    def __init__(self, *args: Any, qconfig: Any = None, **named: Any) -> None:
+        super().__init__(*args, **named)
+        if not qconfig:
+            raise AssertionError("qconfig must be provided for QAT module")
+        if qconfig.weight().qscheme is not per_channel_affine_float_qparams:
+            raise AssertionError(
+                "Embedding weights requires a qscheme of torch.per_channel_affine_float_qparams Got "
+                + str(qconfig.weight().qscheme)
+            )
+        self.qconfig = qconfig
+        self.weight_fake_quant = qconfig.weight()
+
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """From a float table with a qconfig; the weight is shared."""
+        if not getattr(mod, "qconfig", None):
+            raise AssertionError("the layer has no qconfig; set one and call propagate_qconfig_ first")
+        made = cls(mod.num_embeddings, mod.embedding_dim, qconfig=mod.qconfig, **cls._settings(mod))
+        made.weight = mod.weight  # type: ignore[attr-defined]
+        return made
+
+    @staticmethod
+    def _settings(mod: Any) -> dict[str, Any]:
+        names = ("padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse", "mode", "include_last_offset")
+        return {name: getattr(mod, name) for name in names if hasattr(mod, name)}
+
+    def to_float(self: Any) -> Any:
+        """The plain table with the same weight."""
+        made = self._FLOAT_MODULE(self.num_embeddings, self.embedding_dim, **self._settings(self))
+        made.weight = self.weight
+        return made
+
+
+class Embedding(_Table, _sparse.Embedding):
+    """A table of embeddings whose rows are rounded in `forward`."""
+
+    _FLOAT_MODULE = _sparse.Embedding
+
+    def forward(self, input: Tensor) -> Any:
+        return functional.embedding(
+            input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
+            self.scale_grad_by_freq, self.sparse,
+        )  # fmt: skip
+
+
+class EmbeddingBag(_Table, _sparse.EmbeddingBag):
+    """A table of embeddings, reduced by bags, whose rows are rounded in `forward`."""
+
+    _FLOAT_MODULE = _sparse.EmbeddingBag
+
+    def forward(self, input: Tensor, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        return functional.embedding_bag(
+            input, self.weight_fake_quant(self.weight), offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+            self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip

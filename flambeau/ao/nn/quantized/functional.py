@@ -57,6 +57,16 @@ class FloatFunctional(Module):
         return self._seen(ops.matmul(x, y))
 
 
+class FXFloatFunctional(FloatFunctional):
+    """The same for models that are traced: its methods are plain operations, which a tracer sees and observes itself."""
+
+    def __init__(self) -> None:
+        Module.__init__(self)
+
+    def _seen(self, made: Tensor) -> Any:
+        return made
+
+
 class QFunctional(Module):
     """The same between quantized tensors; results have the scale and zero point that were observed."""
 

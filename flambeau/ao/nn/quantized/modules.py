@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, ClassVar
 
 from ...._core.dtypes import dtype, float32, int64, qint8, quint8
@@ -10,6 +9,8 @@ from ...._core.quantizers import per_channel_affine_float_qparams, per_tensor_af
 from ...._ops.quantized_linear import static_linear
 from ...._ops.registry import ops
 from ...._tensor import Tensor
+from ....nn.modules import conv
+from ....nn.modules.container import Sequential
 from ....nn.modules.module import Module
 
 
@@ -173,37 +174,49 @@ class Linear(WeightedQuantizedModule):
 class _Conv(WeightedQuantizedModule):
     """A convolution on quantized tensors, with an integer weight."""
 
-    _function: ClassVar[str]
-    _settings = (
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-    )
+    _float: ClassVar[Any]
+    _settings: ClassVar[tuple[str, ...]] = (
+        "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode",
+    )  # fmt: skip
 
-    def __init__(self, mod: Any) -> None:
-        super().__init__(observed_weight(mod), None if mod.bias is None else mod.bias.detach())
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._take(
+            self._float(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        )
+
+    def _take(self, like: Any) -> None:
+        """Settings and shapes of a float layer, with an empty weight."""
+        weight = ops._empty_affine_quantized(list(like.weight.shape), scale=1, zero_point=0, dtype=qint8)
+        WeightedQuantizedModule.__init__(
+            self, weight, None if like.bias is None else ops.zeros_like(like.bias.detach())
+        )
         for name in self._settings:
-            setattr(self, name, getattr(mod, name))
+            setattr(self, name, getattr(like, name))
         if self.padding_mode != "zeros":
             raise NotImplementedError(f"quantized convolution pads with zeros only, not {self.padding_mode}")
 
-    def forward(self, input: Tensor) -> Any:
-        convolve = getattr(ops, self._function)
-        made = convolve(
-            input.dequantize(),
-            self._weight.dequantize(),
-            self._bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
+    def _convolved(self, input: Tensor) -> Any:
+        """The convolution of values."""
+        convolve = getattr(ops, self._float.__name__.lower())
+        return convolve(
+            input, self._weight.dequantize(), self._bias, self.stride, self.padding, self.dilation, self.groups
         )
-        return self._rounded(made, input)
+
+    def forward(self, input: Tensor) -> Any:
+        return self._rounded(self._convolved(input.dequantize()), input)
 
     def extra_repr(self) -> str:
         text = (
@@ -213,27 +226,96 @@ class _Conv(WeightedQuantizedModule):
         return text + (f", padding={self.padding}" if any(self.padding) else "")
 
     @classmethod
+    def _from_weight(cls, mod: Any) -> Any:
+        """With the settings, the rounded weight and the bias of a float layer."""
+        made = cls.__new__(cls)
+        made._take(mod)
+        made.set_weight_bias(observed_weight(mod), None if mod.bias is None else mod.bias.detach())
+        return made
+
+    @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """From an observed float layer."""
-        return cls(mod)._finish(mod)
+        """From an observed float layer; one that trained with batch normalisation is folded with it first."""
+        if hasattr(mod, "bn"):
+            seen, mod = mod, mod.to_float()
+            mod = mod[0] if isinstance(mod, Sequential) else mod
+            mod.qconfig, mod.activation_post_process = seen.qconfig, seen.activation_post_process
+            mod.weight_fake_quant = seen.weight_fake_quant
+        return cls._from_weight(mod)._finish(mod)
 
 
 class Conv1d(_Conv):
-    """A convolution over one dimension; made by `convert`."""
+    """A convolution over one dimension."""
 
-    _shown, _function = "QuantizedConv1d", "conv1d"
+    _shown, _float = "QuantizedConv1d", conv.Conv1d
 
 
 class Conv2d(_Conv):
-    """A convolution over two dimensions; made by `convert`."""
+    """A convolution over two dimensions.
 
-    _shown, _function = "QuantizedConv2d", "conv2d"
+    >>> import flambeau as torch
+    >>> torch.ao.nn.quantized.Conv2d(1, 2, 3)
+    QuantizedConv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), scale=1.0, zero_point=0)
+    """
+
+    _shown, _float = "QuantizedConv2d", conv.Conv2d
 
 
 class Conv3d(_Conv):
-    """A convolution over three dimensions; made by `convert`."""
+    """A convolution over three dimensions."""
 
-    _shown, _function = "QuantizedConv3d", "conv3d"
+    _shown, _float = "QuantizedConv3d", conv.Conv3d
+
+
+class _ConvTranspose(_Conv):
+    """A transposed convolution on quantized tensors, with an integer weight."""
+
+    _settings = (*_Conv._settings, "output_padding")
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._take(
+            self._float(
+                in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode
+            )
+        )  # fmt: skip
+
+    def _convolved(self, input: Tensor) -> Any:
+        convolve = getattr(ops, "conv_transpose" + self._float.__name__[-2:])
+        return convolve(
+            input, self._weight.dequantize(), self._bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        )  # fmt: skip
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """A transposed convolution over one dimension."""
+
+    _shown, _float = "QuantizedConvTranspose1d", conv.ConvTranspose1d
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """A transposed convolution over two dimensions."""
+
+    _shown, _float = "QuantizedConvTranspose2d", conv.ConvTranspose2d
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """A transposed convolution over three dimensions."""
+
+    _shown, _float = "QuantizedConvTranspose3d", conv.ConvTranspose3d
 
 
 class LinearReLU(Linear):
@@ -245,40 +327,26 @@ class LinearReLU(Linear):
         return self._rounded(ops.relu(ops.linear(x.dequantize(), self._weight.dequantize(), self._bias)), x)
 
 
+class ConvReLU1d(Conv1d):
+    """A convolution over one dimension and relu on quantized tensors."""
+
+    _shown = "QuantizedConvReLU1d"
+
+    def forward(self, input: Tensor) -> Any:
+        return self._rounded(ops.relu(self._convolved(input.dequantize())), input)
+
+
 class ConvReLU2d(Conv2d):
-    """A convolution and relu on quantized tensors."""
+    """A convolution over two dimensions and relu on quantized tensors."""
 
     _shown = "QuantizedConvReLU2d"
 
-    def forward(self, input: Tensor) -> Any:
-        return ops.relu(super().forward(input))
+    forward = ConvReLU1d.forward
 
 
-class ValuesModule(Module):
-    """A float layer between quantized tensors: it computes on the values, and its results are rounded again."""
+class ConvReLU3d(Conv3d):
+    """A convolution over three dimensions and relu on quantized tensors."""
 
-    def __init__(self, layer: Module, scale: float, zero_point: int, dtype: dtype) -> None:
-        super().__init__()
-        self.layer, self.dtype = layer, dtype
-        self.register_buffer("scale", ops.tensor(scale))
-        self.register_buffer("zero_point", ops.tensor(zero_point))
+    _shown = "QuantizedConvReLU3d"
 
-    scale: Tensor
-    zero_point: Tensor
-
-    def _get_name(self) -> str:
-        return "Quantized" + type(self.layer).__name__
-
-    def forward(self, input: Tensor) -> Any:
-        made = self.layer(input.dequantize())
-        return ops.quantize_per_tensor(made, float(self.scale), int(self.zero_point), self.dtype)
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> ValuesModule:
-        """From an observed float layer."""
-        observer = mod.activation_post_process
-        scale, zero_point = observer.calculate_qparams()
-        plain = copy.copy(mod)
-        plain._modules = {key: m for key, m in mod._modules.items() if m is not observer}
-        plain._forward_hooks = type(mod._forward_hooks)()
-        return cls(plain, float(scale), int(zero_point), observer.dtype)
+    forward = ConvReLU1d.forward
