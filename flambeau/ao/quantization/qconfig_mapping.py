@@ -103,8 +103,8 @@ class QConfigMapping:
         """From such a dict.
 
         >>> from flambeau.ao.quantization import QConfigMapping
-        >>> QConfigMapping.from_dict({"module_name": [("head", None)]}).module_name_qconfigs
-        OrderedDict({'head': None})
+        >>> dict(QConfigMapping.from_dict({"module_name": [("head", None)]}).module_name_qconfigs)
+        {'head': None}
         """
         made = cls()
         for key, setter in _KEYS.items():
