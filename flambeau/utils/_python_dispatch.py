@@ -2,11 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from .._tensor import Tensor
 
-__all__ = ["is_traceable_wrapper_subclass", "is_traceable_wrapper_subclass_type"]
+__all__ = [
+    "BaseTorchDispatchMode", "TensorWithFlatten", "TorchDispatchMode", "TraceableWrapperSubclass",
+    "any_torch_dispatch_mode_on_stack", "is_in_any_mode_without_ignore_compile_internals", "is_in_torch_dispatch_mode",
+    "is_traceable_wrapper_subclass", "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing",
+    "transform_subclass",
+]  # fmt: skip
+
+
+@runtime_checkable
+class TensorWithFlatten(Protocol):
+    """What a class of tensors has that says how it is taken apart and put together; for annotations."""
+
+    def __tensor_flatten__(self) -> tuple[Sequence[str], object]: ...
+
+    @staticmethod
+    def __tensor_unflatten__(inner_tensors: Any, flatten_spec: Any, outer_size: Any, outer_stride: Any) -> Tensor: ...
+
+
+TraceableWrapperSubclass = TensorWithFlatten
+
+
+class TorchDispatchMode:
+    """Sees every operation inside of a `with` block, below autograd. Programs may write such modes; entering one says
+    that they are not run yet. `torch.overrides.TorchFunctionMode` sees the functions that programs call.
+    """
+
+    supports_higher_order_operators = False
+
+    def __init__(self, _dispatch_key: Any = None) -> None:
+        self.old_dispatch_mode_flags: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it does: write __torch_dispatch__")
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__}: modes below autograd are not run yet; torch.overrides.TorchFunctionMode sees the "
+            "functions that programs call"
+        )
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether a mode belongs to the system itself."""
+        return False
+
+
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that runs every operation as it is."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    """Whether a mode below autograd is on: never yet."""
+    return False
+
+
+def is_in_any_mode_without_ignore_compile_internals() -> bool:
+    """Whether a mode is on that sees what compiled programs do: never yet."""
+    return False
+
+
+def any_torch_dispatch_mode_on_stack() -> bool:
+    """Whether a mode below autograd is on: never yet."""
+    return False
+
+
+def transform_subclass(
+    t: Any, callback: Callable[[str, Tensor], Tensor], outer_size: Any = None, outer_stride: Any = None
+) -> Any:
+    """The same wrapper around other tensors: `callback(name, tensor)` of each that it wraps."""
+    names, context = t.__tensor_flatten__()
+    inner = {name: callback(name, getattr(t, name)) for name in names}
+    size = t.size() if outer_size is None else outer_size
+    stride = t.stride() if outer_stride is None else outer_stride
+    made = type(t).__tensor_unflatten__(inner, context, size, stride)
+    if made.shape != size or made.stride() != stride:
+        raise AssertionError(
+            f"Expected return value from {type(t)}__tensor_unflatten__() to have the same shape and strides"
+        )
+    return made
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What a wrapper's operation returns: the operand that it wrote in place, the `out=`, or else its result."""
+    name = str(getattr(func, "_opname", getattr(func, "__name__", "")))
+    if kwargs and isinstance(kwargs.get("out"), Tensor):
+        return kwargs["out"]
+    if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], Tensor):
+        return args[0]
+    return out
 
 
 def is_traceable_wrapper_subclass_type(t: Any) -> bool:

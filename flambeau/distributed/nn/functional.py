@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._tensor import Tensor
+from ...autograd.function import Function as Function
 from .._groups import get_rank
 from .._kinds import ReduceOp
 

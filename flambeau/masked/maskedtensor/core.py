@@ -15,21 +15,95 @@ __all__ = ["MaskedTensor", "is_masked_tensor"]
 
 # Reductions and normalisations: those of `masked` compute them.
 _BY_MASK = frozenset(
-    "sum mean prod amin amax argmin argmax std var median logsumexp softmax log_softmax softmin normalize".split()
+    [
+        "sum",
+        "mean",
+        "prod",
+        "amin",
+        "amax",
+        "argmin",
+        "argmax",
+        "std",
+        "var",
+        "median",
+        "logsumexp",
+        "softmax",
+        "log_softmax",
+        "softmin",
+        "normalize",
+    ]
 )
 # What only moves elements does the same to the mask.
 _MOVES = frozenset(
-    """view reshape flatten t transpose swapaxes permute movedim unsqueeze squeeze expand expand_as __getitem__ select
-    narrow index_select cat stack unbind split chunk contiguous T mT""".split()
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "t",
+        "transpose",
+        "swapaxes",
+        "permute",
+        "movedim",
+        "unsqueeze",
+        "squeeze",
+        "expand",
+        "expand_as",
+        "__getitem__",
+        "select",
+        "narrow",
+        "index_select",
+        "cat",
+        "stack",
+        "unbind",
+        "split",
+        "chunk",
+        "contiguous",
+        "T",
+        "mT",
+    ]
 )
 # What changes values, kind or place leaves the mask.
 _KEEPS = frozenset(
-    """clone detach to double float half bfloat16 int long bool type ones_like zeros_like full_like rand_like randn_like
-    empty_like requires_grad_ to_dense _to_copy""".split()
+    [
+        "clone",
+        "detach",
+        "to",
+        "double",
+        "float",
+        "half",
+        "bfloat16",
+        "int",
+        "long",
+        "bool",
+        "type",
+        "ones_like",
+        "zeros_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "empty_like",
+        "requires_grad_",
+        "to_dense",
+        "_to_copy",
+    ]
 )
 _PLAIN = frozenset(
-    """__get__ dim size numel nelement stride is_contiguous element_size is_floating_point __len__ __bool__ __int__ __float__
-    backward""".split()
+    [
+        "__get__",
+        "dim",
+        "size",
+        "numel",
+        "nelement",
+        "stride",
+        "is_contiguous",
+        "element_size",
+        "is_floating_point",
+        "__len__",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "backward",
+    ]
 )
 
 
@@ -158,7 +232,9 @@ class MaskedTensor(Tensor):
                 return func(*args, **kwargs)
         rule = _rule(name, args)
         if rule is None:
-            raise TypeError(f"no implementation found for 'torch.{name}' on MaskedTensor; use get_data() and get_mask()")
+            raise TypeError(
+                f"no implementation found for 'torch.{name}' on MaskedTensor; use get_data() and get_mask()"
+            )
         with DisableTorchFunctionSubclass():
             return rule(func, args, kwargs)
 
@@ -176,7 +252,9 @@ def _rule(name: str, args: Any) -> Callable[..., Any] | None:
         return _kept
     if bare == "where":
         return _chosen
-    plain = {"truediv": "div", "radd": "add", "rmul": "mul", "iadd": "add", "imul": "mul", "isub": "sub"}.get(bare, bare)
+    plain = {"truediv": "div", "radd": "add", "rmul": "mul", "iadd": "add", "imul": "mul", "isub": "sub"}.get(
+        bare, bare
+    )
     if isinstance(records.get(plain.removesuffix("_")), Pointwise):
         return _elementwise
     return None

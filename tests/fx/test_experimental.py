@@ -1,0 +1,92 @@
+"""Questions about sizes, tracing by other tracers, splitting and wrappers: what is real, and what says that it is missing."""
+
+import importlib.util
+
+import pytest
+
+import flambeau as torch
+from flambeau.fx.experimental import proxy_tensor, symbolic_shapes
+from flambeau.fx.passes import graph_drawer, splitter_base
+from flambeau.utils import _python_dispatch
+
+
+def test_sizes_are_numbers():
+    assert symbolic_shapes.create_contiguous((2, 3, 4)) == [12, 4, 1]
+    assert symbolic_shapes.create_contiguous(()) == []
+    assert symbolic_shapes.sym_eq((1, (2, 3)), (1, (2, 3))) and not symbolic_shapes.sym_eq((1, 2), (1, 2, 3))
+    assert symbolic_shapes.sym_and(True, True) and not symbolic_shapes.sym_and(True, False)
+    assert symbolic_shapes.sym_or(False, True) and not symbolic_shapes.sym_or(False, False)
+    assert [symbolic_shapes.guard_scalar(a) for a in (True, 3, 2.5)] == [True, 3, 2.5]
+    assert symbolic_shapes.ConvertIntKey().get(True) == 1
+    with pytest.raises(AssertionError, match="unrecognized scalar"):
+        symbolic_shapes.guard_scalar("x")
+
+
+def test_values_stay_as_they_were():
+    symbolic_shapes.check_consistent(torch.ones(2), torch.zeros(2))
+    with pytest.raises(RuntimeError, match=r"torch.Size\(\[3\]\) != torch.Size\(\[2\]\)"):
+        symbolic_shapes.check_consistent(torch.ones(2), torch.ones(3))
+    with pytest.raises(RuntimeError, match="3 != 2"):
+        symbolic_shapes.check_consistent(2, 3)
+
+
+def test_tracing():
+    class Leafy(torch.fx.Tracer):
+        def is_leaf_module(self, m, name):
+            return False
+
+    made = proxy_tensor.dispatch_trace(torch.nn.Sequential(torch.nn.ReLU()), Leafy())
+    assert [n.op for n in made.graph.nodes] == ["placeholder", "call_function", "output"]
+    assert made(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]
+    for missing in (lambda: proxy_tensor.make_fx(lambda x: x), symbolic_shapes.ShapeEnv):
+        with pytest.raises(NotImplementedError):
+            missing()
+
+
+def test_inputs_of_parts():
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Sequential(torch.nn.ReLU()))
+    found = splitter_base.generate_inputs_for_submodules(model, (torch.ones(1, 1),), ["1", "1.0"])
+    assert set(found) == {"1", "1.0"} and torch.equal(found["1"][0], model[0](torch.ones(1, 1)))
+    assert not model[1]._forward_pre_hooks
+
+
+def test_pictures_need_pydot():
+    if importlib.util.find_spec("pydot"):
+        pytest.skip("pydot is installed")
+    with pytest.raises(RuntimeError, match="pydot"):
+        graph_drawer.FxGraphDrawer(torch.fx.symbolic_trace(torch.nn.ReLU()), "x")
+
+
+class _Pair(torch.Tensor):
+    """A wrapper of two tensors."""
+
+    @staticmethod
+    def of(first, second):
+        made = (first + second).as_subclass(_Pair)
+        made.first, made.second = first, second
+        return made
+
+    def __tensor_flatten__(self):
+        return ["first", "second"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return _Pair.of(inner["first"], inner["second"])
+
+
+def test_wrappers_around_other_tensors():
+    made = _python_dispatch.transform_subclass(_Pair.of(torch.ones(2), torch.zeros(2)), lambda name, t: t + 1)
+    assert (made.first.tolist(), made.second.tolist()) == ([2.0, 2.0], [1.0, 1.0])
+    with pytest.raises(AssertionError, match="same shape"):
+        _python_dispatch.transform_subclass(made, lambda name, t: t[:1])
+    x, out = torch.ones(1), torch.zeros(1)
+    aliasing = _python_dispatch.return_and_correct_aliasing
+    assert aliasing(torch.ops.aten.add_.Tensor, (x, 1), {}, out) is x
+    assert aliasing(torch.ops.aten.add.Tensor, (x, 1), {}, out) is out
+    assert aliasing(torch.ops.aten.add.Tensor, (x, 1), {"out": x}, out) is x
+
+
+def test_modes_below_autograd_say_that_they_are_not_run():
+    assert not _python_dispatch.is_in_torch_dispatch_mode()
+    with pytest.raises(NotImplementedError, match="TorchFunctionMode"), _python_dispatch.TorchDispatchMode():
+        pass
