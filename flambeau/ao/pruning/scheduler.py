@@ -16,8 +16,7 @@ class BaseScheduler:
     """Sets the `sparsity_level` of a sparsifier's groups from step to step; a subclass says how in `get_sl`."""
 
     def __init__(self, sparsifier: BaseSparsifier, last_epoch: int = -1, verbose: bool = False) -> None:
-        if not isinstance(sparsifier, BaseSparsifier):
-            raise TypeError(f"{type(sparsifier).__name__} is not an instance of torch.ao.pruning.BaseSparsifier")
+        self._check_sparsifier(sparsifier)
         self.sparsifier = sparsifier
         self.base_sl = [group["sparsity_level"] for group in sparsifier.groups]
         self.last_epoch, self.verbose = last_epoch, verbose
@@ -34,6 +33,11 @@ class BaseScheduler:
         self._get_sl_called_within_step = False
         self._last_sl: list[float] = []
         self.step()
+
+    @staticmethod
+    def _check_sparsifier(given: Any) -> None:
+        if not isinstance(given, BaseSparsifier):
+            raise TypeError(f"{type(given).__name__} is not an instance of torch.ao.pruning.BaseSparsifier")
 
     def get_sl(self) -> list[float]:
         """The sparsity of every group now; a subclass says how."""
@@ -96,6 +100,7 @@ class LambdaSL(BaseScheduler):
         last_epoch: int = -1,
         verbose: bool = False,
     ) -> None:
+        self._check_sparsifier(sparsifier)
         if isinstance(sl_lambda, (list, tuple)):
             if len(sl_lambda) != len(sparsifier.groups):
                 raise ValueError(f"Expected {len(sparsifier.groups)} lr_lambdas, but got {len(sl_lambda)}")
@@ -132,6 +137,7 @@ class CubicSL(BaseScheduler):
         last_epoch: int = -1,
         verbose: bool = False,
     ) -> None:
+        self._check_sparsifier(sparsifier)
         self.sparsifier = sparsifier
         self.init_sl, self.init_t, self.delta_t = self._each(init_sl), self._each(init_t), self._each(delta_t)
         self.total_t, self.initially_zero = self._each(total_t), self._each(initially_zero)
