@@ -16,13 +16,6 @@ _ALONG = frozenset(
     (
         "softmax",
         "log_softmax",
-        "sum",
-        "mean",
-        "amax",
-        "amin",
-        "prod",
-        "argmax",
-        "argmin",
         "cumsum",
         "norm",
         "std",
@@ -126,6 +119,55 @@ def _without_batch(name: str, args: Any, kwargs: Any, rank: int) -> tuple[Any, A
     return args, {k: shifted(v) if k in ("dim", "dim0", "dim1", "axis") else v for k, v in kwargs.items()}
 
 
+# -- reductions --------------------------------------------------------------------------------------------------------
+
+
+def _reduction(name: str) -> Any:
+    """A reduction of a nested tensor: over everything, the ragged dimension, dimensions of samples, or all samples."""
+
+    def reduce(t: NestedTensor, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+        function, rank = getattr(ops, name), _rank(t)
+        if isinstance(dim, Tensor):  # the larger (or smaller) of two tensors
+            return _each(function, name, (t, dim), named)
+        options = {"keepdim": True, **named} if keepdim else named
+        given = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
+        dims = None if given is None else {d % rank for d in given}
+        if dims is None or dims == set(range(rank)):
+            whole = _values(t) if t.__dict__["nested_layout"] is layouts.jagged or dims is None else ops.cat(_parts(t))
+            made = function(whole, **named)
+            return ops.reshape(made, (1,) * rank) if keepdim else made
+        ragged = [i for i, n in enumerate(_size(t)) if n == "j1"] or [1]
+        if 0 in dims and not dims.issuperset(ragged):
+            raise RuntimeError(
+                f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors"
+            )
+        if 0 in dims:
+            made = function(
+                ops.cat(_parts(t), ragged[0] - 1), _one_or_many(given, sorted(d - 1 for d in dims if d)), **options
+            )
+            return ops.unsqueeze(made, 0) if keepdim else made
+        if not dims.isdisjoint(ragged) and len(dims) > 1:
+            raise RuntimeError(
+                f"{name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors"
+            )
+        outs = [function(p, _one_or_many(dim, sorted(d - 1 for d in dims)), **options) for p in _parts(t)]
+        if isinstance(outs[0], tuple):  # values and their places
+            return type(outs[0])(*[_joined(t, [o[i] for o in outs], dims, ragged) for i in range(len(outs[0]))])
+        return _joined(t, outs, dims, ragged)
+
+    reduce.__name__ = name
+    return reduce
+
+
+def _one_or_many(dim: Any, dims: list[int]) -> Any:
+    return dims[0] if isinstance(dim, int) or len(dims) == 1 else dims
+
+
+def _joined(t: NestedTensor, outs: list[Tensor], dims: set[int], ragged: list[int]) -> Tensor:
+    """The samples' results: a plain tensor once the ragged dimension is gone."""
+    return ops.stack(outs) if dims.issuperset(ragged) else make(outs, t.__dict__["nested_layout"])
+
+
 # -- what a nested tensor knows of itself -----------------------------------------------------------------------------
 
 
@@ -224,6 +266,10 @@ _METHODS: dict[str, Any] = {
     "is_floating_point": lambda t: t.dtype.is_floating_point,
     "is_complex": lambda t: t.dtype.is_complex,
     "__repr__": NestedTensor.__repr__,
+}
+_METHODS |= {
+    name: _reduction(name)
+    for name in ("sum", "mean", "amax", "amin", "prod", "max", "min", "all", "any", "argmax", "argmin")
 }
 _PROPERTIES: dict[str, Any] = {
     "is_nested": lambda t: True,

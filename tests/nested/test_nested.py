@@ -45,3 +45,41 @@ def test_other_ways_to_make_one():
         nested.nested_tensor([a, torch.ones(1)])
     with pytest.raises(TypeError):
         nested.nested_tensor(3)
+
+
+def _ragged(**options):
+    parts = [torch.arange(6.0).reshape(2, 3), torch.arange(9.0).reshape(3, 3) + 1]
+    return torch.nested.nested_tensor(parts, layout=torch.jagged, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "expected"),
+    [
+        ("sum", None, 60.0), ("mean", None, 4.0), ("amax", None, 9.0), ("max", None, 9.0), ("prod", None, 0.0),
+        ("all", None, False), ("argmax", None, 14), ("sum", 1, [[3, 5, 7], [12, 15, 18]]),
+        ("mean", 1, [[1.5, 2.5, 3.5], [4, 5, 6]]), ("any", 1, [[True] * 3] * 2), ("sum", (0, 1), [15, 20, 25]),
+        ("mean", (0, 1), [3, 4, 5]), ("amin", (0, 1), [0, 1, 2]), ("sum", (0, 1, 2), 60.0),
+    ],
+)  # fmt: skip
+def test_reductions_over_the_ragged_dimension_are_plain(name, dim, expected):
+    t = _ragged()
+    made = getattr(t, name)() if dim is None else getattr(t, name)(dim)
+    assert not made.is_nested and made.tolist() == expected
+
+
+def test_reductions_of_samples():
+    t = _ragged()
+    assert [p.tolist() for p in t.sum(-1).unbind()] == [[3, 12], [6, 15, 24]]
+    assert [p.tolist() for p in t.max(2).values.unbind()] == [[2, 5], [3, 6, 9]]
+    assert t.max(1).values.tolist() == [[3, 4, 5], [7, 8, 9]]
+    assert t.sum(1, keepdim=True).shape == (2, 1, 3)
+    with pytest.raises(RuntimeError, match="batch dimension but not the ragged"):
+        t.sum(0)
+    with pytest.raises(RuntimeError, match="ragged and non-batch dimension"):
+        t.sum((1, 2))
+
+
+def test_gradient_of_the_sum_of_everything():
+    t = _ragged(requires_grad=True)
+    t.sum().backward()
+    assert [p.tolist() for p in t.grad.unbind()] == [[[1.0] * 3] * 2, [[1.0] * 3] * 3]
