@@ -448,7 +448,7 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if check:
         _check_result(name, t, result.dtype, result._array.shape)
     if (t._k | result._k) & BATCHED:
-        return ops.copy_(t, result)
+        return ops.write_batched(t, result, name + "_")  # type: ignore[no-any-return]
     if not t._k & META:
         if result._k & SPARSE and result.dtype is not t.dtype:
             result = ops.to_dtype(result, t.dtype)

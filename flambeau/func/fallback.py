@@ -47,6 +47,8 @@ def on_batches(function: Any, args: Any, named: Any) -> Any:
     level = deepest((args, named)) if named else deepest(args)
     if not level:
         return NotImplemented
+    if is_in_place(function) and args and isinstance(args[0], Tensor) and unwrap(args[0], level)[1] is None:
+        raise not_possible(function.__name__)
     rule = function_rules.get(function.__name__)
     if rule is not None:
         result = rule(function, level, args, named)
@@ -73,8 +75,6 @@ def is_in_place(function: Any) -> bool:
 
 def _each(level: int, function: Any, args: Any, named: Any, reason: ValuesRead) -> Any:
     writes = is_in_place(function)
-    if writes and unwrap(args[0], level)[1] is None:
-        raise not_possible(function.__name__)
     outs = _run(level, function, args, named)
     if writes:
         target = args[0]
@@ -88,7 +88,8 @@ def not_possible(name: str) -> RuntimeError:
     return RuntimeError(
         f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
         "more elements than `self`: `other` is mapped over and `self` is not, so it cannot hold what differs between "
-        "samples. Use the form that gives a new tensor, or make `self` from a mapped tensor, as with `zeros_like`."
+        f"samples. Please try to use out-of-place operators instead of {name}, or make `self` from a mapped tensor, as "
+        "with `zeros_like`."
     )
 
 

@@ -20,7 +20,8 @@ def _outside() -> Iterator[tuple[int, int, bool]]:
     level, size, randomness = inner[-1]
     if randomness == "error":
         raise RuntimeError(
-            "vmap: a random operation was called, which is an error unless vmap is given randomness='same' or 'different'"
+            "vmap: called random operation while in randomness error mode. Give vmap randomness='same' or 'different', or draw "
+            "outside of it"
         )
     set_levels(inner[:-1])
     try:
@@ -60,11 +61,12 @@ class _Drawing:
             if bdim is None:
                 if different:
                     raise RuntimeError(
-                        "vmap: a tensor that is not mapped over cannot be filled with numbers that differ between samples"
+                        "vmap: Cannot ask for different inplace randomness on an unbatched tensor, which cannot hold numbers "
+                        "that differ between samples"
                     )
                 return make(t)
             if different:
-                make(value)
+                make(value if bdim == 0 else ops.movedim(value, bdim, 0))
             else:
                 ops.copy_(value, ops.unsqueeze(make(ops.empty_like(ops.select(value, bdim, 0))), bdim))
             return t
@@ -76,7 +78,9 @@ class _Drawing:
             fronts = [in_front(t, level) if isinstance(t, Tensor) else None for t in sources]
             if not different:
                 if any(t is not None for t in fronts):
-                    raise RuntimeError("vmap: the same random numbers cannot be drawn for samples that differ")
+                    raise RuntimeError(
+                        "Vmap does not currently support same randomness with a batched tensor input: the numbers would differ"
+                    )
                 return make(*sources)
             shape = broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
             batch = [

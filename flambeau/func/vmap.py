@@ -14,6 +14,7 @@ from .._core.dtypes import bool_, uint8
 from .._core.sizes import size_argument
 from .._core.state import BATCHED, modes
 from .._dispatch import handlers
+from .._ops.generator import default_generator
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -37,6 +38,11 @@ def batch_rule(*names: str) -> Callable[[Any], Any]:
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     level = deepest(args)
+    if all(number != level for number, _, _ in levels.open):
+        raise RuntimeError(
+            f"vmap: your tensor may have escaped from inside a function being vmapped, and {op.name} was called on it "
+            "outside: return it from the function instead"
+        )
     if isinstance(op, Pointwise):
         return _pointwise(level, op, args)
     rule = rules.get(op.name)
@@ -165,11 +171,11 @@ def _level(t: Any) -> int:
     return t.level if isinstance(t, Batched) else 0
 
 
-def _write(t: Tensor, src: Any) -> Tensor:
+def _write(t: Tensor, src: Any, name: str = "copy_") -> Tensor:
     """`t.copy_(src)` where one of them is batched; `src` may also be a number."""
     level, bdim = _level(t), getattr(t, "bdim", 0)
     if _level(src) > level:
-        raise not_possible("copy_")
+        raise not_possible(name)
     assert isinstance(t, Batched)
     if not isinstance(src, Tensor):
         ops.fill_(t.value, src)
@@ -295,7 +301,7 @@ def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_
         wanted = broadcast_prefix(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out)
     except ValueError:
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs"
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`"
         ) from None
     return tree_unflatten([_out(func, t, d, level, size) for t, d in zip(leaves, wanted)], out_spec)
 
@@ -332,7 +338,10 @@ def _in_chunks(
     func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, chunk: int, out_dims: Any, randomness: str
 ) -> Any:
     parts = []
+    state = default_generator.get_state() if randomness == "same" else None
     for start in range(0, size, chunk):
+        if state is not None:
+            default_generator.set_state(state)
         count = min(chunk, size - start)
         piece = [a if d is None else ops.narrow(a, d, start, count) for a, d in zip(flat, dims)]
         parts.append(_run(func, piece, dims, spec, named, count, out_dims, randomness))

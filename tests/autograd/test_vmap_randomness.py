@@ -56,7 +56,7 @@ def test_same(name):
 
 @pytest.mark.parametrize("name", FOR_TENSORS)
 def test_same_of_samples_that_differ_is_an_error(name):
-    with pytest.raises(RuntimeError, match="same random numbers"):
+    with pytest.raises(RuntimeError, match="same randomness with a batched tensor input"):
         run(FOR_TENSORS[name], "same")
 
 
@@ -75,7 +75,7 @@ def test_the_batch_is_drawn_as_one():
 
 def test_filling_a_tensor_outside_is_an_error():
     outer = torch.zeros(3)
-    with pytest.raises(RuntimeError, match="not mapped over"):
+    with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched tensor"):
         vmap(lambda x: outer.normal_() + x, randomness="different")(torch.zeros(5, 3))
 
 

@@ -109,3 +109,20 @@ def test_the_shape_is_known_and_the_rest_is_not():
         return x
 
     assert vmap(f)(A).equal(A)
+
+
+def test_tensors_that_left_vmap_are_not_used():
+    kept = []
+    vmap(lambda x: kept.append(x) or x)(A)
+    with pytest.raises(RuntimeError, match="escaped from inside a function being vmapped"):
+        kept[0].sin()
+
+
+def test_refused_writes_are_named():
+    with pytest.raises(RuntimeError, match="out-of-place operators instead of add_"):
+        vmap(lambda x: torch.zeros(4).add_(x))(A)
+
+
+def test_chunks_draw_the_same_numbers_where_samples_do():
+    made = vmap(lambda x: torch.rand(2) + 0 * x[:2], randomness="same", chunk_size=1)(A)
+    assert made[0].equal(made[1]) and made[0].equal(made[2])
