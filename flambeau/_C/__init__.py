@@ -11,7 +11,7 @@ from .._core.devices import device, get_default_device
 from .._core.dtypes import dtype, get_default_dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
-from .._core.state import FUNCTION_MODE, modes
+from .._core.state import FUNCTION_MODE, local, modes
 from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
 from .._library.schema import Argument, FunctionSchema, parse_schema
 from .._ops.generator import Generator, default_generator
@@ -192,3 +192,22 @@ _jit_override_can_fuse_on_gpu = _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _j
 _get_default_dtype = get_default_dtype
 
 SUM, AVG = AggregationType.SUM, AggregationType.AVG
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are being recorded in this thread."""
+    return local.grad
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that runs in this thread; -1 if none does."""
+    return -1 if local.walk is None else local.walk[2]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the parts that stand on `autograd`, which needs this package first."""
+    if name in ("_autograd", "_functions"):
+        import importlib
+
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from itertools import count
 from sys import getrefcount, stderr
 from threading import RLock
 from typing import Any
@@ -49,6 +50,7 @@ FREED = (
     "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "
     "it again."
 )
+_walks = count().__next__
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
 
@@ -75,7 +77,7 @@ def run(
         needed = _nodes_towards(roots, wanted_edges)
     awaited = _awaited(roots, needed) if leaves_are_watched else None
     outer, local.grad = local.grad, create_graph
-    outer_walk, local.walk = local.walk, (keep_graph, wanted is None)
+    outer_walk, local.walk = local.walk, (keep_graph, wanted is None, _walks())
     outer_callbacks, local.final_callbacks = local.final_callbacks, []
     look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:

@@ -49,14 +49,12 @@ def _on_output(hook: Callable[[Tensor], Any], number: int) -> Callable[[Any], An
 
     def call(gradients: tuple[Any, ...]) -> Any:
         g = gradients[number]
-        if g is None:
-            return None
-        changed = hook(g)
+        changed = hook(g)  # None where only other results of the node have a gradient
         if changed is None:
             return None
         if not isinstance(changed, Tensor):
             raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
-        if changed._array.shape != g._array.shape:
+        if g is not None and changed._array.shape != g._array.shape:
             raise RuntimeError(f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value")
         return (*gradients[:number], changed, *gradients[number + 1 :])
 

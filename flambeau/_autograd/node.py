@@ -56,6 +56,12 @@ class Node:
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
+    def __getattr__(self, name: str) -> Any:
+        """What was kept for the derivative: `_saved_self`, `_saved_dim`, and `_raw_saved_self` to put hooks on it."""
+        if name.startswith(("_saved_", "_raw_saved_")):
+            return saved_value(self, name)
+        raise AttributeError(f"{self.name()!r} object has no attribute {name!r}" if name != "label" else name)
+
     @property
     def next_functions(self) -> tuple[Any, ...]:
         return tuple((None, 0) if e is None else (gradient_function(*e), e[1]) for e in self.edges)
@@ -80,8 +86,14 @@ class Node:
         return _last(self.pre_hooks, hook)
 
     def __call__(self, *gradients: Any) -> Any:
+        expected = 1 if self.outputs is None else len(self.outputs)
+        if len(gradients) != expected:
+            raise TypeError(f"expected {expected} arguments, got {len(gradients)} instead")
         result = self.op.backward(self, gradients[0] if self.outputs is None else list(gradients), False)
         return result[0] if len(result) == 1 else result
+
+
+saved_value: Any = None  # set by the ops layer: what a node kept, by PyTorch's name of it
 
 
 class AccumulateGrad(Node):

@@ -69,7 +69,7 @@ class Local(threading.local):
     saved_hooks: Any = ()
     anomaly: Any = None  # None, or whether NaN is looked for
     profiler: Any = None
-    walk: Any = None  # of the backward pass that runs: whether it keeps the graph, whether it adds to all leaves
+    walk: Any = None  # of the backward pass that runs: whether it keeps the graph, adds to all leaves, its number
     duals: Any = None  # weak references to the tensors that have a tangent; None without an open level
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
     transforms = 0  # open transforms that differentiate (`func.grad` and the like)

@@ -172,8 +172,16 @@ def check_view(t: Tensor, others: Any = ()) -> None:
         )
         what = "A view" if t._edge is None else f"{_output(t)} is a view of a view which"
         raise RuntimeError(f"{what} was created in {before} mode and is being modified inplace {now}. {_AMBIGUOUS}")
-    if base._edge is None and base._k & GRAD and t._k & GRAD:
+    if base._edge is None and base._k & GRAD and t.dtype.category >= FLOATING:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def is_frozen(t: Tensor) -> bool:
+    """Whether a view may be one that `check_view` refuses, though it needs no gradient itself."""
+    base = t._view[0]
+    while base._view is not None:
+        base = base._view[0]
+    return bool(t._view[5] or base._k & GRAD) and local.grad
 
 
 def _output(t: Tensor) -> str:
@@ -296,7 +304,7 @@ def _write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) ->
     array, k, memory, meta = t._array, t._k | modes.on, t._storage, t._autograd_meta
     if meta is not None and meta.inference:
         return False
-    if t._view is not None and t._view[5] and local.grad:
+    if t._view is not None and is_frozen(t):
         return False
     arrays, shape, whole = [x], array.shape, True
     if first is not t:

@@ -265,7 +265,7 @@ class Primitive:
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         if self.missing:
-            raise RuntimeError(f"derivative for {self.name} is not implemented")
+            raise NotImplementedError(f"the derivative for '{self.name}' is not implemented.")
         info, edges = node.info, node.edges
         results: Any = []
         if self.joint:
@@ -279,7 +279,9 @@ class Primitive:
                     results += [None] * len(mine)
                     continue
                 if formula is None:
-                    raise RuntimeError(f"derivative for {self.name} by {self.names[i]} is not implemented")
+                    raise NotImplementedError(
+                        f"the derivative for '{self.names[i]}' of '{self.name}' is not implemented."
+                    )
                 made = formula(node, g)
                 if i == 0 and self.many:
                     results += made

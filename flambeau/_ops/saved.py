@@ -9,7 +9,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
-from .._tensor import Storage, Tensor, refuse_inference, wrap
+from .._tensor import Storage, Tensor, refuse_inference, storage_of, wrap
 from .rules import type_name
 
 
@@ -62,21 +62,33 @@ class Packed:
 def pack(s: Any) -> Any:
     if not isinstance(s, (Tensor, SavedOutput)):
         return s
-    pack_hook, unpack_hook = local.saved_hooks[-1]
+    return pack_with(s, *local.saved_hooks[-1])
+
+
+def pack_with(s: Any, pack_hook: Any, unpack_hook: Any) -> Packed:
+    """A saved tensor as the hook packs it."""
     packed = Packed()
     packed.unpack, packed.k = unpack_hook, 0
     packed.edge = packed.number = None
     if isinstance(s, Tensor):
         packed.k, packed.edge = s._k, s._edge or ((s, 0) if s._k & GRAD else None)
         plain = wrap(s._array, s.dtype, s._k & ~GRAD)
+        plain._storage = storage_of(s)
     else:
         packed.k, packed.number = s.k, s.number
         plain = wrap(s.array, s.dtype, s.k & ~GRAD)
+        plain._storage = s.storage
+    version = plain._storage.version
     outer, local.grad = local.grad, False
     try:
         packed.value = pack_hook(plain)
     finally:
         local.grad = outer
+    if plain._storage is not None and plain._storage.version != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
+            "modified by in-place operations as this can lead to unexpected side-effects."
+        )
     return packed
 
 
@@ -103,23 +115,29 @@ def check_version(node: Node, i: int, storage: Storage) -> None:
     """Raises if the memory of a saved tensor was written to after it was saved."""
     then = 0 if node.versions is None else node.versions[i]
     if storage.version != then:
-        raise _modified(node, storage.array, storage.version, then)
+        raise _modified(node, node.saved[i], storage, then)
 
 
 def unpacked(node: Node, packed: Any) -> Tensor:
     value = packed.unpack(packed.value)
     if not isinstance(value, Tensor):
-        raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor")
+        raise TypeError(
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
+        )
     t = wrap(value._array, value.dtype, packed.k | value._k & ~GRAD)
     t._edge = (node, packed.number) if packed.number is not None else packed.edge
     return t
 
 
-def _modified(node: Node, array: Any, now: int, then: int) -> RuntimeError:
+def _modified(node: Node, s: Any, storage: Storage, then: int) -> RuntimeError:
+    array = s.array if s.__class__ is SavedOutput else s._array
+    edge = (node, s.number) if s.__class__ is SavedOutput else s._edge
+    origin = "" if edge is None else f", which is output {edge[1]} of {edge[0].name().split('Backward')[0]},"
     kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + type_name(array.dtype)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"a [{kind}Tensor {list(array.shape)}] kept for {node.name()} is at version {now}; expected version {then} instead. "
+        f"[{kind}Tensor {list(array.shape)}]{origin} kept for {node.name()} is at version {storage.version}; expected version "
+        f"{then} instead. "
         "Clone it before writing, or find the forward line with torch.autograd.set_detect_anomaly(True)."
     )
 

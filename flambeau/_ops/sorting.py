@@ -322,6 +322,17 @@ def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     return _median(backend, x, dim, keepdim, skip)
 
 
+def _shared_by_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """The gradient of a value spread evenly over the elements that equal it, or are NaN as it is."""
+    equal = ops.logical_or(ops.eq(x, out), ops.logical_and(ops.isnan(x), ops.isnan(out)))
+    return ops.mul(ops.to_dtype(equal, g.dtype), ops.div(g, ops.sum(equal)))  # type: ignore[no-any-return]
+
+
+@primitive(grad={"x": _shared_by_equals}, name="median_of_all", backward_name="MedianBackward0")
+def median_of_all_op(backend: Any, x: Any, skip: bool) -> Any:
+    return median_op.forward(backend, x.reshape(-1), 0, False, skip)[0]
+
+
 def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     require_tensor(name, input)
     d = input.dtype
@@ -330,9 +341,7 @@ def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         if input._array.size == 0:
             return ops.new_full(input, (), float("nan") if d.category > 1 else _lowest(d))
-        flat = ops.reshape(input, -1)
-        whole = run_plain_pair(median_op, d, int64, flat, 0, False, name == "nanmedian")[0]
-        return relabel(whole, f"{name.title()}Backward0")
+        return relabel(median_of_all_op(input, name == "nanmedian"), f"{name.title()}Backward0")
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     require_elements(name, shape, (dim,))

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.functions import Function
 from .._core.dtypes import FLOATING, bool_, default, dtype, from_numpy_dtype, int64
 from .._core.layouts import layout as layout_type
 from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .._core.printing import PRINT_OPTIONS
-from .._core.state import CUDA, GRAD, META, SPARSE
-from .._tensor import Tensor, wrap
+from .._core.state import CUDA, GRAD, META, SPARSE, local
+from .._tensor import Tensor, detached, wrap
 from .primitive import Primitive
 from .registry import ops, public
 from .sparse_array import (
@@ -324,6 +325,18 @@ def to_sparse_coo(t: Tensor) -> Tensor:
     return rebuild(ops.reshape(values_of(t), places.values.shape), places)
 
 
+class _AllOfIt(Function):
+    """`to_dense` whose gradient is dense too: the elements that are not there count as zeros, not as absent."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return to_dense(detached(x))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g
+
+
 def to_dense(input: Tensor, dtype: dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor with all its zeros written out.
 
@@ -333,7 +346,9 @@ def to_dense(input: Tensor, dtype: dtype | None = None, *, masked_grad: bool | N
     """
     made = input
     if input._k & SPARSE:
-        if input._array.layout in BLOCKED:
+        if masked_grad is False and input._k & GRAD and local.grad:
+            made = _AllOfIt.apply(input)
+        elif input._array.layout in BLOCKED:
             made = _from_blocks(input)
         else:
             t = coalesce(to_sparse_coo(input)) if input._array.layout is sparse_coo else to_sparse_coo(input)

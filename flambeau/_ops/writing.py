@@ -17,7 +17,7 @@ from . import basic, registry
 from .casting import broadcast_error, cast_array, checked_array, laid
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
-from .inplace import assign, check_writable, rewrite_history
+from .inplace import assign, check_writable, is_frozen, rewrite_history
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public, relabel
 
@@ -34,7 +34,7 @@ def _is_plain(k: int, target: Tensor) -> bool:
     """Whether a write needs no history, checks of devices or anybody's attention."""
     k |= modes.on
     view, meta = target._view, target._autograd_meta
-    if (meta is not None and meta.inference) or (view is not None and view[5] and local.grad):
+    if (meta is not None and meta.inference) or (view is not None and is_frozen(target)):
         return False
     return not k or (k == GRAD and not local.grad)
 

@@ -198,7 +198,9 @@ def grad(
         )  # fmt: skip
         return dict(zip(inputs, found))
     if materialize_grads and allow_unused is False:
-        raise ValueError("materialize_grads=True needs allow_unused to be True or left out")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     if allow_unused is None:
         allow_unused = materialize_grads
     roots, wanted = _sequence(outputs), _sequence(inputs)
@@ -206,11 +208,19 @@ def grad(
         from ..func import vmap
 
         cotangents = _gradients(grad_outputs, len(roots))
+        for i, (t, g) in enumerate(zip(roots, cotangents)):
+            if isinstance(t, Tensor) and isinstance(g, Tensor) and g._array.shape[1:] != t._array.shape:
+                raise RuntimeError(
+                    "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+                    f"The sizes of the remaining dimensions are expected to match the shape of corresponding output, but a "
+                    f"mismatch was detected: grad_output[{i}] has a shape of {_size(g._array.shape)} and output[{i}] has a "
+                    f"shape of {_size(t._array.shape)}."
+                )
         return vmap(
             lambda *g: grad(roots, wanted, g, True, create_graph, True, allow_unused, False, materialize_grads)
         )(*cotangents)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     for t in wanted:
         if not isinstance(t, (Tensor, _Root)):
             raise TypeError(f"expected Tensors to differentiate by, got {type(t).__name__}")
@@ -226,13 +236,15 @@ def grad(
         if g is None:
             if not allow_unused:
                 raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph; "
-                    "pass allow_unused=True to get None for it"
+                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+                    "this is the desired behavior."
                 )
             if materialize_grads:
                 if not isinstance(t, Tensor):
                     raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
                 g = _ops.zeros_like(detached(t))
+                if create_graph:
+                    g._k |= GRAD
         results.append(g)
     return tuple(results)
 

@@ -254,4 +254,11 @@ def jvp_of(
     return results
 
 
+def __getattr__(name: str) -> Any:
+    """`_current_level`: 0 while the level is open, otherwise -1."""
+    if name == "_current_level":
+        return -1 if local.duals is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

@@ -18,7 +18,8 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
             raise TypeError(
-                f"The {what} must be a tuple of Tensors or a Tensor, but element {i} has type {type(t).__name__}."
+                f"The {what} must be either a Tensor or a tuple of Tensors but "
+                + (f"the value at index {i} has type {type(t)}." if given else f"it has type {type(t)}.")
             )
     return given, tuple(values)
 
@@ -39,10 +40,12 @@ def _gradients(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, s
     from . import grad
 
     pairs = [(o, c) for o, c in zip(outputs, cotangents) if o._k & GRAD]
-    if strict and len(pairs) < len(outputs):
-        raise RuntimeError(
-            "An output of the user-provided function does not require gradients; it is independent of the inputs."
-        )
+    for i, o in enumerate(outputs):
+        if strict and not o._k & GRAD:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+                "differentiable manner from the input when running in strict mode."
+            )
     if not pairs:
         found: Any = [None] * len(inputs)
     else:
@@ -54,8 +57,11 @@ def _gradients(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, s
             create_graph=create_graph,
             allow_unused=True,
         )
-    if strict and any(g is None for g in found):
-        raise RuntimeError("An output of the user-provided function is independent of one of the inputs.")
+    for i, g in enumerate(found):
+        if strict and g is None:
+            raise RuntimeError(
+                f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+            )
     return tuple(ops.zeros_like(detached(i)) if g is None else g for g, i in zip(found, inputs))
 
 
@@ -80,13 +86,20 @@ def vjp(
 def _vectors(v: Any, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0]._array.size != 1:
-            raise RuntimeError(
-                f"The vector v can only be None if the function given to {name} returns a single element"
-            )
+            what = "input to the user-provided function is" if name != "vjp" else "user-provided function returns"
+            raise RuntimeError(f"The vector v can only be None if the {what} a single Tensor with a single element.")
         return (ops.ones_like(detached(like[0])),)
-    vectors = _tuple(v, "vector v")[1]
-    if len(vectors) != len(like) or any(a._array.shape != b._array.shape for a, b in zip(vectors, like)):
-        raise RuntimeError(f"v has invalid size for {name}: it should match {[list(t._array.shape) for t in like]}")
+    given, vectors = _tuple(v, f"v given to {name}")
+    if len(vectors) != len(like):
+        if len(like) == 1:
+            raise RuntimeError("The given v should contain a single Tensor.")
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
+    for i, (a, b) in enumerate(zip(vectors, like)):
+        if a._array.shape != b._array.shape:
+            entry = f"Entry {i} in v has invalid size" if given and len(like) > 1 else "v has invalid size"
+            raise RuntimeError(
+                f"{entry}: should be torch.Size({list(b._array.shape)}) but got torch.Size({list(a._array.shape)})."
+            )
     return vectors
 
 
@@ -162,6 +175,9 @@ def hessian(
     def scalar(*args: Tensor) -> Tensor:
         out = func(*args)
         if not isinstance(out, Tensor) or out._array.size != 1:
+            if isinstance(out, tuple):
+                raise RuntimeError("The function given to hessian should return a single Tensor")
+            _tuple(out, "outputs of the user-provided function given to hessian")
             raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
         return ops.reshape(out, ())
 

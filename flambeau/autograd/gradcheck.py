@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._core.state import GRAD
+from .._core.state import GRAD, SPARSE
 from .._ops.registry import ops
-from .._tensor import Tensor, bump, detached, wrap
+from .._tensor import Tensor, detached, wrap
 
 
 class GradcheckError(RuntimeError):
@@ -22,50 +22,170 @@ def _outputs(result: Any) -> list[Tensor]:
     return [t for t in parts if isinstance(t, Tensor) and t.dtype.category >= 2]
 
 
-def _numerical(fn: Callable[..., Any], inputs: Sequence[Any], target: Tensor, eps: float, count: int) -> list[Any]:
-    """For each output a matrix d output / d target by central differences; complex entries count as two reals."""
-    array = target._array
-    steps = (eps, eps * 1j) if target.dtype.is_complex else (eps,)
-    columns: list[list[Any]] = [[] for _ in range(count)]
-    for index in np.ndindex(array.shape):
-        old = array[index]
+def _array(t: Tensor) -> Any:
+    """The elements of a dense tensor, copied."""
+    return np.array(ops.resolve_neg(ops.resolve_conj(detached(t)))._array)
+
+
+def _dense(t: Tensor) -> Any:
+    return _array(ops.to_dense(detached(t)) if t._k & SPARSE else t)
+
+
+# -- inputs as numbers to move -------------------------------------------------------------------------------------
+
+
+class _Moved:
+    """An input whose elements are moved one after the other; of a sparse one those it has, or with zeros all."""
+
+    def __init__(self, t: Tensor, masked: bool):
+        self.tensor, self.masked = t, masked
+        self.values = _dense(t)
+        self.places = list(np.ndindex(self.values.shape))
+        if t._k & SPARSE and masked:
+            there = _dense(_with_values(t, ops.ones_like(_values(t)))) != 0
+            self.places = [place for place in self.places if there[place]]
+
+    def at(self, place: Any, step: Any) -> Tensor:
+        """The input with one element moved."""
+        moved = self.values.copy()
+        moved[place] += step
+        dense = wrap(moved, self.tensor.dtype)
+        if not self.tensor._k & SPARSE:
+            made = ops.empty_strided(moved.shape, self.tensor.stride(), dtype=self.tensor.dtype)  # type: ignore[attr-defined]
+            return ops.copy_(made, dense)  # type: ignore[no-any-return]
+        return _like(dense, self.tensor, self.masked)
+
+    def read(self, g: Tensor | None) -> Any:
+        """The elements of a gradient by this input, in the order in which they are moved."""
+        if g is None:
+            return np.zeros(len(self.places), self.values.dtype)
+        array = _dense(g)
+        return np.array([array[place] for place in self.places], array.dtype)
+
+
+def _values(t: Tensor) -> Tensor:
+    t = detached(t)
+    return t._values() if t.is_sparse else t.values()  # type: ignore[no-any-return, attr-defined]
+
+
+def _with_values(t: Tensor, values: Tensor) -> Tensor:
+    """A sparse tensor with the pattern of another."""
+    t = detached(t)
+    if t.is_sparse:  # type: ignore[attr-defined]
+        return ops.sparse_coo_tensor(t._indices(), values, t.shape)  # type: ignore[no-any-return, attr-defined]
+    by_rows = "csr" in str(t.layout) or "bsr" in str(t.layout)  # type: ignore[attr-defined]
+    where = (ops.crow_indices(t), ops.col_indices(t)) if by_rows else (ops.ccol_indices(t), ops.row_indices(t))
+    return ops.sparse_compressed_tensor(*where, values, t.shape, layout=t.layout)  # type: ignore[no-any-return, attr-defined]
+
+
+def _like(dense: Tensor, t: Tensor, masked: bool) -> Tensor:
+    """A dense tensor in the layout of a sparse one: with its pattern, or with every element named."""
+    pattern = _with_values(t, ops.ones_like(_values(t)))
+    if masked:
+        return ops.mul(ops.sparse_mask(dense, pattern), 1)  # type: ignore[no-any-return]
+    values = _values(t)
+    dims = values._array.ndim - 1
+    if t.is_sparse:  # type: ignore[attr-defined]
+        return ops.to_sparse(_nowhere_zero(dense), t._array.ndim - dims)
+    options = {"layout": t.layout, "dense_dim": t.dense_dim()}  # type: ignore[attr-defined]
+    if "bs" in str(t.layout):  # type: ignore[attr-defined]
+        options["blocksize"] = tuple(values._array.shape[-2 - options["dense_dim"] :][:2])
+    return ops.to_sparse(_nowhere_zero(dense), **options)  # type: ignore[no-any-return]
+
+
+def _nowhere_zero(dense: Tensor) -> Tensor:
+    """Zeros as the least number, so that conversion to a sparse layout keeps them."""
+    array = dense._array.copy()
+    array[array == 0] = 1e-300
+    return wrap(array, dense.dtype)
+
+
+# -- the matrices of derivatives -----------------------------------------------------------------------------------
+
+
+def _numerical(
+    fn: Callable[..., Any], inputs: Sequence[Any], position: int, moved: _Moved, eps: float, shapes: Any
+) -> Any:
+    """For each output a matrix of derivatives by central differences; complex inputs have two columns an element."""
+    steps = (eps, eps * 1j) if moved.tensor.dtype.is_complex else (eps,)
+    columns: list[list[Any]] = [[] for _ in shapes]
+    for place in moved.places:
         for step in steps:
             sides = []
             for sign in (1, -1):
-                array[index] = old + sign * step
-                bump(target)
-                sides.append([np.array(t._array) for t in _outputs(fn(*inputs))])
-            array[index] = old
+                moved_input = ops.requires_grad_(moved.at(place, sign * step))
+                args = [moved_input if i == position else a for i, a in enumerate(inputs)]
+                outs = _outputs(fn(*args))
+                for out, (shape, d) in zip(outs, shapes):
+                    if tuple(out._array.shape) != shape:
+                        raise AssertionError(
+                            "Expected `func` to return outputs with the same shape when inputs are perturbed by eps, but got "
+                            f"{tuple(out._array.shape)} and {shape}"
+                        )
+                    if out.dtype is not d:
+                        raise AssertionError(
+                            "Expected `func` to return outputs with the same dtype when inputs are perturbed by eps, but got "
+                            f"{out.dtype} and {d}"
+                        )
+                sides.append([_dense(t) for t in outs])
             for column, plus, minus in zip(columns, *sides):
                 column.append(((plus - minus) / (2 * eps)).ravel())
-    shape = (len(steps) * array.size,)
-    return [np.stack(c, -1) if c else np.zeros((0, *shape)) for c in columns]
+    rows = [int(np.prod(shape)) for shape, _ in shapes]
+    return [np.stack(c, -1) if c else np.zeros((n, 0)) for c, n in zip(columns, rows)]
 
 
-def _analytical(fn: Callable[..., Any], inputs: Sequence[Any], targets: list[Tensor], number: int) -> Any:
-    """For each target the same matrix from backward passes, one for each element of the output."""
+def _directions(out: Tensor) -> Iterator[Any]:
+    """The gradients to start from: one for each element, and for a complex one a second for its imaginary part."""
+    for index in np.ndindex(tuple(out._array.shape)):
+        for direction in (1, 1j) if out.dtype.is_complex else (1,):
+            start = np.zeros(out._array.shape, out.dtype.numpy)
+            start[index] = direction
+            yield wrap(start, out.dtype)
+
+
+def _analytical(out: Tensor, targets: list[_Moved], check_dtypes: bool) -> list[Any]:
+    """For each input a matrix from backward passes, with two columns for each complex element of it."""
     from . import grad
 
-    out = _outputs(fn(*inputs))[number]
-    if not out._k & GRAD:
-        return None
     rows: list[list[Any]] = [[] for _ in targets]
-    directions = (1, 1j) if out.dtype.is_complex else (1,)
-    for index in np.ndindex(out._array.shape):
-        for direction in directions:
-            cotangent = np.zeros(out._array.shape, out.dtype.numpy)
-            cotangent[index] = direction
-            found = grad(out, targets, wrap(cotangent, out.dtype), retain_graph=True, allow_unused=True)
-            for row, g, t in zip(rows, found, targets):
-                row.append(np.zeros(t._array.shape, t.dtype.numpy).ravel() if g is None else np.array(g._array).ravel())
-    return rows
+    for start in _directions(out):
+        found = grad(out, [m.tensor for m in targets], start, retain_graph=True, allow_unused=True)
+        for row, g, m in zip(rows, found, targets):
+            if g is not None and check_dtypes and g.dtype is not m.tensor.dtype:
+                raise GradcheckError(f"Gradient has dtype {g.dtype}, which is not that of its input, {m.tensor.dtype}")
+            if g is not None and g._array.shape != m.tensor._array.shape:
+                raise GradcheckError("Analytical gradient has incorrect size")
+            row.append(m.read(g))
+    made = []
+    for row, m in zip(rows, targets):
+        matrix = np.array(row).reshape(len(row), len(m.places))
+        if m.tensor.dtype.is_complex:
+            matrix = np.stack([matrix.real, matrix.imag], -1).reshape(len(row), -1)
+        made.append(matrix)
+    return made
 
 
-def _as_real(numerical: Any, out_complex: bool) -> Any:
-    """Rows for the real and imaginary parts of the output, interleaved as the cotangents are."""
-    if not out_complex:
-        return numerical.real
-    return np.stack([numerical.real, numerical.imag], 1).reshape(-1, numerical.shape[-1])
+def _interleaved(matrix: Any, is_complex: bool) -> Any:
+    """Rows for the real and the imaginary parts of a complex output, in turn."""
+    if not is_complex:
+        return matrix.real
+    return np.stack([matrix.real, matrix.imag], 1).reshape(-1, matrix.shape[-1])
+
+
+def _compare(found: Any, expected: Any, i: int, j: int, tol: tuple[float, float], is_complex: bool, how: str) -> None:
+    atol, rtol = tol
+    for part, name in (
+        ((slice(1, None, 2), "imaginary"), (slice(0, None, 2), "real")) if is_complex else ((slice(None), ""),)
+    ):
+        a, b = found[part], expected[part]
+        if not np.allclose(a, b, rtol, atol, equal_nan=True):
+            only = f"While considering the {name} part of complex outputs only, " if name else ""
+            raise GradcheckError(
+                f"{only}Jacobian {how}mismatch for output {i} with respect to input {j},\nnumerical:{b}\nanalytical:{a}\n"
+            )
+
+
+# -- the check -------------------------------------------------------------------------------------------------------
 
 
 def gradcheck(
@@ -88,13 +208,26 @@ def gradcheck(
 ) -> bool:
     """Whether the derivatives of `func` at `inputs` (float64, a few elements) agree with finite differences.
 
+    `masked` says whether the elements that a sparse input does not have stay as they are. `fast_mode` changes nothing.
+
     >>> import flambeau as torch
     >>> x = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradcheck(torch.sin, (x,))
     True
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
-        _check(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs), eps, atol, rtol)
+        _check_inputs(given)
+        _check(
+            func, given, eps, (atol, rtol), nondet_tol, check_grad_dtypes, check_batched_grad, check_forward_ad,
+            check_backward_ad, bool(masked),
+        )  # fmt: skip
     except GradcheckError:
         if raise_exception:
             raise
@@ -102,36 +235,146 @@ def gradcheck(
     return True
 
 
-def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
-    targets = [t for t in inputs if isinstance(t, Tensor) and t._k & GRAD]
-    if not targets:
-        raise ValueError("gradcheck expects at least one input that requires grad")
-    for t in targets:
+def _check_inputs(inputs: tuple[Any, ...]) -> None:
+    any_target = False
+    for i, t in enumerate(inputs):
+        if not isinstance(t, Tensor) or not t.requires_grad:  # type: ignore[attr-defined]
+            continue
+        any_target = True
         if t.dtype.itemsize < (16 if t.dtype.is_complex else 8):
             warnings.warn(
-                f"gradcheck: an input has dtype {t.dtype}; finite differences need double precision", stacklevel=4
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will "
+                "likely fail if all the inputs are not of double precision floating point or complex.",
+                stacklevel=4,
             )
-        if 0 in t._array.strides and t._array.size > 1:
-            raise RuntimeError("gradcheck: an input has overlapping memory; clone() it first")
+        if not t._k & SPARSE and any(s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape)):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to "
+                "be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
+                "passing it to gradcheck."
+            )
+        t.retain_grad()  # type: ignore[attr-defined]
+    if not any_target:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+        )
+
+
+def _check(
+    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, tol: tuple[float, float], nondet_tol: float,
+    check_dtypes: bool, batched: bool, forward: bool, backward: bool, masked: bool,
+) -> None:  # fmt: skip
     outputs = _outputs(func(*inputs))
+    for out in outputs:
+        if out._k & SPARSE:
+            raise ValueError(
+                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn "
+                "for gradcheck."
+            )
+    places = [i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t._k & GRAD]
+    targets = [_Moved(inputs[i], masked) for i in places]
+    shapes = [(tuple(t._array.shape), t.dtype) for t in outputs]
+    numerical = [_numerical(func, inputs, i, m, eps, shapes) for i, m in zip(places, targets)]
+    if not any(t._k & GRAD for t in outputs):
+        for per_output in numerical:
+            for matrix in per_output:
+                if not np.allclose(matrix, 0, atol=eps):
+                    raise GradcheckError("Numerical gradient for function expected to be zero")
+        return
     for i, out in enumerate(outputs):
-        exact = _analytical(func, inputs, targets, i)
-        for j, t in enumerate(targets):
-            if not t._array.size or not out._array.size:
-                continue  # no element to move, or none that could move
-            numerical = _numerical(func, inputs, t, eps, len(outputs))[i]
-            expected = _as_real(numerical, out.dtype.is_complex)
-            if exact is None:
-                found = np.zeros_like(expected)
+        expected = [_interleaved(per_output[i], out.dtype.is_complex) for per_output in numerical]
+        if backward:
+            if out._k & GRAD:
+                exact = _analytical(out, targets, check_dtypes)
+                again = _analytical(out, targets, False)
             else:
-                found = np.array(exact[j]).reshape(expected.shape[0], -1)
-                if t.dtype.is_complex:
-                    found = np.stack([found.real, found.imag], -1).reshape(expected.shape[0], -1)
-            if not np.allclose(found, expected, rtol, atol, equal_nan=True):
-                worst = np.abs(found - expected).max()
+                exact = again = [np.zeros_like(e) for e in expected]
+            for place, a, b, e in zip(places, exact, again, expected):
+                _compare(a, e, i, place, tol, out.dtype.is_complex, "")
+                if not np.allclose(a, b, 0, nondet_tol, equal_nan=True):
+                    raise GradcheckError(
+                        "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+                        "gives different values, although analytical gradient matches numerical gradient. The tolerance "
+                        f"for nondeterminism was {nondet_tol}."
+                    )
+        if forward:
+            for place, m, e in zip(places, targets, expected):
+                _compare(_by_forward_mode(func, inputs, place, m, i), e, i, place, tol, out.dtype.is_complex,
+                         "computed with forward mode ")  # fmt: skip
+    if backward:
+        _check_multiplied(func, inputs, targets, masked)
+        if batched:
+            _check_batched(outputs, targets)
+
+
+def _by_forward_mode(func: Callable[..., Any], inputs: tuple[Any, ...], place: int, m: _Moved, number: int) -> Any:
+    """The matrix column by column, from tangents."""
+    from . import forward_ad
+
+    columns = []
+    for index in m.places:
+        for direction in (1, 1j) if m.tensor.dtype.is_complex else (1,):
+            start = np.zeros(m.values.shape, m.values.dtype)
+            start[index] = direction
+            with forward_ad.dual_level():
+                args = [
+                    forward_ad.make_dual(t, wrap(start, t.dtype)) if i == place else t for i, t in enumerate(inputs)
+                ]
+                out = _outputs(func(*args))[number]
+                tangent = forward_ad.unpack_dual(out).tangent
+                columns.append(
+                    np.zeros(out._array.shape, out.dtype.numpy).ravel() if tangent is None else _array(tangent).ravel()
+                )
+    return _interleaved(np.stack(columns, -1), any(np.iscomplexobj(c) for c in columns))
+
+
+def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets: list[_Moved], masked: bool) -> None:
+    """A gradient that starts with zeros is zero, and has the layout, size and device of its input."""
+    from . import grad
+
+    outs = [t for t in _outputs(func(*inputs)) if t._k & GRAD]
+    if not outs:
+        raise RuntimeError("no Tensors requiring grad found in outputs")
+    found = grad(outs, [m.tensor for m in targets], [ops.zeros_like(detached(t)) for t in outs], allow_unused=True)
+    for g, m in zip(found, targets):
+        t = m.tensor
+        if g is None:
+            continue
+        if g.layout is not t.layout and (g._k & SPARSE or masked):  # type: ignore[attr-defined]
+            raise GradcheckError(f"grad is incorrect layout ({g.layout} is not {t.layout})")  # type: ignore[attr-defined]
+        if g._k & t._k & SPARSE and g.is_sparse and g.sparse_dim() != t.sparse_dim():  # type: ignore[attr-defined]
+            raise GradcheckError("grad is sparse tensor, but has incorrect sparse_dim")
+        if (_dense(g) != 0).any():
+            raise GradcheckError("backward not multiplied by grad_output")
+        if g.dtype is not t.dtype:
+            raise GradcheckError("grad is incorrect type")
+        if g._array.shape != t._array.shape:
+            raise GradcheckError("grad is incorrect size")
+
+
+def _check_batched(outputs: list[Tensor], targets: list[_Moved]) -> None:
+    """Gradients of a batch of starts by `vmap` are those one after the other."""
+    from . import grad
+
+    for out in outputs:
+        if not out._k & GRAD:
+            continue
+        rng = np.random.default_rng(0)
+        starts = [wrap(rng.standard_normal(out._array.shape).astype(out.dtype.numpy), out.dtype) for _ in range(2)]
+        wanted = [m.tensor for m in targets]
+        expected = [grad(out, wanted, s, retain_graph=True, allow_unused=True) for s in starts]
+        try:
+            found = grad(out, wanted, ops.stack(starts), retain_graph=True, allow_unused=True, is_grads_batched=True)
+        except RuntimeError as error:
+            raise GradcheckError(
+                "gradcheck or gradgradcheck failed while testing batched gradient computation. This could have been invoked "
+                f"in a number of ways (via a test that calls gradcheck/gradgradcheck directly). {error}"
+            ) from error
+        for g, pair in zip(found, zip(*expected)):
+            if g is not None and not all(np.allclose(_array(a), _array(b)) for a, b in zip(ops.unbind(g), pair)):
                 raise GradcheckError(
-                    f"Jacobian mismatch for output {i} with respect to input {j}: largest difference {worst:.3g}\n"
-                    f"numerical:{expected}\nanalytical:{found}"
+                    "gradcheck or gradgradcheck failed while testing batched gradient computation: the gradients by vmap "
+                    "differ from those one after the other"
                 )
 
 
@@ -163,9 +406,11 @@ def gradgradcheck(
     """
     from . import grad
 
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outputs = [t for t in _outputs(func(*inputs)) if t._k & GRAD]
     if grad_outputs is None:
+        outputs = [t for t in _outputs(func(*inputs)) if t._k & GRAD]
         rng = np.random.default_rng(0)
         cotangents = []
         for t in outputs:
@@ -190,8 +435,10 @@ def gradgradcheck(
         return tuple(ops.zeros_like(w) if g is None else g for g, w in zip(found, wanted))
 
     return gradcheck(
-        first_derivative, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
-    )
+        first_derivative, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, masked=masked,
+    )  # fmt: skip
 
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

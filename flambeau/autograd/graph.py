@@ -80,6 +80,8 @@ class disable_saved_tensors_hooks:
         self.message = error_message
 
     def __enter__(self) -> None:
+        if local.saved_hooks:
+            raise RuntimeError(self.message)
         _disabled.append(self.message)
 
     def __exit__(self, *error: Any) -> None:
@@ -109,7 +111,7 @@ def register_multi_grad_hook(tensors: Any, fn: Callable[..., Any], *, mode: str 
     """Calls `fn` with the gradients of several tensors, once all (or any) of them are there."""
     tensors = list(tensors)
     if mode not in ("all", "any"):
-        raise ValueError(f"Expects mode to be one of 'all' or 'any' but got {mode}")
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     state: dict[str, Any] = {"grads": [None] * len(tensors), "count": 0, "called": False}
     handles = []
 

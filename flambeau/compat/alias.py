@@ -130,9 +130,6 @@ class Finder:
         spec = ModuleSpec(name, _SameModule(module), origin=getattr(module, "__file__", None))  # type: ignore[arg-type]
         if hasattr(module, "__path__"):
             spec.submodule_search_locations = list(module.__path__)
-            for there in [m for m in sys.modules if m.startswith(real + ".")]:
-                # Importing one of these again would put it into the package in place of a function of its name.
-                sys.modules.setdefault(name + there[len(real) :], sys.modules[there])
         return spec
 
     def _share_loaded(self) -> None:

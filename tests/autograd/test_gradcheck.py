@@ -1,0 +1,70 @@
+"""`gradcheck`: what it accepts, what it finds, and sparse inputs of all layouts."""
+
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import GradcheckError, gradcheck, gradgradcheck
+
+
+def numbers(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"])
+@pytest.mark.parametrize("masked", [True, False])
+def test_sparse_inputs(layout, masked):
+    dense = torch.tensor([[1.0, 0, 2, 0], [0, 3, 0, 0]], dtype=torch.float64)
+    blocks = {"blocksize": (1, 2)} if "bs" in layout else {}
+    x = dense.to_sparse(layout=getattr(torch, layout), **blocks).requires_grad_()
+    assert gradcheck(lambda t: t.to_dense(masked_grad=masked), (x,), masked=masked)
+    assert gradcheck(lambda t: t.to_dense(masked_grad=masked).square(), (x,), masked=masked)
+
+
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t * 4
+
+
+def test_wrong_derivatives_are_found():
+    x = numbers(3)
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        gradcheck(Wrong.apply, (x,))
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0"):
+        gradcheck(Wrong.apply, (x,), check_forward_ad=True, check_backward_ad=False)
+    assert gradcheck(Wrong.apply, (x,), raise_exception=False) is False
+    assert gradcheck(torch.sin, (x,), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(torch.sin, (x,), check_fwd_over_rev=True)
+
+
+def test_complex_numbers():
+    z = torch.randn(2, dtype=torch.complex128, requires_grad=True)
+    assert gradcheck(lambda t: t * t.conj(), (z,), check_forward_ad=True)
+    with pytest.raises(GradcheckError, match="While considering the imaginary part of complex outputs only"):
+        gradcheck(lambda t: torch.complex(t.real, t.detach().imag), (z,))
+
+
+def test_what_is_checked_of_the_inputs():
+    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+        gradcheck(torch.sin, (torch.zeros(2),))
+    with pytest.raises(RuntimeError, match="The 0th input has a dimension with stride 0"):
+        gradcheck(torch.sin, (numbers(1).expand(3),))
+    with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision"):
+        gradcheck(torch.sin, (torch.ones(2, requires_grad=True),), atol=1e-1)
+    with pytest.raises(AssertionError, match="same shape when inputs are perturbed"):
+        gradcheck(
+            lambda t: torch.cat([t, t]) if bool((t >= 1).all()) else t,
+            (torch.ones(1, dtype=torch.float64, requires_grad=True),),
+        )
+    with pytest.raises(GradcheckError, match="Numerical gradient for function expected to be zero"):
+        gradcheck(lambda t: t.detach() * 2, (numbers(2),))
+    with pytest.raises(AssertionError, match="at least one of check_forward_ad or check_backward_ad"):
+        gradcheck(torch.sin, (numbers(2),), check_backward_ad=False)
