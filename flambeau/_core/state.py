@@ -79,11 +79,30 @@ class Local(threading.local):
     final_callbacks: Any = None  # what the running backward pass calls at its end
 
 
+_over_forks: list[Any] = []
+_taken: list[Any] = []
+
+
 def held_over_forks(lock: Any) -> None:
     """A fork waits until nobody holds the lock, so that a child never gets one that no thread of its own will free."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    _over_forks.append(lock)
 
+
+def _take() -> None:
+    global _taken
+    taken = _over_forks[::-1]  # a thread may add one while this waits: only those of now are released
+    for lock in taken:
+        lock.acquire()
+    _taken = taken
+
+
+def _release() -> None:
+    for lock in reversed(_taken):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take, after_in_parent=_release, after_in_child=_release)
 
 modes = Modes()
 local = Local()

@@ -14,7 +14,7 @@ import numpy as np
 from .._core.dtypes import uint8
 from .._storage import UntypedStorage
 from .._tensor import Storage
-from .loading import Reading, aligned, finished, kind_of, memory_later, reference
+from .loading import Reading, _text, aligned, finished, kind_of, memory_later, reference
 from .locations import empty_storage
 from .pickler import Storages, dump
 
@@ -112,7 +112,9 @@ class _LegacyStorages:
             if total != count:
                 raise pickle.UnpicklingError(f"the file gives storage {key!r:.50} two sizes")
             return finished(root, d)
-        name, offset, length = view
+        if not isinstance(view, tuple) or len(view) != 3:
+            raise pickle.UnpicklingError("the file refers to a part of a storage that it does not describe")
+        name, offset, length = _text(view[0]), *view[1:]
         if not all(n.__class__ is int and n >= 0 for n in (offset, length)) or offset + length > total:
             raise pickle.UnpicklingError("a storage lies outside of the one that it is a part of")
         part = self.views.get(name)

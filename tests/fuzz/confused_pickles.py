@@ -88,7 +88,19 @@ def written(value, out, memo):
 
 
 UTILS = "torch._utils"
-DTYPES = ["float32", "int64", "bool", "complex64", "uint8", "quint8", "qint32", "quint4x2", "bfloat16", "bits8", "float64"]
+DTYPES = [
+    "float32",
+    "int64",
+    "bool",
+    "complex64",
+    "uint8",
+    "quint8",
+    "qint32",
+    "quint4x2",
+    "bfloat16",
+    "bits8",
+    "float64",
+]
 KINDS = ["Float", "Double", "Long", "Bool", "Byte", "ComplexFloat", "QUInt8", "QInt32", "Half", "Untyped"]
 
 
@@ -126,7 +138,11 @@ def calls(rng):
     layout = rng.choice(["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr"])
     kind = Call(Name("torch.serialization", "_get_layout"), f"torch.{layout}")
     values = Call(Name(UTILS, "_rebuild_tensor_v2"), Stored(), 0, (3,), (1,), False, {})
-    parts = (indices(rng, 2, 3), values, (4, 5), False) if layout == "sparse_coo" else (indices(rng, 4), indices(rng, 3), values, (3, 5))
+    parts = (
+        (indices(rng, 2, 3), values, (4, 5), False)
+        if layout == "sparse_coo"
+        else (indices(rng, 4), indices(rng, 3), values, (3, 5))
+    )
     yield Call(Name(UTILS, "_rebuild_sparse_tensor"), kind, parts)
     yield Call(Name(UTILS, "_rebuild_parameter"), tensor(rng), True, {})
     yield Call(Name(UTILS, "_rebuild_parameter_with_state"), tensor(rng), True, {}, state(rng))
@@ -176,7 +192,12 @@ def odd(rng, depth=2):
         return {rng.choice(["conj", "neg", "a", 1, None]): odd(rng, depth - 1)}
     if kind == 11:
         return rng.choice(list(calls(rng)))
-    return rng.choice([tensor(rng), Stored(rng.choice(KINDS), rng.choice("012"), rng.choice(["cpu", "meta"]), rng.choice([*numbers, 24, 12]))])
+    return rng.choice(
+        [
+            tensor(rng),
+            Stored(rng.choice(KINDS), rng.choice("012"), rng.choice(["cpu", "meta"]), rng.choice([*numbers, 24, 12])),
+        ]
+    )
 
 
 def confuse(value, rng, depth=0):

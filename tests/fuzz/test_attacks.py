@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 from attack import FACTOR, SEED, attack
 
@@ -59,3 +60,26 @@ def test_bombs():
     """Small archives and short programs that ask for much memory are refused."""
     *cases, end = attack("bombs.py")
     assert end == "end" and len(cases) > 20 and all("refused" in case for case in cases)
+
+
+def test_confused_archives():
+    """Files of all formats with operations, types and names exchanged load as errors or as sound objects."""
+    assert attack("confused_archives.py", 600 * FACTOR, SEED)[-1].startswith("end")
+
+
+def test_guarded_memory():
+    """No kernel reads or writes beyond operands that end or begin at a page without rights."""
+    assert attack("guarded.py", FACTOR, SEED)[-1].startswith("end")
+
+
+def test_crowds_of_threads():
+    """Threads that train, add gradients, compile, save, fork and change the number of threads do not disturb each other."""
+    assert attack("crowded.py", 12 * FACTOR, SEED)[-1].startswith("end")
+
+
+def test_processes_that_compile_the_same_kernels(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_CACHE_DIR", str(tmp_path))
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(attack, ["kernel_program.py"] * 3))
+    assert results[0] == results[1] == results[2]
+    assert not [f for f in (tmp_path / "kernels").iterdir() if f.suffix != ".kernel"]

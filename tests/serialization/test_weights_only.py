@@ -375,3 +375,14 @@ def test_one_long_list_is_not_copied_without_end():
     text = b"\x80\x02X" + struct.pack("<I", count) + b"a" * count + b"q\x000]("
     with pytest.raises(pickle.UnpicklingError, match="far larger objects"):
         torch.load(archive(text + (name("_codecs", "encode") + b"h\x00\x85R") * 2000 + b"e."))
+
+
+def test_parts_of_storages_in_the_old_format_are_described():
+    from flambeau._serialization.legacy import _LegacyStorages
+    from flambeau._serialization.loading import Reading
+
+    storages = _LegacyStorages(100, Reading(None, None, True, {}))
+    for view in (3, "name", torch.Tensor, ("name", 0), (None, 0, 1), ("name", 0, 5), ("name", -1, 1), ("name", 0.0, 1)):
+        with pytest.raises(pickle.UnpicklingError):
+            storages.find(("storage", torch.FloatStorage, "0", "cpu", 4, view))
+    assert len(storages.find(("storage", torch.FloatStorage, "0", "cpu", 4, ("name", 1, 2)))) == 2
