@@ -92,7 +92,7 @@ class Comparison:
         torch, op = self.torch, self.op
         supported = op.supported_dtypes("cpu")
         dtype = next((d for d in (torch.float32, torch.int64, torch.bool) if d in supported), None)
-        dtype = dtype or sorted(supported, key=str)[0]
+        dtype = dtype or min(supported, key=str, default=torch.float32)
         random.seed(0)
         self.reference.seed()
         found = list(op.sample_inputs("cpu", dtype, requires_grad=False, set_seed=False))

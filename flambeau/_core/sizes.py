@@ -81,7 +81,7 @@ def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
     """Dimensions counted from the front, each once; None or () means all of them."""
     if dims is None:
         return tuple(range(ndim))
-    if isinstance(dims, int) or not isinstance(dims, Iterable):
+    if isinstance(dims, int) or not isinstance(dims, Iterable) or getattr(dims, "ndim", 1) == 0:
         return (wrap_dim(dims, ndim),) if ndim else (wrap_dim(dims, ndim),)[:0]
     wrapped = tuple(wrap_dim(d, ndim) for d in dims)
     if not wrapped:

@@ -7,12 +7,24 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .._core.layouts import is_channels_last as strides_channels_last
+
 
 def is_channels_last(a: Any) -> bool:
     """Whether an array (N, C, …) of images or volumes has its channels side by side in memory, and nothing else."""
     if a.ndim not in (4, 5) or a.flags.c_contiguous:
         return False
     return bool(a.transpose(0, *range(2, a.ndim), 1).flags.c_contiguous)
+
+
+def _has_channels_last(a: Any) -> bool:
+    """The same, but there may be gaps, and (N, C, length) counts as images of one row."""
+    if a.flags.c_contiguous:
+        return False
+    if a.ndim != 3:
+        return strides_channels_last(a.shape, a.strides)
+    (n, c, length), (first, second, third) = a.shape, a.strides
+    return strides_channels_last((n, c, 1, length), (first, second, length * third, third))
 
 
 def with_channels_last(backend: Any, a: Any) -> Any:
@@ -22,17 +34,22 @@ def with_channels_last(backend: Any, a: Any) -> Any:
     return made.transpose(0, last, *range(1, last))
 
 
-def keeps_channels_last(count: int = 1) -> Callable[[Any], Any]:
-    """For the function of a primitive: its results have channels last if one of the first `count` operands has."""
+def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None) -> Callable[[Any], Any]:
+    """For the function of a primitive: its results have channels last if one of the first `count` operands has.
+
+    `takes` says of the operands whether they are looked at; usually images and volumes are.
+    """
 
     def decorate(forward: Any) -> Any:
         @functools.wraps(forward)
         def compute(backend: Any, *args: Any) -> Any:
             made = forward(backend, *args)
             for a in args[:count]:
-                if a is not None and is_channels_last(a):
+                if a is not None and _has_channels_last(a):
                     break
             else:
+                return made
+            if not (args[0].ndim > 3 if takes is None else takes(*args)):
                 return made
             if isinstance(made, (tuple, list)):
                 return [with_channels_last(backend, a) if a.ndim == args[0].ndim else a for a in made]

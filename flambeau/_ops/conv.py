@@ -113,7 +113,7 @@ def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) 
         "bias": lambda g: ops.sum(g, (0, *range(2, g.dim()))),
     },
 )  # fmt: skip
-@keeps_channels_last(2)
+@keeps_channels_last(2, takes=lambda x, *rest: not (rest[5] and x.ndim == 5))
 def convolution_op(
     backend: Any, x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     extra: Ints, groups: int,

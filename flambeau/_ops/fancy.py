@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import place
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty_strided
+from .._core.layouts import joint_order, strides_in_order
 from .._core.sizes import broadcast_shapes
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
@@ -97,6 +100,28 @@ def _linear(backend: Any, x_shape: Any, arrays: Any, dims: Any, common: Any) -> 
 
 def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     """x indexed by arrays (masks or integers) at the dimensions `dims`, as a new array."""
+    made = _read(backend, x, arrays, dims)
+    if x.flags.c_contiguous or made.ndim < 2 or not made.size or backend is not cpu:
+        return made
+    arrays, dims = without_masks(x.shape, arrays, dims)
+    out = empty_strided(made.shape, made.dtype, _result_strides(x, arrays, dims, made.shape))
+    place(out, made)
+    return out
+
+
+def _result_strides(x: Any, arrays: Any, dims: Any, shape: Any) -> tuple[int, ...]:
+    """Strides (in elements) of a result: kept dimensions lie as in x, indexed ones as in the indices."""
+    common = _broadcast(arrays)
+    start = dims[0] if _adjacent(dims) else 0
+    kept = [s for d, s in enumerate(x.strides) if d not in dims]
+    lines = [[*kept[:start], *[0] * len(common), *kept[start:]]]
+    for array in arrays:
+        own = [0] * (len(common) - array.ndim) + [0 if n == 1 else s for n, s in zip(array.shape, array.strides)]
+        lines.append([*[0] * start, *own, *[0] * (len(shape) - start - len(common))])
+    return strides_in_order(shape, joint_order(shape, lines))
+
+
+def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     xp = backend.xp
     first = arrays[0]
     if len(arrays) == 1:

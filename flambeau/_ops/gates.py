@@ -71,9 +71,10 @@ def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
         raise TypeError(f"rrelu(): argument 'input' must be Tensor, not {type(input).__name__}")
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+    input = ops.contiguous(input)
     if training:
         real_floating_only("rrelu_with_noise", input.dtype)
-        return ops.mul(ops.contiguous(input), _rrelu_noise(input, lower, upper))
+        return ops.mul(input, _rrelu_noise(input, lower, upper))
     return leaky_relu_op.call(input, (lower + upper) / 2)
 
 

@@ -16,7 +16,7 @@ from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backwa
 from .._tensor import Tensor, wrap
 from .basic import in_dtype
 from .batch_norm import follow, with_given
-from .channels import keeps_channels_last
+from .channels import is_channels_last, keeps_channels_last, with_channels_last
 from .fused import Fused, is_flat, record
 from .normalization import (
     WORK,
@@ -195,7 +195,10 @@ def _group_norm(
     if k <= GRAD and input._array.size:
         weights, biases = None if weight is None else weight._array, None if bias is None else bias._array
         made, mean, scale, variance = _normalized(_dense(input._array), weights, biases, eps, groups, rounded)
-        out = wrap(made if made.shape == shape else made.reshape(shape), input.dtype)
+        made = made if made.shape == shape else made.reshape(shape)
+        if not rounded and is_channels_last(input._array):
+            made = with_channels_last(cpu, made)
+        out = wrap(made, input.dtype)
         if k and local.grad:
             bias_dtype = None if biases is None else biases.dtype
             saved = [input, weight, mean, scale, eps, groups, rounded, bias_dtype]

@@ -13,6 +13,7 @@ from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import FLOATING, can_cast
+from .._core.layouts import like_strides
 from .._core.return_types import with_out
 from .._core.state import (
     BATCHED,
@@ -588,12 +589,22 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
         )
     if (t._k ^ result._k) & (CUDA | META):
         raise RuntimeError(f"{name}(): Expected out tensor to have device {result.device}, but got {t.device} instead")  # type: ignore[attr-defined]
-    resize_out(t, result._array.shape)
+    made = result._array
+    if tuple(t._array.shape) != made.shape:
+        resize_out(t, made.shape)
+        if made.__class__ is np.ndarray and not made.flags.c_contiguous and not t._k & META:
+            t._array = strided_like(t._array, made)
     check_writable(t)
     if not t._k & META:
         write(t._array, laid(read_as(result._array, result._k), t), t.dtype)
     bump(t)
     return t
+
+
+def strided_like(array: Any, made: Any) -> Any:
+    """A row-major array's memory, addressed in the order of another array of that shape."""
+    steps = tuple([s * array.itemsize for s in like_strides(made.shape, made.strides, made.itemsize)])
+    return np.ndarray(made.shape, array.dtype, array.reshape(-1).view(np.uint8), 0, steps)
 
 
 def resize_out(t: Tensor, shape: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from .._autograd.node import Node
 from .._backend.cpu import cpu
 from .._core.dtypes import from_numpy_dtype, promote_types
+from .._core.layouts import is_dense
 from .._core.sizes import wrap_dim
 from .._core.state import CUDA, META, local, modes
 from .._tensor import Tensor, wrap
@@ -65,6 +66,12 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
         channels = False
         xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
     return joined(xs, dim, channels) if backend is cpu else backend.xp.concatenate(xs, dim)
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    """Whether dense arrays share memory; of others nobody knows, and results are written when all is read."""
+    dense = [is_dense(a.shape, a.strides, a.itemsize) for a in (x, y)]
+    return all(dense) and bool(np.may_share_memory(x, y))
 
 
 def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
@@ -133,7 +140,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
         raise ValueError("expected a non-empty list of Tensors")
     if out is not None:
         for x in given:
-            if x is out or (x._storage is not None and x._storage is out._storage):
+            if x is out or (x._storage is not None and x._storage is out._storage and _overlap(x._array, out._array)):
                 raise RuntimeError(
                     "unsupported operation: the input tensors cannot refer to any of the output memory locations."
                 )

@@ -38,7 +38,7 @@ def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
     made = backend.empty(shape, x.dtype) if value else backend.zeros(shape, x.dtype)
     if value:
         made[...] = number_array(value, BY_NUMPY[x.dtype])
-    place(made[inner], x[left])
+    place(made[(..., *inner)], x[(..., *left)])
     return made
 
 
@@ -139,7 +139,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if len(pad) % 2:
         raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}")
     if len(pad) // 2 > input._array.ndim:
-        raise ValueError(f"pad: there are more pairs than the input has dimensions; Padding length {len(pad)}")
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension, got {len(pad)} numbers for "
+            f"{input._array.ndim} dimensions"
+        )
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else float_of(value, "pad", "value"))
     if value is not None and value != 0:
@@ -148,6 +151,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     pads = tuple([int(n) for n in pad])
     places = _places(mode, input._array.shape, pads)
+    if mode == "circular":
+        input = ops.contiguous(input)
     if mode == "circular" and input.dtype.itemsize == 2 and input._k & GRAD:  # gradients are added in single precision
         out = ops.to_dtype(picked(ops.to_dtype(input, input.dtype.wide), places), input.dtype)
     else:
@@ -226,6 +231,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     name="channel_shuffle",
     grad={"x": lambda g, groups: shuffle_channels(g, g._array.shape[1] // groups if g._array.shape[1] else groups)},
 )
+@keeps_channels_last()
 def shuffle_channels(backend: Any, x: Any, groups: int) -> Any:
     n, channels, *size = x.shape
     parts = x.reshape(n, groups, channels // groups, *size).swapaxes(1, 2)

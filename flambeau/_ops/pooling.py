@@ -71,7 +71,7 @@ def _named(out: Tensor, kind: str, rank: int) -> Tensor:
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
     grad={"x": lambda g, others, x_shape, windows: _to_places(g, others[0], x_shape, len(windows))},
 )  # fmt: skip
-@keeps_channels_last()
+@keeps_channels_last(takes=lambda x, windows: x.ndim == len(windows) + 2 > 3)
 def max_pool(backend: Any, x: Any, windows: Windows) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
     return arrays.largest(backend, x, windows)
@@ -106,7 +106,7 @@ def _maxima(input: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
     meta=lambda x, windows, divisor, narrow: _max_shape(x, windows)[0],
     grad={"x": lambda g, windows, divisor, narrow: mean_pool_backward(g, windows, divisor, narrow)},
 )  # fmt: skip
-@keeps_channels_last()
+@keeps_channels_last(takes=lambda x, windows, *rest: x.ndim == len(windows) + 2 < 5)
 def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
     """Means over windows along the last dimensions; `narrow` sums of 16-bit floats are rounded at every step."""
     return arrays.means(backend, x, windows, divisor, narrow)
@@ -282,6 +282,8 @@ def _sharing(size: Ints, counts: Ints, extents: bool) -> Windows:
 def _adaptive_max(name: str, rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     size = _adaptive_size(name, output_size, input._array.shape, rank)
     shape = _check(name, input, rank, "f")
+    if rank == 3:  # of which PyTorch knows no other order
+        input = ops.contiguous(input)
     out, index = _maxima(input, _sharing(shape[-rank:], size, False))
     return _named(out, "AdaptiveMax", rank), index
 
@@ -360,7 +362,7 @@ def _fractional(
     ]
     if len(shape) == rank + 1:
         tables = [t[0] for t in tables]
-    out, index = _maxima(input, Windows(tables, shape[-rank:]))
+    out, index = _maxima(ops.contiguous(input), Windows(tables, shape[-rank:]))
     return _named(out, "FractionalMax", rank), index
 
 

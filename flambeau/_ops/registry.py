@@ -250,7 +250,7 @@ def quick(fast: Any, named: bool = False) -> Callable[[Any], Any]:
                     if result is not NotImplemented:
                         return result
                 return slow(*args)
-            if takes_names and not modes.on:
+            if takes_names and args and not modes.on:
                 result = fast(*args, **named)
                 if result is not NotImplemented:
                     return result

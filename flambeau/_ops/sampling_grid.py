@@ -17,7 +17,6 @@ from .._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._kernel.sampling import sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
 from .._tensor import Tensor, wrap
-from .channels import keeps_channels_last
 from .fused import Fused, record
 from .primitive import primitive
 from .registry import ops, public, relabel
@@ -170,7 +169,6 @@ def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, alig
     tensors=2, name="grid_sample", grad=_gradients, backward_name=lambda node: _label(len(node.info[0][0]) - 2),
     meta=lambda x, grid, mode, padding, align: ((*x.shape[:2], *grid.shape[1:-1]), BY_NUMPY[x.dtype]),
 )  # fmt: skip
-@keeps_channels_last()
 def sample(backend: Any, x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     """The values of (N, C, …) at the points of a grid, in main memory."""
     call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align)

@@ -378,7 +378,7 @@ def _padded_shape(shape: Any, pads: Any) -> tuple[int, ...]:
     meta=lambda x, pads, value: (_padded_shape(x.shape, pads), from_numpy_dtype(x.dtype)),
 )  # fmt: skip
 def pad_op(backend: Any, x: Any, pads: tuple[tuple[int, int], ...], value: Any) -> Any:
-    inner = x[tuple([slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pads)])]
+    inner = x[(..., *[slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pads)])]
     shape = _padded_shape(x.shape, pads)
     if inner.shape == shape:
         return inner.copy("C")

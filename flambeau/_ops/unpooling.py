@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core.dtypes import FLOATING, int64
+from .._core.layouts import channels_last, is_channels_last
 from .._tensor import Tensor
 from .conv_arrays import Ints
 from .pooling import spread
@@ -14,6 +15,7 @@ from .registry import labelled, ops, public
 from .rules import not_implemented, type_name
 from .scatter import scatter_op
 from .update import into_zeros
+from .views import in_format
 
 
 def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], output_size: Sequence[int] | None) -> Ints:
@@ -71,7 +73,10 @@ def _max_unpool(
         raise RuntimeError(
             f"Found an invalid max index (output volumes are of size {'x'.join(map(str, size))})"
         ) from None
-    return ops.reshape(made, (*lead, *size))
+    made = ops.reshape(made, (*lead, *size))
+    if rank == 2 and len(shape) == 4 and is_channels_last(shape, input._array.strides):
+        return in_format(made, channels_last)
+    return made  # type: ignore[no-any-return]
 
 
 @public("nn.functional.max_unpool1d", method=False)

@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau.nn import functional as F
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 T = torch.arange(24.0).reshape(2, 4, 3).permute(0, 2, 1)  # the last two exchanged
@@ -161,3 +162,92 @@ def test_factors_are_column_major(make, strides):
 )
 def test_transforms_are_row_major(make, strides):
     assert _strides(make()) == strides
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: T[I], (12, 1, 3)),
+        (lambda: R[I], (12, 1, 3)),
+        (lambda: R[:, I], (1, 2, 4)),
+        (lambda: G[:, I, :, I], (15, 5, 1)),
+        (lambda: R[I, I], (4, 1)),
+        (lambda: X[:, I], (8, 4, 1)),
+        (lambda: R[torch.tensor([True, False])], (12, 1, 3)),
+    ],
+)
+def test_indexed_results_lie_as_what_is_indexed(make, strides):
+    assert _strides(make()) == strides
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: F.max_pool2d(L, 2), (12, 1, 6, 3)),
+        (lambda: F.max_pool3d(V, 2), (12, 1, 12, 6, 3)),
+        (lambda: F.avg_pool2d(L, 2), (12, 1, 6, 3)),
+        (lambda: F.avg_pool3d(V, 2), (12, 4, 4, 2, 1)),
+        (lambda: F.adaptive_avg_pool2d(L, 2), (12, 1, 6, 3)),
+        (lambda: F.adaptive_max_pool3d(V, 2), (24, 8, 4, 2, 1)),
+        (lambda: F.group_norm(L, 3), (60, 1, 15, 3)),
+        (lambda: F.instance_norm(L), (60, 20, 5, 1)),
+        (lambda: F.batch_norm(L, None, None, training=True), (60, 1, 15, 3)),
+        (lambda: F.max_unpool2d(*F.max_pool2d(L[..., :4], 2, return_indices=True), 2), (48, 1, 12, 3)),
+        (lambda: F.conv2d(L, torch.ones(2, 3, 2, 2)), (24, 1, 8, 2)),
+        (lambda: F.pad(L, (1, 1)), (84, 1, 21, 3)),
+        (lambda: F.pad(L, (1, 1, 1, 1), mode="circular"), (126, 42, 7, 1)),
+        (lambda: F.interpolate(L, scale_factor=2.0), (240, 1, 30, 3)),
+        (lambda: F.channel_shuffle(L, 3), (60, 1, 15, 3)),
+        (lambda: F.logsigmoid(R), (12, 4, 1)),
+        (lambda: F.rrelu(R), (12, 4, 1)),
+    ],
+)
+def test_image_operations_keep_channels_last(make, strides):
+    assert _strides(make()) == strides
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: torch.add(R, R, out=torch.empty(0)), (1, 2, 6)),
+        (lambda: torch.exp(L, out=torch.empty(0)), (60, 1, 15, 3)),
+        (lambda: torch.sum(R, 0, out=torch.empty(0)), (4, 1)),
+        (lambda: torch.exp(X, out=torch.empty(4, 3, 2).permute(2, 1, 0)), (1, 2, 6)),
+        (lambda: torch.linalg.inv(M, out=torch.empty(0)), (1, 3)),
+        (lambda: torch.cat([L, L], out=torch.empty(0)), (60, 1, 15, 3)),
+    ],
+)
+def test_arrays_given_as_out_take_the_order_of_results(make, strides):
+    assert _strides(make()) == strides
+
+
+def test_views_of_reductions():
+    assert torch.randn(2, 3, 4).permute(0, 2, 1).sum(0).view(-1).shape == (12,)
+
+
+def test_cat_into_memory_beside_an_operand():
+    x = torch.arange(6.0)
+    torch.cat([x[4:6], torch.ones(2)], out=x[:4])
+    assert x.tolist() == [4, 5, 1, 1, 4, 5]
+    with pytest.raises(RuntimeError, match="cannot refer to any of the output memory"):
+        torch.cat([x[1:3], torch.ones(2)], out=x[:4])
+
+
+@pytest.mark.filterwarnings("ignore:Use of index_put_ on expanded")
+def test_masks_write_to_expanded_tensors():
+    x = torch.zeros(3).expand(2, 3)
+    x[torch.tensor([[True, False, True], [False, False, False]])] = 1
+    assert x.tolist() == [[1, 0, 1], [1, 0, 1]]
+    x = torch.zeros(1).expand(3)
+    x[torch.tensor([0])] = 5.0
+    assert x.tolist() == [5, 5, 5]
+
+
+def test_numbers_in_odd_places():
+    assert F.pad(torch.tensor(3.0), []).item() == 3
+    with pytest.raises(RuntimeError, match="Padding length should be less than or equal to two times"):
+        F.pad(torch.tensor(3.0), [0, 0])
+    assert (torch.tensor([True, False]) ** True).tolist() == [True, False]
+    assert (torch.tensor([True, False]) ** False).tolist() == [True, True]
+    assert torch.ones(2, 3).sum(dim=torch.tensor(1)).tolist() == [3, 3]
+    assert torch.sum(a=torch.ones(2, 3)).item() == 6
