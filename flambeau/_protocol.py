@@ -12,7 +12,7 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
+from ._core.state import CUDA, DUAL, GRAD, META, QUANTIZED, SPARSE, local
 from ._dlpack import dlpack, dlpack_device
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.registry import ops
@@ -131,6 +131,9 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         return ops.sparse_text(self, type(gradient_function(*edge)).__name__ if edge is not None else None)
     if self._k & QUANTIZED:
         return ops.quantized_text(self)
+    if self._k & DUAL:
+        plain, tangent = detached(self), self._autograd_meta.tangent  # type: ignore[union-attr]
+        return repr(plain)[:-1] + f", tangent={tangent!r})"
     return tensor_repr(
         None if meta else python_array(self),
         dtype_name=self.dtype.name,

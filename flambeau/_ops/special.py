@@ -29,9 +29,17 @@ erfc_op = pointwise(
     "erfc", lambda m, x: m.erfc(x), real_floating, {"x": lambda m, g, x: g * (m.exp(-(x * x)) * -_TWO_BY_ROOT_PI)},
     aliases=("special.erfc",),
 )  # fmt: skip
+
+
+def _erfinv_slope(m: Any, g: Any, x: Any) -> Any:
+    """By the input, not by the result, which programs scale in place."""
+    y = m.erfinv(x)
+    return g * (m.exp(y * y) * (0.5 * math.sqrt(math.pi)))
+
+
 erfinv_op = pointwise(
     "erfinv", lambda m, x: m.erfinv(x), real_floating,
-    {"x": lambda m, g, out: g * (m.exp(out * out) * (0.5 * math.sqrt(math.pi)))}, aliases=("special.erfinv",),
+    {"x": _erfinv_slope}, aliases=("special.erfinv",),
 )  # fmt: skip
 
 

@@ -216,9 +216,15 @@ def grad(
                     f"mismatch was detected: grad_output[{i}] has a shape of {_size(g._array.shape)} and output[{i}] has a "
                     f"shape of {_size(t._array.shape)}."
                 )
-        return vmap(
-            lambda *g: grad(roots, wanted, g, True, create_graph, True, allow_unused, False, materialize_grads)
-        )(*cotangents)
+        reached: list[int] = []
+
+        def one(*g: Any) -> tuple[Any, ...]:
+            found = grad(roots, wanted, g, True, create_graph, True, allow_unused, False, materialize_grads)
+            reached[:] = [i for i, part in enumerate(found) if part is not None]
+            return tuple(found[i] for i in reached)
+
+        batches = vmap(one)(*cotangents)
+        return tuple(dict(zip(reached, batches)).get(i) for i in range(len(wanted)))
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     for t in wanted:
@@ -230,14 +236,14 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = engine.run(roots, given, keep, create_graph, wanted, into_leaves=False)
     results = []
-    for t in wanted:
+    for i, t in enumerate(wanted):
         edge = edge_of(t)
         g = found.get((id(edge[0]), edge[1]))
         if g is None:
             if not allow_unused:
                 raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
-                    "this is the desired behavior."
+                    f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
+                    "if this is the desired behavior."
                 )
             if materialize_grads:
                 if not isinstance(t, Tensor):

@@ -130,7 +130,7 @@ def _dispatch(op: Any, args: tuple[Any, ...], k: int) -> Any:
     if local.inference:
         return _without_tangents(lambda: op(*args), [t for t in tensors_in(args) if t._k & DUAL])
     if not getattr(op, "view", False):
-        return _push(lambda *given: op(*given), args)
+        return _push(lambda *given: op(*given), args, op.name)
     parent = args[0]
     out = _without_tangents(lambda: op(*args), [parent])
     tangent = op(tangent_of(parent), *args[1:])  # a view of the tangent, so that writes reach it
@@ -139,7 +139,7 @@ def _dispatch(op: Any, args: tuple[Any, ...], k: int) -> Any:
     return out
 
 
-def _push(call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
     """Runs a function of tensors and gives its results their tangents."""
     everything = tensors_in(args)
     duals = list({id(t): t for t in everything if t._k & DUAL}.values())
@@ -153,6 +153,8 @@ def _push(call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         out = call(*[_replaced(a, places) for a in args])
         made = [t for t in tensors_in((out,)) if not any(t is f for f in fresh)]
         found = jvp_of(made, fresh, tangents, create_graph)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"Trying to use forward AD with {name} that does not support it: {error}") from error
     finally:
         local.grad = outer
     for t, tangent in zip(made, found):
@@ -187,7 +189,7 @@ def _replaced(a: Any, places: dict[int, Tensor]) -> Any:
 
 def _apply_function(function: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """A custom Function of tensors with tangents: its own `jvp` is asked, not the operations inside."""
-    return _push(lambda *given: function.apply(*given, **named), args)
+    return _push(lambda *given: function.apply(*given, **named), args, function.__name__)
 
 
 def write_tangent(t: Tensor, tangent: Tensor | None) -> None:

@@ -193,6 +193,7 @@ def _without_reentry(
     run = _Recomputation(function, args, named, preserve, recompute_context, early_stop, check)
     with forward_context, saved_tensors_hooks(run.pack, run.unpack):
         return function(*args, **named)
+    raise RuntimeError("checkpoint: context_fn suppressed an exception of the forward pass, so there is no result")
 
 
 def ops_alias(t: Tensor) -> Tensor:

@@ -45,3 +45,15 @@ def test_dicts():
     assert found["x"].tolist() == [6.0, 6.0] and found["y"] is None
     (x * y).sum().backward(inputs={"x": x})
     assert x.grad.tolist() == [1.0, 1.0] and y.grad is None
+
+
+def test_batches_of_gradients_leave_out_what_is_not_reached():
+    x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    found = torch.autograd.grad(x * 3, (y, x), torch.eye(2), allow_unused=True, is_grads_batched=True)
+    assert found[0] is None and found[1].tolist() == [[3.0, 0.0], [0.0, 3.0]]
+    with pytest.raises(
+        RuntimeError, match="we interpret the first dimension of each grad_output as the batch dimension"
+    ):
+        torch.autograd.grad(x * 3, x, torch.ones(2), is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="The differentiated Tensor at index 1 appears to not have been used"):
+        torch.autograd.grad((x * 3).sum(), (x, y))

@@ -128,3 +128,10 @@ def test_tangents_go_away():
         del d, v
         gc.collect()
         assert held() is None and tangent(y) == [2.0, 4.0]
+
+
+def test_text_and_what_cannot_be_differentiated(dual):
+    assert repr(dual) == "tensor([1., 2., 3.], dtype=torch.float64, tangent=tensor([1., 0., 2.], dtype=torch.float64))"
+    assert fwad._current_level == 0
+    with pytest.raises(NotImplementedError, match="Trying to use forward AD with igamma that does not support it"):
+        torch.igamma(dual, dual)

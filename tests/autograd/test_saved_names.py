@@ -57,3 +57,8 @@ def test_versions_are_told_with_their_origin():
         match=r"\[torch.FloatTensor \[2\]\], which is output 0 of Add,.*is at version 1; expected version 0",
     ):
         z.sum().backward()
+
+
+def test_the_result_of_erfinv_may_be_written_to():
+    x = torch.tensor([0.1, -0.5], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda t: torch.erfinv(t).mul_(2), (x,))
