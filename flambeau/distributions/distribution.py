@@ -217,7 +217,8 @@ class Distribution:
             return
         if not support.check(value)._is_all_true():
             raise ValueError(
-                f"Expected value argument to be within the support ({support!r}) of {self!r}, got invalid values:\n{value}"
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
+                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:

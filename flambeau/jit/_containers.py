@@ -97,9 +97,8 @@ def _range_length(start: int, stop: int, step: int) -> int:
 def _raise(message: Any, kind: str = "") -> None:
     from ._errors import JITException
 
-    name = kind.rpartition(".")[2]
     error = JITException(
-        f"The following operation failed in the TorchScript interpreter: {name or 'Exception'}: {message}"
+        f"The following operation failed in the TorchScript interpreter.\n{kind or 'Exception'}: {message}"
     )
     error.original_msg, error.python_class_name = message, kind
     raise error

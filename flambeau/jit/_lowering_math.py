@@ -118,6 +118,13 @@ def _swapped(op: str) -> Any:
 
 
 SPECIAL.update({f"__r{name}__": _swapped(name) for name in ("pow", "matmul")})
+SPECIAL["__rfloordiv__"], SPECIAL["__rmod__"] = _swapped("floor_divide"), _swapped("remainder")
+SPECIAL.update({f"__r{short}__": _swapped(f"__{short}__") for short in ("lshift", "rshift")})
+SPECIAL["__eq__"] = lambda s, x, other: s.do("eq", x, other)
+SPECIAL["__ne__"] = lambda s, x, other: s.do("ne", x, other)
+SPECIAL["__floordiv__"] = lambda s, x, other: s.do("floor_divide", x, other)
+SPECIAL["__rsub__"] = lambda s, x, other: s.do("rsub", x, other)
+SPECIAL["__invert__"] = lambda s, x: s.do("bitwise_not", x)
 SPECIAL.update({f"__r{short}__": _swapped(f"__{short}__") for short in ("and", "or", "xor")})
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 from ..futures import Future
 from ._archive import load, save
-from ._errors import JITException
+from ._errors import Error
 from ._script_module import ScriptModule
 
 __all__ = ["Error", "fork", "freeze", "wait"]
 
 
-Error = JITException
 _switches = {"onednn": False}
 
 

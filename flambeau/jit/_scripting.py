@@ -11,7 +11,8 @@ from typing import Any
 from ..nn.modules.module import Module
 from . import frontend
 from ._annotations import export
-from ._errors import Problem
+from ._arguments import Signature
+from ._errors import JITException, Problem, as_script_error
 from ._script_module import RecursiveScriptModule, ScriptModule
 from ._units import ScriptFunction
 
@@ -32,11 +33,35 @@ def is_scripting() -> bool:
     return _depth.value > 0
 
 
+@functools.cache
+def _signature_of(function: Any) -> Signature:
+    return Signature(function, lenient=_is_ours(function))
+
+
+def _is_ours(obj: Any) -> bool:
+    return (obj.__module__ or "").partition(".")[0] in (_PACKAGE, "torch")
+
+
+def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs scripted code; what fails in it reaches the outermost caller as TorchScript's errors."""
+    _depth.value += 1
+    try:
+        return function(*args, **kwargs)
+    except (JITException, NotImplementedError):
+        raise
+    except Exception as error:
+        if _depth.value > 1:
+            raise
+        raise as_script_error(error) from error
+    finally:
+        _depth.value -= 1
+
+
 def _checked(module: Module) -> None:
     """Checks the methods that compiled code consists of, those of submodules too."""
     for inner in module.modules():
         kind = type(inner)
-        if isinstance(inner, ScriptModule) or (kind.__module__ or "").partition(".")[0] in (_PACKAGE, "torch"):
+        if isinstance(inner, ScriptModule) or _is_ours(kind):
             continue
         for name in {"forward", *exported(kind)}:
             method = getattr(kind, name, None)
@@ -96,11 +121,9 @@ class Scripted(RecursiveScriptModule):
         return self._as_program().code_with_constants
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        _depth.value += 1
-        try:
-            return self._original(*args, **kwargs)
-        finally:
-            _depth.value -= 1
+        original = self._original
+        args, kwargs = _signature_of(type(original).forward).convert((original, *args), kwargs)
+        return _run(original, args[1:], kwargs)
 
     def train(self, mode: bool = True) -> Scripted:
         """Training or evaluation, for the original too."""
@@ -170,11 +193,7 @@ class ScriptedFunction(ScriptFunction):
             return inspect.getsource(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        _depth.value += 1
-        try:
-            return self._function(*args, **kwargs)
-        finally:
-            _depth.value -= 1
+        return _run(self._function, *_signature_of(self._function).convert(args, kwargs))
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:

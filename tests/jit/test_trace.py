@@ -252,3 +252,16 @@ def test_suppression_of_boxes_is_an_operator():
     traced = jit.trace(lambda b, s: ops.nms(b, s, 0.5), (boxes, torch.tensor([0.9, 0.8, 0.7])))
     assert ops.nms is plain and "ops.torchvision.nms(" in traced.code
     assert traced(boxes, torch.tensor([0.1, 0.8, 0.9])).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x == 2, lambda x: x != 2, lambda x: x // 2, lambda x: 7 // x, lambda x: 1 - x, lambda x: 7 % x,
+        lambda x: ~x, lambda x: 3 ^ x, lambda x: x << 1,
+    ],
+)  # fmt: skip
+def test_special_methods_are_operators(function):
+    traced = torch.jit.trace(function, torch.tensor([3, 5]), check_trace=False)
+    x = torch.tensor([2, 6])
+    assert torch.equal(traced(x), function(x))
