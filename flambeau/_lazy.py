@@ -96,7 +96,7 @@ NAMES = {
     "jit": "CompilationUnit ScriptFunction ScriptModule fork wait",
     "jit._ir": "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_type_comment "
     "unify_type_list",
-    "jit._runtime": "JITException",
+    "jit._errors": "JITException",
     "serialization": "load save",
 }
 

@@ -28,6 +28,13 @@ class GraphValue:
         return f"%{self._name}"
 
 
+_DRAWING = frozenset((
+    "bernoulli", "binomial", "cauchy", "dropout", "exponential", "geometric", "log_normal", "multinomial", "normal",
+    "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "rrelu",
+    "uniform", "_standard_gamma", "_sample_dirichlet", "standard_gamma",
+))  # fmt: skip
+
+
 class GraphNode:
     """An operator in a graph; a branch or loop has blocks."""
 
@@ -47,6 +54,10 @@ class GraphNode:
 
     def blocks(self) -> list[list[GraphNode]]:
         return self._blocks
+
+    def isNondeterministic(self) -> bool:
+        """Whether the operator draws random numbers."""
+        return self._kind.removeprefix("aten::").rstrip("_") in _DRAWING
 
     def lines(self, depth: int) -> list[str]:
         left = ", ".join(map(str, self._outputs))

@@ -94,7 +94,7 @@ def test_arguments_are_converted():
 
 
 def test_raised_errors_are_torchscripts():
-    with pytest.raises(jit.Error, match="failed in the TorchScript interpreter(?s:.*)ValueError: bad value") as caught:
+    with pytest.raises(jit.Error, match=r"failed in the TorchScript interpreter(?s:.*)ValueError: bad value") as caught:
         refuse(ONE)
     assert caught.value.original_msg == "bad value" and not isinstance(caught.value, RuntimeError)
     with pytest.raises(jit.Error, match="AssertionError: must be low"):
