@@ -36,7 +36,8 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
 def _check_with(kind: type[Exception], cond: Any, message: Callable[[], str] | None = None) -> None:
     """An error of the given kind unless the condition, a bool, holds."""
     if not isinstance(cond, bool):
-        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+        hint = " (torch._check_tensor_all takes a tensor)" if isinstance(cond, Tensor) else ""
+        raise TypeError(f"cond must be a bool, but got {type(cond)}{hint}")
     if cond:
         return
     if message is not None and not callable(message):

@@ -88,7 +88,7 @@ def alias_op(backend: Any, x: Any) -> Any:
 def as_subclass(input: Tensor, cls: type) -> Any:
     """The same tensor, with its history, as an instance of a subclass of Tensor. No class or mode is asked."""
     if not isinstance(cls, type) or not issubclass(cls, Tensor):
-        raise TypeError("cannot make a Tensor of a class that does not inherit from Tensor")
+        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible")
     outer = local.overrides_off, local.function_modes
     local.overrides_off, local.function_modes = True, ()
     try:

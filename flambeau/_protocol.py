@@ -116,7 +116,7 @@ def _reversed(self: Tensor) -> Tensor:
 def _contains(self: Tensor, element: Any) -> bool:
     if isinstance(element, (Tensor, int, float, complex, np.generic)):
         return bool((element == self).any())  # type: ignore[union-attr]
-    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, got {type(element)}")
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
 
 # -- text --------------------------------------------------------------------------------------------------------

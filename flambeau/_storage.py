@@ -93,6 +93,8 @@ class UntypedStorage:
         self._memory, self._owner = Storage(array), None
 
     def _raw(self) -> Any:
+        if isinstance(self._memory.array, np.ndarray) and meta.holds(self._memory.array):
+            raise NotImplementedError("Not available for 'meta' device type: its tensors have no memory")
         return raw_bytes(self._memory)
 
     @property
@@ -160,7 +162,7 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        shown = "\n".join(f" {value}" for value in self.tolist())
+        shown = "..." if self.device is META_DEVICE else "\n".join(f" {value}" for value in self.tolist())
         return f"{shown}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
 
     def __eq__(self, other: object) -> bool:
@@ -343,7 +345,7 @@ class TypedStorage(metaclass=_TypedMeta):
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        shown = "\n".join(f" {value}" for value in self.tolist())
+        shown = "..." if self.device is META_DEVICE else "\n".join(f" {value}" for value in self.tolist())
         return f"{shown}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
     def __eq__(self, other: object) -> bool:

@@ -160,6 +160,11 @@ class RemovableHandle:
         for extra in self.extra:
             extra.pop(self.id, None)
 
+    @property
+    def hooks_dict_ref(self) -> Any:
+        """A function without arguments that gives the dictionary, as PyTorch's weak reference does."""
+        return lambda: self.hooks
+
     def __enter__(self) -> RemovableHandle:
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 
@@ -20,8 +21,23 @@ class _Config:
 config = _Config()
 
 
+def nondeterministic(name: str) -> None:
+    """What an operation without a deterministic form calls: raises or warns if one is demanded."""
+    if not config.deterministic:
+        return
+    message = (
+        f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)': "
+        "turn it off for this operation, or give warn_only=True."
+    )
+    if not config.warn_only:
+        raise RuntimeError(message)
+    warnings.warn(message, stacklevel=4)
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for operations that give the same result every time. On the CPU all of ours do.
+    """Asks for operations that give the same result every time; those that might not, as in PyTorch, raise.
+
+    Memory that is not filled is filled then (see `torch.utils.deterministic`).
 
     >>> import flambeau as torch
     >>> torch.use_deterministic_algorithms(True); torch.are_deterministic_algorithms_enabled()

@@ -39,6 +39,17 @@ class dtype:
     def __deepcopy__(self, memo: Any) -> dtype:
         return self
 
+    @property
+    def abbr(self) -> str:
+        """A short name: "f32" for float32."""
+        if self is bool_:
+            return "b8"
+        for kind, letter in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
+            rest = self.name.removeprefix(kind)
+            if rest != self.name and not (kind in ("int", "uint") and int(rest) < 8):
+                return letter + rest.replace("_", "")
+        return self.name
+
     def to_real(self) -> dtype:
         """The type of the parts of a complex dtype."""
         return REAL_OF.get(self, self)

@@ -102,7 +102,7 @@ class MersenneState:
     def seed(self, seed: int) -> None:
         seed = operator.index(seed)
         if not -(1 << 63) <= seed < 1 << 64:
-            raise ValueError(f"manual_seed: the seed {seed} does not fit in 64 bits")
+            raise ValueError(f"manual_seed: Overflow when unpacking long long: the seed {seed} does not fit in 64 bits")
         self.initial_seed = seed % (1 << 64)
         self._seeder.seed(self.initial_seed & 0xFFFFFFFF)
         self._exhausted_next = 0  # PyTorch's `next` while no word of the block is left

@@ -101,7 +101,7 @@ def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
         if value.__class__ is not int:
             if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
                 raise TypeError(
-                    f"argument '{name}' must be tuple of ints, but found element of type {type(value).__name__}"
+                    f"argument '{name}' must be tuple of ints, but found element of type {type(value).__name__} at pos {len(out)}"
                 )
             value = value.__index__()
         out.append(value)

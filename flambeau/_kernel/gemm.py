@@ -245,6 +245,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
             compare = "fcmp une" if r.float else "icmp ne"
             zero_text = "0.0" if r.float else "0"
             wanted = Value(r, r.raw(f"{compare} {scalar} {beta}, {zero_text}"), "b1")
+
         def result(i: Value, j: Value, first: Value) -> tuple[list[Any], list[Any]]:
             """Where a part of the result goes and what is added to it; alpha, beta and whether to add."""
             to = r.at(c, i * c_row, j * c_column)

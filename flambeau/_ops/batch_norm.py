@@ -37,7 +37,7 @@ from .normalization import (
     number,
 )
 from .primitive import primitive
-from .registry import ops, public
+from .registry import ops, public, relabel
 from .replay import gradients as replayed
 from .replay import second
 from .rules import floating_only
@@ -345,7 +345,12 @@ def _batch_norm(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     shape = input._array.shape
     if not input._array.size:
-        return ops.clone(input), ops.zeros((0,), dtype=input.dtype), ops.zeros((0,), dtype=input.dtype)
+        made = ops.clone(input)
+        for t, combine in ((weight, ops.mul), (bias, ops.add)):  # their gradients are zeros
+            if t is not None and len(shape) > 1 and t._array.shape == shape[1:2]:
+                made = combine(made, ops.reshape(t, (1, -1) + (1,) * (len(shape) - 2)))
+        made = relabel(made, "NativeBatchNormBackward0")
+        return made, ops.zeros((0,), dtype=input.dtype), ops.zeros((0,), dtype=input.dtype)
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {len(shape)}")
     count, d = shape[1], input.dtype

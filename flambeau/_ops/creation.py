@@ -10,6 +10,7 @@ import numpy as np
 from .._core.allocation import empty as _empty
 from .._core.allocation import fill as fill_memory
 from .._core.allocation import zeros as _zeros
+from .._core.config import config
 from .._core.devices import _local as current
 from .._core.dtypes import (
     BY_NUMPY,
@@ -34,6 +35,7 @@ from .factory import (
     number_of,
     shape_argument,
     strided_memory,
+    unwritten,
 )  # fmt: skip
 from .inplace import into_out, write_out
 from .primitive import primitive
@@ -59,9 +61,10 @@ def _filled(
     d = d or default.float
     k, index = device_bits(device) if device is not None or out is None else (out._k & (CUDA | META), None)
     array = formatted_memory(shape, d, k, index, memory_format, value is not None)
-    if value:
-        if not k & META:
-            fill_memory(array, value)
+    if value is None:
+        unwritten(array, d, k)
+    elif value and not k & META:
+        fill_memory(array, value)
     if out is not None:
         return write_out(out, finished(array, d, k), name)
     return finished(array, d, k, requires_grad)
@@ -87,6 +90,8 @@ def _quick_constant(value: Any) -> Any:
                 return NotImplemented
             if value is not None:
                 fill_memory(array, value)
+            elif config.deterministic:
+                return NotImplemented
             return wrap(array, d)
         return NotImplemented
 
@@ -198,7 +203,7 @@ def empty_strided(
     check_layout(layout, pin_memory)
     d = as_dtype(dtype, "empty_strided") or default.float
     k, index = device_bits(device)
-    return finished(_strided("empty_strided", size, stride, d, k, index), d, k, requires_grad)
+    return finished(unwritten(_strided("empty_strided", size, stride, d, k, index), d, k), d, k, requires_grad)
 
 
 def _strided(name: str, size: Any, stride: Any, d: dtype, k: int, index: Any) -> Any:
@@ -229,7 +234,8 @@ def empty_permuted(
         raise RuntimeError("Duplicate dim not allowed")
     d = as_dtype(dtype, "empty_permuted") or default.float
     k, index = device_bits(device)
-    return finished(strided_memory(shape, strides_in_order(shape, order), d, k, index), d, k, requires_grad)
+    array = strided_memory(shape, strides_in_order(shape, order), d, k, index)
+    return finished(unwritten(array, d, k), d, k, requires_grad)
 
 
 # -- like another tensor -----------------------------------------------------------------------------------------
@@ -289,7 +295,8 @@ def empty_like(
     """Memory that is not filled, in the shape, dtype and memory order of `input`."""
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
         return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
-    return finished(*like(input, dtype, device, memory_format, "empty_like", False, layout, pin_memory), requires_grad)
+    array, d, k = like(input, dtype, device, memory_format, "empty_like", False, layout, pin_memory)
+    return finished(unwritten(array, d, k), d, k, requires_grad)
 
 
 @public(method=False)
@@ -338,7 +345,9 @@ def _new(name: str, input: Tensor, size: Any, value: Any, options: dict[str, Any
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
     array = memory(shape, d, k, index, value == 0)
-    if value and not k & META:
+    if value is None:
+        unwritten(array, d, k)
+    elif value and not k & META:
         fill(array, value, d)
     return finished(array, d, k, requires_grad)
 
@@ -380,7 +389,7 @@ def new_empty_strided(
     check_layout(layout, pin_memory)
     d = as_dtype(dtype, "new_empty_strided") or input.dtype
     k, index = _device_for(input, device)
-    return finished(_strided("new_empty_strided", size, stride, d, k, index), d, k, requires_grad)
+    return finished(unwritten(_strided("new_empty_strided", size, stride, d, k, index), d, k), d, k, requires_grad)
 
 
 # -- matrices and numbers ----------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def diff(
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
         if any(a != b for i, (a, b) in enumerate(zip(t._array.shape, input._array.shape)) if i != dim):
             raise RuntimeError(
-                f"diff: prepend and append must have the shape of input except along dim, got {list(t._array.shape)} "
+                f"diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension, got {list(t._array.shape)} "
                 f"for {list(input._array.shape)}"
             )
     x = ops.cat(parts, dim) if len(parts) > 1 else input

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._backend.placement import as_device, bits, cuda_problem
-from .._core.config import OutOfMemoryError
+from .._core.config import OutOfMemoryError, config
 from .._core.devices import _local
-from .._core.dtypes import FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
+from .._core.dtypes import COMPLEX, FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from .._core.sizes import overflow_error, size_argument
 from .._core.state import CUDA, GRAD, META
@@ -158,6 +158,18 @@ def float_of(value: Any, name: str, argument: str) -> float:
     if isinstance(value, (complex, np.complexfloating)):
         raise TypeError(f"{name}(): argument '{argument}' must be float, not complex")
     return float(value)
+
+
+def unwritten(array: Any, d: dtype, k: int) -> Any:
+    """Memory that nobody wrote: NaN or the largest number while deterministic algorithms are demanded."""
+    if config.deterministic and config.fill_uninitialized_memory and not k & META:
+        if d.category in (FLOATING, COMPLEX):
+            fill(array, math.nan, d)
+        elif d is bool_:
+            array[...] = True
+        elif array.dtype.kind in "iu":
+            array[...] = np.iinfo(array.dtype).max
+    return array
 
 
 def fill(array: Any, value: Any, d: dtype) -> None:

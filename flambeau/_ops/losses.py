@@ -11,7 +11,7 @@ import numpy as np
 
 from .._backend.cpu import cpu
 from .._core.allocation import empty
-from .._core.dtypes import BY_NUMPY, float32, float64
+from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64
 from .._core.state import GRAD, local, modes
 from .._kernel.distance import loss_gradient, loss_sum
 from .._tensor import Tensor, read_as, wrap
@@ -19,7 +19,7 @@ from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .registry import labelled, ops, public, quick
 from .replay import gradients
-from .rules import Rule, real_floating_only
+from .rules import Rule, real_floating_only, type_name
 from .saved import fetch
 
 CODES = ("none", "mean", "sum")
@@ -352,7 +352,7 @@ def binary_cross_entropy(
             "Please ensure they have the same size."
         )
     if input.dtype is not target.dtype:
-        raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}")
+        raise RuntimeError(f"Found dtype {type_name(target.dtype)} but expected {type_name(input.dtype)}")
     x = read_as(input._array, input._k)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
@@ -390,6 +390,11 @@ def binary_cross_entropy_with_logits(
     if target._array.shape != input._array.shape:
         raise ValueError(
             f"Target size ({tuple(target._array.shape)}) must be the same as input size ({tuple(input._array.shape)})"
+        )
+    if target.dtype.category < FLOATING:
+        raise RuntimeError(
+            f"binary_cross_entropy_with_logits: result type {type_name(input.dtype)} can't be cast to the desired output "
+            f"type {type_name(target.dtype)}; give the target as floating point numbers"
         )
     return reduced(_logit_loss(input, target, weight, pos_weight), reduction)
 

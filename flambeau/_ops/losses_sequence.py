@@ -108,6 +108,10 @@ def functional_ctc_loss(
     single = log_probs._array.ndim == 2
     logs = ops.unsqueeze(log_probs, 1) if single else log_probs
     time, batch, classes = logs._array.shape
+    if not log_probs._array.size:
+        raise RuntimeError(
+            f"ctc_loss: log_probs tensor must not be empty, but has shape {list(log_probs._array.shape)}"
+        )
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
     steps, counts = _lengths(input_lengths, "input_lengths", batch), _lengths(target_lengths, "target_lengths", batch)

@@ -8,7 +8,7 @@ from .._core.layouts import contiguous_format, preserve_format
 from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, GRAD, META, QUANTIZED, local
 from .._tensor import Storage, Tensor, alias, storage_of
-from .factory import formatted_memory, shape_argument
+from .factory import formatted_memory, shape_argument, unwritten
 from .from_data import Borrowed
 from .registry import ops, public, relabel
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
@@ -69,6 +69,7 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
         if storage.__class__ is Borrowed:
             raise RuntimeError("Trying to resize storage that is not resizable")
         grown = formatted_memory(((start + needed) // x.itemsize,), input.dtype, input._k, None, None)
+        unwritten(grown, input.dtype, input._k)
         if high > low:
             kept = (high - low) // x.itemsize
             grown[:kept] = strided(storage.array, (kept,), (x.itemsize,), low - address(storage.array))

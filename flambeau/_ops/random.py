@@ -21,6 +21,7 @@ from .._core.sizes import size_argument
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
+from .casting import broadcast_error
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
@@ -498,9 +499,7 @@ def normal(
         try:
             np.broadcast_shapes(mean._array.shape, std._array.shape)
         except ValueError:
-            raise RuntimeError(
-                f"The size of tensor a {list(mean._array.shape)} must match the size of tensor b {list(std._array.shape)}"
-            ) from None
+            raise broadcast_error((mean, std)) from None
     made = _sampled("normal", transforms.normal_tensor, generator, d, (mean, std), d.numpy)
     relabel(made, f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}")
     return made if out is None else write_out(out, made, "normal")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
+from .._core.config import nondeterministic
 from .._core.dtypes import (
     BOOL,
     BY_NUMPY,
@@ -351,6 +352,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     tensor([[0., 0.],
             [0., 5.]])
     """
+    if not accumulate:
+        nondeterministic("put_")
     _need_long("put_", index)
     if not isinstance(source, Tensor):
         raise TypeError(f"put(): argument 'source' must be Tensor, not {type(source).__name__}")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .._core.config import nondeterministic
 from .._core.dtypes import FLOATING, int64
 from .._core.layouts import channels_last, is_channels_last
 from .._tensor import Tensor
@@ -42,6 +43,7 @@ def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], outpu
 def _max_unpool(
     name: str, rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
+    nondeterministic(f"max_unpooling{max(rank, 2)}d_forward_out")
     kernel = spread(name, "kernel_size", kernel_size, rank)
     step = kernel if stride is None else spread(name, "stride", stride, rank)
     shape = input._array.shape

@@ -107,7 +107,9 @@ class cuFFTPlanCacheManager:
 
         count, index = cuda.device_count(), cuda._index(device)
         if not 0 <= index < count:
-            raise RuntimeError(f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with index {index}")
+            raise RuntimeError(
+                f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with index {index}"
+            )
         return cuFFTPlanCache(index)
 
     def __getattr__(self, name: str) -> Any:
@@ -150,7 +152,9 @@ def preferred_rocm_fa_library(backend: str | None = None) -> str:
 
 def blas_workspace_size(size: int | None = None, backend: str | None = None) -> int:
     """The bytes that cuBLAS may use for itself. CuPy decides that, and does not say."""
-    raise NotImplementedError("blas_workspace_size: CuPy chooses the workspace of cuBLAS; it cannot be read or set here")
+    raise NotImplementedError(
+        "blas_workspace_size: CuPy chooses the workspace of cuBLAS; it cannot be read or set here"
+    )
 
 
 def cublas_workspace_size(size: int | None = None) -> int:

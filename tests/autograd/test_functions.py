@@ -251,3 +251,15 @@ def test_checkpoint_sequential():
     y = torch.tensor([0.3], requires_grad=True)
     torch.cos(torch.tanh(torch.exp(torch.sin(y)))).backward()
     assert torch.allclose(x.grad, y.grad)
+
+
+def test_derivatives_are_checked_of_parameters_that_a_function_knows():
+    """The checks move the given tensors themselves: a module does not take its parameters from the arguments."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(2, 3).double()
+    x = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)
+    inputs = (x, *layer.parameters())
+    assert gradcheck(lambda x, *parameters: layer(x).tanh(), inputs)
+    assert gradgradcheck(lambda x, *parameters: layer(x).tanh(), inputs)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        gradcheck(lambda x, *parameters: layer(x.detach()).tanh() + x.sum() * 0, inputs)

@@ -170,3 +170,9 @@ def test_parameter_dict():
     ]:  # fmt: skip
         with pytest.raises(error):
             action()
+
+
+def test_names_of_numbers():
+    names = nn.ModuleList([nn.Identity(), nn.Identity()])
+    assert [names._get_abs_string_index(i) for i in (0, 1, -1)] == ["0", "1", "1"]
+    assert nn.ParameterList([torch.ones(1)])._get_abs_string_index(-1) == "0"

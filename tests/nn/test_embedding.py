@@ -171,9 +171,7 @@ def test_sparse_gradients_of_bags():
     assert weight.grad._indices().tolist() == [[1, 2, 3, 2]]
     assert weight.grad._values().tolist() == [[0.5, 0.5]] * 4
     with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
-        F.embedding_bag(
-            torch.tensor([[1]]), weight, mode="sum", sparse=True, scale_grad_by_freq=True
-        ).sum().backward()
+        F.embedding_bag(torch.tensor([[1]]), weight, mode="sum", sparse=True, scale_grad_by_freq=True).sum().backward()
 
 
 def test_sparse_gradients_of_an_empty_table():

@@ -6,6 +6,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.utils.data import DataLoader
 
 SINGULAR, NEGATIVE = torch.zeros(2, 2), -torch.eye(2)
 
@@ -32,6 +33,19 @@ SINGULAR, NEGATIVE = torch.zeros(2, 2), -torch.eye(2)
         (lambda: nn.init.calculate_gain("x"), ValueError, "Unsupported nonlinearity x"),
         (lambda: nn.init.calculate_gain("leaky_relu", "x"), ValueError, "negative_slope x not a valid number"),
         (lambda: nn.init.kaiming_uniform_(torch.ones(2, 2), mode="x"), ValueError, "Mode x not supported, please use one of"),
+        (lambda: F.ctc_loss(torch.zeros(0, 1, 3), torch.tensor([[1]]), (0,), (0,)), RuntimeError, "log_probs tensor must not be empty"),
+        (lambda: F.binary_cross_entropy_with_logits(torch.ones(2), torch.ones(2).long()), RuntimeError, "Float can't be cast to the desired output type Long"),
+        (lambda: torch.flip(torch.ones(2), (1.0,)), TypeError, "must be tuple of ints, but found element of type float at pos 0"),
+        (lambda: torch.empty(2, device="meta").untyped_storage()[0], NotImplementedError, "Not available for 'meta' device type"),
+        (lambda: torch.empty(2, device="meta").storage().tolist(), NotImplementedError, "Not available for 'meta' device type"),
+        (lambda: torch.diff(torch.ones(2), prepend=torch.ones(2, 2)), RuntimeError, "diff expects|dimension"),
+        (lambda: torch.diff(torch.ones(2, 3), prepend=torch.ones(1, 2)), RuntimeError, "diff expects the shape of tensor to prepend or append to match that of input"),
+        (lambda: torch.normal(torch.ones(120), torch.ones(2, 5)), RuntimeError, r"The size of tensor a \(120\) must match the size of tensor b \(5\)"),
+        (lambda: DataLoader([1], shuffle=True, sampler=[0]), ValueError, "sampler option is mutually exclusive with shuffle"),
+        (lambda: DataLoader([1], num_workers=-1), ValueError, "num_workers option should be non-negative"),
+        (lambda: DataLoader([1], batch_size=0), ValueError, "batch_size should be a positive integer value"),
+        (lambda: DataLoader([1], persistent_workers=True), ValueError, "persistent_workers option needs num_workers > 0"),
+        (lambda: nn.ModuleList([nn.Identity()])._get_abs_string_index(1), IndexError, "index 1 is out of range"),
         (lambda: torch.ones(3).mT, RuntimeError, "only supported on matrices or batches of matrices. Got 1-D tensor"),
     ],
 )  # fmt: skip

@@ -1,8 +1,11 @@
 """`nn.Module`: registration, hooks, state, conversion, printing and copying."""
 
 import copy
+import gc
 import pickle
 import warnings
+import weakref
+from collections import OrderedDict
 
 import pytest
 
@@ -503,3 +506,31 @@ def test_output_of_a_module_with_backward_hooks_is_not_written_in_place(register
     handle.remove()
     layer(torch.ones(1, 2)).add_(1).sum().backward()
     assert layer.weight.grad is not None
+
+
+def test_global_tables_of_hooks_can_be_replaced():
+    seen = []
+    nn.modules.module.register_module_forward_hook(lambda module, args, out: seen.append(module))
+    layer = nn.Identity()
+    layer(torch.ones(1))
+    assert seen == [layer]
+    nn.modules.module._global_forward_hooks = OrderedDict()
+    layer(torch.ones(1))
+    assert seen == [layer] and not nn.modules.module._global_forward_hooks
+    handle = nn.modules.module.register_module_forward_pre_hook(lambda module, args: seen.append("pre"))
+    layer(torch.ones(1))
+    assert seen == [layer, "pre"] and handle.hooks_dict_ref() is nn.modules.module._global_forward_pre_hooks
+    handle.remove()
+    assert not handle.hooks_dict_ref()
+
+
+def test_hooks_of_loading_do_not_keep_their_module_alive():
+    layer = nn.Linear(1, 1)
+    layer.register_load_state_dict_pre_hook(print)
+    gone = weakref.ref(layer)
+    gc.disable()
+    try:
+        del layer
+        assert gone() is None
+    finally:
+        gc.enable()

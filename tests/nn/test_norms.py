@@ -300,3 +300,12 @@ def test_bfloat16_norms_are_near_single():
         expected = layer(x)
         out = copy.deepcopy(layer).bfloat16()(x.bfloat16())
         assert out.dtype is torch.bfloat16 and float((out.float() - expected).detach().abs().max()) < 0.06
+
+
+@pytest.mark.parametrize(("layer", "shape"), [(nn.BatchNorm1d, (0, 3)), (nn.BatchNorm2d, (0, 3, 2, 2))])
+def test_no_rows_have_gradients_of_zero(layer, shape):
+    layer, x = layer(3), torch.ones(shape, requires_grad=True)
+    out = layer(x)
+    out.sum().backward()
+    assert out.shape == x.grad.shape == shape
+    assert layer.weight.grad.tolist() == layer.bias.grad.tolist() == [0.0, 0.0, 0.0]

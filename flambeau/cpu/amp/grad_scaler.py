@@ -17,7 +17,7 @@ class GradScaler(grad_scaler.GradScaler):
         growth_interval: int = 2000, enabled: bool = True,
     ):  # fmt: skip
         warnings.warn(
-            "torch.cpu.amp.GradScaler(args...) is deprecated; use torch.amp.GradScaler('cpu', args...)",
+            "`torch.cpu.amp.GradScaler(args...)` is deprecated. Use `torch.amp.GradScaler('cpu', args...)`.",
             FutureWarning,
             stacklevel=2,
         )

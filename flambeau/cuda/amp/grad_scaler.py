@@ -18,7 +18,7 @@ class GradScaler(grad_scaler.GradScaler):
         growth_interval: int = 2000, enabled: bool = True,
     ):  # fmt: skip
         warnings.warn(
-            "torch.cuda.amp.GradScaler(args...) is deprecated; use torch.amp.GradScaler('cuda', args...)",
+            "`torch.cuda.amp.GradScaler(args...)` is deprecated. Use `torch.amp.GradScaler('cuda', args...)`.",
             FutureWarning,
             stacklevel=2,
         )

@@ -216,7 +216,8 @@ class HookMethods:
         if backward is not None:
             if not isinstance(result, (Tensor, tuple)):
                 warnings.warn(
-                    f"backward hooks of a module need a Tensor or a tuple of Tensors as its output; got {type(result)}",
+                    "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+                    f"{type(result)}",
                     stacklevel=4,
                 )
             result = backward.setup_output_hook(result)

@@ -66,6 +66,9 @@ class ParameterList(Module):
             raise IndexError(f"index {number} is out of range")
         return str(number % len(self))
 
+    def _get_abs_string_index(self, index: Any) -> str:
+        return self._name_at(index)
+
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             made = type(self)()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -30,13 +31,22 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 
 
 class _ModuleHook:
-    """A hook that also gets its module first."""
+    """A hook that also gets its module first, which it does not keep alive: the module holds the hook."""
 
     def __init__(self, hook: Callable[..., Any], module: Any):
-        self.hook, self.module = hook, module
+        self.hook, self._module = hook, weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(self.module, *args)
+        module = self._module()
+        if module is None:
+            raise RuntimeError("the module of a hook is gone: keep it while its hooks are called")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": self._module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook, self._module = state["hook"], weakref.ref(state["module"])
 
 
 class StateMethods:
@@ -57,7 +67,7 @@ class StateMethods:
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """A hook(module, state_dict, prefix, metadata) after `state_dict`, which may return another one."""
         if getattr(hook, "_from_public_api", False):
-            raise RuntimeError("this hook is already registered by register_state_dict_post_hook")
+            raise RuntimeError("the hook was previously registered via register_state_dict_post_hook")
         return RemovableHandle(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:

@@ -36,6 +36,8 @@ class _Numbered(Module):
             raise IndexError(f"index {number} is out of range")
         return list(self._modules)[number]
 
+    _get_abs_string_index = _name_at  # by this name libraries reach for it
+
     def __setitem__(self, index: Any, module: Any) -> None:
         setattr(self, self._name_at(index), module)
 

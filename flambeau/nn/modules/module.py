@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from ... import __future__ as conversion
@@ -517,6 +519,25 @@ def _seen_by(hooks: dict[int, Any], module: Module, name: str, value: Any) -> An
         if replaced is not None:
             value = replaced
     return value
+
+
+class _HookTables(ModuleType):
+    """This file as a module: an assignment to one of the global tables of hooks replaces the hooks in it.
+
+    Programs reset them so (`module._global_forward_hooks = OrderedDict()`); others hold the tables themselves.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        table = self.__dict__.get(name) if name.startswith("_global_") else None
+        if isinstance(table, dict) and table is not value:
+            entries = dict(value)
+            table.clear()
+            table.update(entries)
+        else:
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _HookTables
 
 
 def _device(kind: str, index: Any) -> Any:

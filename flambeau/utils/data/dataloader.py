@@ -87,16 +87,19 @@ class DataLoader(Generic[_T_co]):
         if iterable:
             shuffle = self._checked_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
-            raise ValueError("DataLoader: a sampler has an order of its own; shuffle cannot be given with it")
+            raise ValueError(
+                "DataLoader: sampler option is mutually exclusive with shuffle: it has an order of its own"
+            )
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
                 raise ValueError(
-                    "DataLoader: a batch_sampler says everything; batch_size, shuffle, sampler and drop_last cannot be "
-                    "given with it"
+                    "DataLoader: batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
                 )
             batch_size, drop_last = None, False
         elif batch_size is None and drop_last:
-            raise ValueError("DataLoader: without batches (batch_size=None) there is no last one for drop_last")
+            raise ValueError(
+                "DataLoader: batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
         if sampler is None:
             if iterable:
                 sampler = _InfiniteConstantSampler()
@@ -137,7 +140,10 @@ class DataLoader(Generic[_T_co]):
     def multiprocessing_context(self, value: Any) -> None:
         if value is not None:
             if not self.num_workers > 0:
-                raise ValueError(f"multiprocessing_context needs workers, but num_workers is {self.num_workers}")
+                raise ValueError(
+                    "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+                    f"num_workers={self.num_workers}"
+                )
             if isinstance(value, str):
                 if value not in multiprocessing.get_all_start_methods():
                     raise ValueError(
@@ -196,17 +202,17 @@ _MOST_WORKERS = 8192
 def _checked_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool) -> int | None:
     """The number of batches that each worker reads ahead."""
     if num_workers < 0:
-        raise ValueError(f"num_workers must not be negative, but is {num_workers}")
+        raise ValueError(f"num_workers option should be non-negative, but is {num_workers}; 0 loads in this process")
     if num_workers > _MOST_WORKERS:
         raise ValueError(
             f"num_workers is {num_workers}: no machine can run so many processes; at most {_MOST_WORKERS} are started"
         )
     if timeout < 0:
-        raise ValueError(f"timeout must not be negative, but is {timeout}")
+        raise ValueError(f"timeout option should be non-negative, but is {timeout}")
     if num_workers == 0 and prefetch_factor is not None:
-        raise ValueError("prefetch_factor needs workers: set num_workers above 0")
+        raise ValueError("prefetch_factor option could only be specified in multiprocessing: set num_workers above 0")
     if persistent and num_workers == 0:
-        raise ValueError("persistent_workers needs workers: set num_workers above 0")
+        raise ValueError("persistent_workers option needs num_workers > 0")
     if prefetch_factor is not None and prefetch_factor < 0:
-        raise ValueError(f"prefetch_factor must not be negative, but is {prefetch_factor}")
+        raise ValueError(f"prefetch_factor option should be non-negative, but is {prefetch_factor}")
     return 2 if num_workers and prefetch_factor is None else prefetch_factor

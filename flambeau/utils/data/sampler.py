@@ -29,7 +29,7 @@ def draw_seed(generator: Any = None) -> int:
 
 def _positive(name: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        raise ValueError(f"{name} must be a positive int, but got {value!r}")
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value!r}")
 
 
 class Sampler(Generic[_T_co]):
