@@ -206,14 +206,15 @@ def _of_text_or_types(node: ast.BinOp) -> bool:
     return plain(node.left) or plain(node.right)
 
 
-def drawn(folders: list[str], count: int, seed: int) -> list[Change]:
-    found = [
-        change
-        for folder in folders
-        for path in sorted((ROOT / "flambeau" / folder).rglob("*.py"))
-        for change in changes_of(path)
-    ]
-    return random.Random(seed).sample(found, min(count, len(found)))
+def possible(folders: list[str]) -> list[Change]:
+    paths = [path for folder in folders for path in sorted((ROOT / "flambeau" / folder).rglob("*.py"))]
+    return [change for path in paths for change in changes_of(path)]
+
+
+def still_to_notice(report: Path, found: list[Change]) -> list[Change]:
+    """The changes that an earlier report calls unnoticed or slow, where they can still be made."""
+    left = {row["name"] for row in map(json.loads, report.read_text().splitlines()) if row["outcome"] != "noticed"}
+    return list({change.name: change for change in found if change.name in left}.values())
 
 
 def folder_of(change: Change) -> str:
@@ -346,12 +347,11 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="only the changes that this --json file calls unnoticed or slow")
     parser.add_argument("--list", action="store_true")
     chosen = parser.parse_args()
-    picked = drawn(chosen.folders, chosen.changes, chosen.seed)
+    picked = possible(chosen.folders)
     if chosen.again:
-        left = {
-            row["name"] for row in map(json.loads, chosen.again.read_text().splitlines()) if row["outcome"] != "noticed"
-        }
-        picked = [change for change in picked if change.name in left]
+        picked = still_to_notice(chosen.again, picked)
+    else:
+        picked = random.Random(chosen.seed).sample(picked, min(chosen.changes, len(picked)))
     if chosen.list:
         for change in picked:
             print(f"{change.path}:{change.line}: {change.source} [{change.old} -> {change.new or 'nothing'}]")
@@ -389,11 +389,11 @@ def main() -> int:
                         file.write(json.dumps({**asdict(change), "name": change.name, "outcome": outcome}) + "\n")
 
         list(pool.map(tried, picked))
-    possible = len(picked) - counts["equivalent"]
+    real = len(picked) - counts["equivalent"]
     print(
-        f"{len(picked)} changes: {counts}; noticed {counts['noticed']} of {possible} ({100 * counts['noticed'] / max(possible, 1):.1f} %)"
+        f"{len(picked)} changes: {counts}; noticed {counts['noticed']} of {real} ({100 * counts['noticed'] / max(real, 1):.1f} %)"
     )
-    return 0 if counts["noticed"] >= chosen.share * possible else 1
+    return 0 if counts["noticed"] >= chosen.share * real else 1
 
 
 if __name__ == "__main__":
