@@ -27,11 +27,11 @@ from ._ops.sparse import index_tensor
 from ._ops.sparse import rebuild as rebuild_sparse
 from ._ops.sparse_array import COMPRESSED, SparseArray, check_compressed, check_coo
 from ._ops.striding import address, byte_bounds
-from ._storage import TypedStorage, UntypedStorage, raw_bytes, view_memory
+from ._storage import TypedStorage, UntypedStorage, legacy_classes, raw_bytes, view_memory
 from ._tensor import Storage, Tensor, detached, meta_of, storage_of, wrap
 
 # Dtypes without a storage class: checkpoints keep them in untyped storages.
-_STORED_UNTYPED = frozenset(d for d in ALL if SCALAR_NAMES.get(d.name, "UInt").startswith("UInt"))
+_STORED_UNTYPED = frozenset(d for d in ALL if f"{SCALAR_NAMES.get(d.name)}Storage" not in legacy_classes())
 _TENSOR_SLOTS = frozenset(Tensor.__slots__)
 # One storage object for each piece of memory, also where `.data` has split its counts of writes.
 _memories: WeakValueDictionary[tuple[int, int], Storage] = WeakValueDictionary()

@@ -140,8 +140,9 @@ class FunctionRecord:
             if not isinstance(r, Tensor):
                 raise RuntimeError(f"expected Variable or None (got {type(r).__name__}) as gradient {i}")
             place = positions.index(i)
-            if node.edges[place] is not None:
-                chosen[place] = _fitted(r, node.info[place], self.backward_name, i)
+            # hooks see what needs no gradient, too
+            fits = node.edges[place] is None
+            chosen[place] = r if fits else _fitted(r, node.info[place], self.backward_name, i)
         return chosen
 
 

@@ -21,7 +21,7 @@ class ModuleTracker:
     >>> from flambeau.utils.module_tracker import ModuleTracker
     >>> model, seen = torch.nn.Sequential(torch.nn.ReLU()), []
     >>> with ModuleTracker() as tracker:
-    ...     handle = model[0].register_forward_hook(lambda *_: seen.append(sorted(tracker.parents)))
+    ...     handle = model[0].register_forward_pre_hook(lambda *_: seen.append(sorted(tracker.parents)))
     ...     out = model(torch.ones(1))
     >>> seen
     [['Global', 'Sequential', 'Sequential.0']]

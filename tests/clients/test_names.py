@@ -171,7 +171,8 @@ def test_functorch():
         functorch.make_functional(model)
     models = [torch.nn.Linear(4, 2) for _ in range(3)]
     function, parameters, buffers = functorch.combine_state_for_ensemble(models)
-    out = functorch.vmap(function, (0, 0, None))(parameters, buffers, x)
+    with pytest.warns(FutureWarning, match="functorch.vmap is deprecated"):
+        out = functorch.vmap(function, (0, 0, None))(parameters, buffers, x)
     assert torch.allclose(out[1], models[1](x), atol=1e-6)
 
 

@@ -13,7 +13,7 @@ from strategies import DTYPES, FLOATS, INTEGERS, NUMPY, REAL, as_numpy, placed, 
 import flambeau as torch
 
 ALL = [getattr(torch, name) for name in DTYPES]
-CODES = dict(zip("0123456789ab", ALL))
+CODES = dict(zip("0123456789abc", [*ALL, torch.complex32]))
 
 # PyTorch's result dtypes, by operand dtypes in the order of DTYPES: a row for the left one, a character for the right
 # one (its place in DTYPES, - for an error).
@@ -32,10 +32,9 @@ BINARY = {
     "hypot": "------6789-- ------6789-- ------6789-- ------6789-- ------6789-- ------6789-- 6666666889-- 7777778789-- 8888888889-- 9999999999-- ------------ ------------",
     "logaddexp": "------6789ab ------6789ab ------6789ab ------6789ab ------6789ab ------6789ab 6666666889ab 7777778789ab 8888888889ab 9999999999bb aaaaaaaaabab bbbbbbbbbbbb",
 }  # fmt: skip
-# The right operand is a 0-d tensor, or True, 1, 1.0, 1j. (Beside float16, PyTorch has complex32 for complex numbers; that
-# is a dtype to keep numbers in here, not to compute with.)
-BESIDE_ZERO_DIM = "0123456789ab 1111116789ab 2222226789ab 3333336789ab 4444446789ab 5555556789ab 6666666666aa 7777777777aa 8888888888aa 9999999999bb aaaaaaaaaaaa bbbbbbbbbbbb"
-BESIDE_NUMBER = "058a 118a 228a 338a 448a 558a 666a 777a 888a 999b aaaa bbbb"
+# The right operand is a 0-d tensor, or True, 1, 1.0, 1j.
+BESIDE_ZERO_DIM = "0123456789ab 1111116789ab 2222226789ab 3333336789ab 4444446789ab 5555556789ab 6666666666cc 7777777777aa 8888888888aa 9999999999bb aaaaaaaaaaaa bbbbbbbbbbbb"
+BESIDE_NUMBER = "058a 118a 228a 338a 448a 558a 666c 777a 888a 999b aaaa bbbb"
 UNARY = {
     "neg": "-123456789ab", "abs": "-12345678989", "exp": "8888886789ab", "sqrt": "8888886789ab", "sign": "0123456789--",
     "floor": "-123456789--", "round": "-123456789--", "sin": "8888886789ab", "sigmoid": "8888886789ab",

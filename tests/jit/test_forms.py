@@ -91,3 +91,17 @@ def test_only_functions_are_called():
             return y(x)
 
         wrong(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x // 2, lambda x: 7 // x, lambda x: x**2, lambda x: 2**x, lambda x: x == 4, lambda x: x != 4,
+        lambda x: 2 - x, lambda x: 7 % x, lambda x: x & 1, lambda x: 6 & x, lambda x: x | 1, lambda x: x ^ 1,
+        lambda x: ~x, lambda x: x << 1, lambda x: 1 << x, lambda x: x >> 1, lambda x: 64 >> x, lambda x: -x,
+    ],
+)  # fmt: skip
+def test_operators_of_python(function):
+    traced = stored(jit.trace(function, torch.tensor([3, 4, 5])))
+    x = torch.tensor([6, 2, 1])
+    assert torch.equal(traced(x), function(x))

@@ -77,4 +77,4 @@ def test_affine_maps(d, m, k, n, layout):
 def test_operands_that_affine_maps_are_not_for():
     assert plan((2, 3), (4, 5), float32, True) is None and plan((2, 3, 4), (5, 4), float32, True) is None
     assert plan((0, 3), (4, 3), float32, True) is None and plan((2, 0), (4, 0), float32, True) is None
-    assert plan((1, 3), (4, 3), float32, False) is None and plan((512, 512), (512, 512), float32, True) is None
+    assert plan((512, 512), (512, 512), float32, True) is None

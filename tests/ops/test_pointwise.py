@@ -439,6 +439,7 @@ def test_double_backward_keeps_the_precision_of_parameters():
     assert values(h)[0] == pytest.approx(2.1 * 1.1 * 1.3**0.1, rel=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:This overload of .* is deprecated:UserWarning")
 def test_older_orders_of_arguments():
     x, a, b = torch.ones(2, 2), torch.full((2, 2), 2.0), torch.full((2, 2), 3.0)
     for made, wanted in (
