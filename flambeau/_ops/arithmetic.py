@@ -143,8 +143,9 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None
     if alpha.__class__ is int and alpha == 1:
         if out is not None:
             return rsub_op.call(input, other, out=out)
-        made = rsub_op.call(input, other)
-        return relabel(made, "RsubBackward0") if isinstance(other, Tensor) else made
+        if isinstance(other, Tensor):
+            return relabel(sub_op.call(other, input), "RsubBackward0")
+        return rsub_op.call(input, other)
     if out is not None:
         return registry.into_out(out, rsub, (input, other), {"alpha": alpha})
     alpha = _checked_alpha("rsub", input, other, alpha)

@@ -183,7 +183,14 @@ def scaled_dot_product_attention(
         if group != 1:
             key, value = _repeated(query, key, value)
         return _composed(query, key, value, attn_mask, factor, is_causal, dropout_p)
-    return _fused(query, key, value, attn_mask, factor, is_causal, group, dropout_p)
+    out = _fused(query, key, value, attn_mask, factor, is_causal, group, dropout_p)
+    return out if _lies_by_heads(query, key, value) else ops.contiguous(out)
+
+
+def _lies_by_heads(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the heads of a position lie side by side in the result; otherwise it is row-major."""
+    arrays = [query._array, key._array, value._array]
+    return all([a.ndim == 4 and a.strides[-1] == a.itemsize for a in arrays])
 
 
 def _repeated(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:

@@ -20,7 +20,7 @@ from .._core.dtypes import (
     int64,
     scalar_dtype,
 )
-from .._core.layouts import like_strides, preserve_format, strides_in_order
+from .._core.layouts import joint_strides, like_strides, preserve_format, strides_in_order
 from .._core.sizes import broadcast_shapes, size_argument
 from .._core.state import CUDA, META, QUANTIZED, SPARSE, local
 from .._tensor import Tensor, wrap
@@ -450,10 +450,14 @@ def scalar_tensor(
 )  # fmt: skip
 def complex_op(backend: Any, re: Any, im: Any) -> Any:
     shape = broadcast_shapes(re.shape, im.shape)
-    made = backend.xp.empty((*shape, 2), re.dtype)
-    made[..., 0] = re
-    made[..., 1] = im
-    return made.reshape(-1).view(BY_NUMPY[re.dtype].to_complex().numpy).reshape(shape)
+    strides = joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in (re, im)])
+    order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
+    lying = [shape[d] for d in order]
+    made = backend.xp.empty((*lying, 2), re.dtype)
+    back = sorted(range(len(shape)), key=order.__getitem__)
+    made.transpose(*back, len(shape))[..., 0] = re
+    made.transpose(*back, len(shape))[..., 1] = im
+    return made.reshape(-1).view(BY_NUMPY[re.dtype].to_complex().numpy).reshape(lying).transpose(back)
 
 
 def _check_parts(name: str, real: Tensor, imag: Tensor) -> None:

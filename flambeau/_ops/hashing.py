@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._backend.copies import rows_of
 from .._core.dtypes import COMPLEX, FLOATING, float64, int64
 from .._core.sizes import wrap_dims
 from .._tensor import Tensor
@@ -15,7 +16,7 @@ from .rules import not_implemented
 @primitive(differentiable=False, name="hash_tensor")
 def hash_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     xp = backend.xp
-    return xp.asarray(xp.bitwise_xor.reduce(x.view(xp.uint64), axis=dims, keepdims=keepdim))
+    return rows_of(xp.asarray(xp.bitwise_xor.reduce(x.view(xp.uint64), axis=dims, keepdims=keepdim)))
 
 
 @public(out=True)

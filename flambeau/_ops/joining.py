@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._autograd.node import Node
+from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core.dtypes import from_numpy_dtype, promote_types
 from .._core.layouts import is_dense
@@ -176,7 +177,8 @@ def _stack_meta(xs: Any, dim: int) -> Any:
 def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     shape = xs[0].shape
     made = shape[:dim] + (1,) + shape[dim:]
-    return cat_op.forward(backend, [x.reshape(made) for x in xs], dim)
+    rows = cat_op.forward(backend, [x.reshape(made) for x in xs], dim)
+    return rows_of(rows)
 
 
 def _quick_stack(tensors: Any, dim: int = 0) -> Any:
@@ -193,7 +195,7 @@ def _quick_stack(tensors: Any, dim: int = 0) -> Any:
                     made[i] = a
             else:
                 own = shape[:dim] + (1,) + shape[dim:]
-                made = joined([a.reshape(own) for a in arrays], dim)
+                made = joined([a.reshape(own) for a in arrays], dim, False)
             out = wrap(made, d)
             return out if not k else _recorded(stack_op, tensors, dim, out)
     return NotImplemented

@@ -424,12 +424,10 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
             raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(n).__name__}")
         if n < 0:
             raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    step = 1
-    parts = []
-    for n in reversed(shape):
-        parts.append(ops.remainder(ops.floor_divide(indices, step), n))
-        step *= n
-    return tuple(reversed(parts))
+    steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    where: Any = {"dtype": int64, "device": indices.device}  # type: ignore[attr-defined]
+    whole = ops.floor_divide(ops.unsqueeze(indices, -1), ops.tensor(steps, **where))
+    return ops.unbind(ops.remainder(whole, ops.tensor(shape, **where)), -1)  # type: ignore[no-any-return]
 
 
 # -- by value ------------------------------------------------------------------------------------------------------
