@@ -137,6 +137,13 @@ def _our_function(name: str) -> Callable[..., Any] | None:
     return found if callable(found) else None
 
 
+def _labels(name: str) -> dict[str, Callable[..., Any]] | None:
+    """The overloads of an operator of the profiler."""
+    from .profiler._operators import FUNCTIONS  # loads the profiler
+
+    return FUNCTIONS.get(name)
+
+
 class _OpNamespace(types.ModuleType):
     """The operators of one namespace."""
 
@@ -160,6 +167,8 @@ class _OpNamespace(types.ModuleType):
             packet = OpOverloadPacket(qualified, name, overloads)
         elif self.name == "aten" and (ours := _our_function(name)) is not None:
             packet = _OurPacket(qualified, name, {"": ours})
+        elif self.name == "profiler" and (labels := _labels(name)) is not None:
+            packet = OpOverloadPacket(qualified, name, labels)
         else:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         self._packets[name] = packet

@@ -257,6 +257,7 @@ PROPERTIES: dict[str, Any] = {
     "is_leaf": property(_is_leaf),
     "ndim": property(lambda self: self._array.ndim),
     "_version": property(_version),
+    "_cdata": property(id),
     "is_cuda": property(lambda self: bool(self._k & CUDA)),
     "is_meta": property(lambda self: bool(self._k & META)),
     "itemsize": property(lambda self: self.dtype.itemsize),

@@ -97,14 +97,14 @@ CLIENTS = [
         "tests/test_optimizer.py tests/test_scheduler.py tests/test_modeling_utils.py tests/test_utils.py",
     ),
     Client(
-        "pyro-ppl", "1.9.2", "numpy opt-einsum tqdm pyro-api",
+        "pyro-ppl", "1.9.2", "numpy opt-einsum tqdm pyro-api typing-extensions",
         tests="tests/test_primitives.py tests/test_settings.py tests/test_util.py",
         options=["-W", "ignore::pytest.PytestUnknownMarkWarning"],
     ),
     Client(
-        "torch-geometric", "2.8.1", "numpy scipy scikit-learn networkx tqdm psutil pyparsing requests aiohttp fsspec jinja2 xxhash",
+        "torch-geometric", "2.8.1", "numpy scipy scikit-learn networkx tqdm psutil pyparsing requests aiohttp fsspec jinja2 xxhash typing-extensions",
     ),
-    Client("captum", "0.9.0", "matplotlib numpy packaging tqdm scikit-learn"),
+    Client("captum", "0.9.0", "matplotlib numpy packaging tqdm scikit-learn typing-extensions"),
     Client(
         "e3nn", "0.6.0", "sympy scipy opt-einsum", alone="opt-einsum-fx",
         tests="tests/defaults_test.py tests/math tests/nn tests/util tests/o3/irreps_test.py tests/o3/linear_test.py "

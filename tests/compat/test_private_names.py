@@ -233,3 +233,23 @@ def test_backends_by_name():
         torch._dynamo.lookup_backend("nowhere")
     with pytest.raises(NotImplementedError, match="captured"):
         torch._dynamo.explain(lambda x: x)
+
+
+# -- operators and objects -------------------------------------------------------------------------------------------
+
+
+def test_labels_as_operators():
+    with torch.profiler.profile() as prof:
+        handle = torch.ops.profiler._record_function_enter("mine", None)
+        torch.ones(2) + 1
+        torch.ops.profiler._record_function_exit(handle)
+        other = torch.ops.profiler._record_function_enter_new("other")
+        torch.ops.profiler._record_function_exit._RecordFunction(other)
+    assert {"mine", "other"} <= {event.name for event in prof.events()}
+    with pytest.raises(AttributeError, match="nowhere"):
+        _ = torch.ops.profiler.nowhere
+
+
+def test_objects_have_a_number():
+    x = torch.ones(2)
+    assert isinstance(x._cdata, int) and x._cdata == x._cdata != x.view(2)._cdata
