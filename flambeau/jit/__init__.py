@@ -41,14 +41,14 @@ from ._runtime import (
 from ._script_module import RecursiveScriptModule, ScriptModule, TopLevelTracedModule, TracedModule
 from ._scripting import is_scripting, script, script_method
 from ._tracer import TracerWarning, is_tracing
-from ._tracing import TracingCheckError, trace, trace_module
+from ._tracing import TracingCheckError, _get_trace_graph, trace, trace_module
 from ._units import CompilationUnit, ScriptFunction
 
 _script_if_tracing = script_if_tracing  # the name that libraries use
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "JITException", "RecursiveScriptModule", "ScriptFunction",
-    "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_overload",
+    "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_get_trace_graph", "_overload",
     "_overload_method", "annotate", "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "frontend",
     "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "jit_module_from_flatbuffer",
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",

@@ -247,3 +247,11 @@ def trace_module(
                 check_tolerance,
             )
     return made
+
+
+def _get_trace_graph(f: Any, args: Any = (), kwargs: Any = None, **options: Any) -> tuple[Any, Any]:
+    """The graph of a trace with the sizes of all values, and the results. Not available: graphs here know no sizes."""
+    raise NotImplementedError(
+        "_get_trace_graph: graphs of traces do not know the sizes of their values here; torch.jit.trace(f, args).graph has "
+        "the operators, and torch.utils.flop_counter.FlopCounterMode counts operations"
+    )

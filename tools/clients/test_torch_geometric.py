@@ -8,6 +8,7 @@ from torch_geometric import nn as gnn
 from torch_geometric import transforms, utils
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
+from torch_geometric.nn.resolver import aggregation_resolver
 
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4, 2, 0], [1, 0, 2, 1, 4, 3, 3, 4]])
 CONVOLUTIONS = {
@@ -51,7 +52,7 @@ def test_convolutions(name, record_property):
 def test_aggregations(aggregate, record_property):
     torch.manual_seed(0)
     x, index = torch.rand(7, 3), torch.tensor([0, 0, 1, 1, 1, 3, 3])
-    made = gnn.aggr.resolver.aggregation_resolver(aggregate)(x, index)
+    made = aggregation_resolver(aggregate)(x, index)
     record_property("out", made.flatten().tolist())
 
 
@@ -87,7 +88,7 @@ def test_pooling(record_property):
     for name in ("global_add_pool", "global_mean_pool", "global_max_pool"):
         record_property(name, getattr(gnn, name)(batch.x, batch.batch).flatten().tolist())
     torch.manual_seed(1)
-    x, edges, _, groups, kept, score = gnn.TopKPooling(4, 0.5)(batch.x, batch.edge_index, None, batch.batch)
+    _, edges, _, groups, kept, score = gnn.TopKPooling(4, 0.5)(batch.x, batch.edge_index, None, batch.batch)
     record_property("topk", [kept.tolist(), score.tolist(), edges.tolist(), groups.tolist()])
     dense, mask = utils.to_dense_batch(batch.x, batch.batch)
     record_property("dense", [list(dense.shape), mask.sum().item()])
