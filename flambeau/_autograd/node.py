@@ -6,8 +6,8 @@ import functools
 import itertools
 from typing import Any
 
-from .._core.state import GRAD, modes
-from .._tensor import Storage, Tensor, meta_of, refuse_inference, wrap
+from .._core.state import GRAD
+from .._tensor import Storage, Tensor, meta_of, wrap
 
 # Later nodes have smaller numbers: the engine takes the smallest first, so every node comes after its consumers.
 sequence = itertools.count(0, -1).__next__
@@ -41,8 +41,6 @@ class Node:
     def __init__(self, op: Any, edges: Any, saved: Any = (), outputs: Any = None):
         self.op, self.edges, self.saved, self.outputs = op, edges, saved, outputs
         self.seq = sequence()
-        if saved and modes.inferred:
-            refuse_inference(saved)
         self.versions = self.info = self.hooks = self.pre_hooks = None
 
     def name(self) -> str:

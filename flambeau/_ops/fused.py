@@ -13,9 +13,9 @@ from typing import Any
 from .._autograd.node import Node
 from .._backend import threads
 from .._backend.cpu import PARALLEL, native_call
-from .._core.state import GRAD
+from .._core.state import GRAD, modes
 from .._kernel import pool
-from .._tensor import Tensor
+from .._tensor import Tensor, refuse_inference
 from .saved import versions_of
 
 
@@ -32,6 +32,8 @@ def record(op: Fused, out: Tensor, inputs: tuple[Any, ...], saved: list[Any]) ->
     """Attaches a node to a result; inputs are tensors or None."""
     edges = tuple([(t._edge or (t, 0)) if t is not None and t._k & GRAD else None for t in inputs])
     node = Node(op, edges, saved)
+    if modes.inferred:
+        refuse_inference(saved)
     node.versions = versions_of(saved)
     out._edge = (node, 0)
     out._k |= GRAD

@@ -29,7 +29,7 @@ from .._core.dtypes import (
 )
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import GRAD, local, modes
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, refuse_inference, wrap
 from . import registry
 from .casting import broadcast_error
 from .primitive import primitive
@@ -267,6 +267,8 @@ def record(op: Any, t: Tensor, a: Tensor, b: Tensor) -> None:
     left, right = a._k & GRAD, b._k & GRAD
     edges = ((a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None)
     node = Node(op, edges, [a if right else None, b if left else None, None])
+    if modes.inferred:
+        refuse_inference(node.saved)
     node.info = [(a._array.shape, a.dtype, a._k), (b._array.shape, b.dtype, b._k)]
     first, second = a._storage, b._storage
     if first is not None or second is not None:

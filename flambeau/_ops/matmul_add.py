@@ -12,7 +12,7 @@ from .._backend import affine, blas
 from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
 from .._core.state import GRAD, local, modes
-from .._tensor import Tensor, alias, refuse_inference, wrap
+from .._tensor import INFERENCE, Tensor, alias, refuse_inference, wrap
 from . import registry
 from .casting import checked_number
 from .folding import fold_array
@@ -528,7 +528,7 @@ def _record_small(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor, sma
         (weight._edge or (weight, 0)) if right else None,
     )
     node.saved = [x if right else None, None, weight if left else None, None]
-    if modes.inferred:
+    if x._autograd_meta is INFERENCE or weight._autograd_meta is INFERENCE:
         refuse_inference(node.saved)
     node.hooks = node.pre_hooks = node.outputs = None
     first, second = x._storage, weight._storage
@@ -549,6 +549,8 @@ def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) ->
         info = (bias._array.shape, bias.dtype, bias._k)
     edges = ((x._edge or (x, 0)) if left else None, edge, (weight._edge or (weight, 0)) if right else None)
     node = Node(linear_op, edges, [x if right else None, None, weight if left else None, None])
+    if modes.inferred:
+        refuse_inference(node.saved)
     node.info = [(x._array.shape, x.dtype, x._k), info, (weight._array.shape, weight.dtype, weight._k)]
     first, second = x._storage, weight._storage
     if first is not None or second is not None:
