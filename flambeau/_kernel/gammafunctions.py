@@ -46,7 +46,8 @@ _DIGAMMA_FAR = (
 )  # fmt: skip
 
 
-def _lgamma_positive(m: Any, x: Value) -> Value:
+def lgamma_positive(m: Any, x: Value) -> Value:
+    """log gamma(x) for positive float64 values."""
     large = x >= 8.0
     product, y = m.constant(1.0, x), x
     for _ in range(6):  # from 2.5 to 8 down to 1.5 to 2.5
@@ -67,7 +68,7 @@ def _lgamma_positive(m: Any, x: Value) -> Value:
 def lgamma(m: Any, x: Value) -> Value:
     """log |gamma(x)|."""
     size = m.real_abs(x)
-    right = _lgamma_positive(m, size)
+    right = lgamma_positive(m, size)
 
     def reflected() -> Value:  # gamma(x) gamma(-x) = -pi / (x sin(pi x))
         left = -log(m, m.real_abs(size * sinpi(m, size)) * (1.0 / math.pi)) - right

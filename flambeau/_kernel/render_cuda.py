@@ -9,7 +9,7 @@ import inspect
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from .loops import load, store
@@ -123,6 +123,10 @@ class Cuda:
 
     def select(self, c: Value, a: Value, b: Value) -> Value:
         return self.value(f"{c.name} ? {a.name} : {b.name}", a.type)
+
+    def undivided(self) -> AbstractContextManager[None]:
+        """Each thread has one element: its rare form is chosen by a branch in any case."""
+        return nullcontext()
 
     def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any:
         """A branch: the threads of a warp hardly ever take it."""

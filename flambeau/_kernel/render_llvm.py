@@ -135,6 +135,13 @@ class Llvm:
             return self.select(condition, slow(), fast)
         return tuple(self.select(condition, a, b) for a, b in zip(slow(), fast))
 
+    @contextmanager
+    def undivided(self) -> Iterator[None]:
+        """Within it, slow forms of rare elements are computed with the others: nobody looks for them first."""
+        gathered, self.rare_conditions = self.rare_conditions, None
+        yield
+        self.rare_conditions = gathered
+
     def intrinsic(self, name: str, *args: Value, flags: str = "") -> Value:
         type, t = args[0].type, _TYPE[args[0].type]
         if not is_float(type) and name in ("minimum", "maximum"):

@@ -12,6 +12,7 @@ from typing import Any
 
 from .errorfunctions import widened
 from .floats import polynomial
+from .gammafunctions import lgamma_positive
 from .symbols import register
 from .value import Value
 
@@ -115,22 +116,22 @@ _LARGE = 1e4
 
 def _gamma_factor(m: Any, a: Value, x: Value) -> Value:
     """x**a exp(-x) / gamma(a)."""
-    return m.exp(a * m.log(x) - x - m.lgamma(a))
+    return m.exp(a * m.log(x) - x - lgamma_positive(m, a))
 
 
-def _lower_series(m: Any, a: Value, x: Value) -> Value:
-    """The lower function by its power series, for x up to about a."""
-    one = m.constant(1.0, x)
+def _lower_series(m: Any, a: Value, x: Value, wanted: Value, accuracy: float) -> Value:
+    """The lower function by its power series, for x up to about a; less its factor."""
+    one, x = m.constant(1.0, x), m.where(wanted, x, 0.0)
     total = m.repeat(
         4000, (one, one, a),
         lambda i, total, term, r: (total + term * (x / (r + 1.0)), term * (x / (r + 1.0)), r + 1.0),
-        going=lambda total, term, r: term > total * _EPSILON,
+        going=lambda total, term, r: term > total * accuracy,
     )[0]  # fmt: skip
-    return _gamma_factor(m, a, x) * total / a
+    return total / a
 
 
-def _upper_fraction(m: Any, a: Value, x: Value) -> Value:
-    """The upper function by its continued fraction (Lentz's method), for x above a + 1."""
+def _upper_fraction(m: Any, a: Value, x: Value, wanted: Value, accuracy: float) -> Value:
+    """The upper function by its continued fraction (Lentz's method), for x above a + 1; less its factor."""
     tiny = 1e-300
     b = x + 1.0 - a
     d = 1.0 / m.where(b == 0.0, tiny, b)
@@ -146,11 +147,10 @@ def _upper_fraction(m: Any, a: Value, x: Value) -> Value:
         return h * (d * c), c, d, d * c
 
     start = m.constant(1.0 / tiny, x)
-    h = m.repeat(
-        4000, (d, start, d, m.constant(0.0, x)), step,
-        going=lambda h, c, d, change: m.real_abs(change - 1.0) > _EPSILON,
-    )[0]  # fmt: skip
-    return _gamma_factor(m, a, x) * h
+    return m.repeat(
+        4000, (d, start, d, m.where(wanted, m.constant(0.0, x), 1.0)), step,
+        going=lambda h, c, d, change: m.real_abs(change - 1.0) > accuracy,
+    )[0]  # type: ignore[no-any-return]  # fmt: skip
 
 
 def _near_mean(m: Any, a: Value, x: Value, upper: bool) -> Value:
@@ -166,16 +166,19 @@ def _near_mean(m: Any, a: Value, x: Value, upper: bool) -> Value:
     return m.erfc(argument) * 0.5 + rest if upper else m.erfc(-argument) * 0.5 - rest
 
 
-def _incomplete(m: Any, a: Value, x: Value, upper: bool) -> Value:
+def _incomplete(m: Any, a: Value, x: Value, upper: bool, accuracy: float) -> Value:
     valid = (a > 0.0) & (x > 0.0) & (a < INF) & (x < INF)
     safe_a, safe_x = m.where(valid, a, 1.0), m.where(valid, x, 1.0)
     near = (safe_a > _LARGE) & (m.real_abs(safe_x - safe_a) < safe_a * 0.3)
-    # elements that another form serves enter a loop with values that end it at once
+    # elements that another form serves leave a loop at once
     below = safe_x < safe_a + 1.0
-    series = _lower_series(m, m.where(near, 1.0, safe_a), m.where(below & ~near, safe_x, 0.5))
-    fraction = _upper_fraction(m, m.where(near, 1.0, safe_a), m.where(below | near, safe_a + 10.0, safe_x))
+    factor = _gamma_factor(m, safe_a, safe_x)
+    series = factor * _lower_series(m, safe_a, safe_x, below & ~near, accuracy)
+    fraction = factor * _upper_fraction(m, safe_a, safe_x, ~(below | near), accuracy)
     series, fraction = (1.0 - series, fraction) if upper else (series, 1.0 - fraction)
-    result = m.where(near, _near_mean(m, m.maximum(safe_a, _LARGE), safe_x, upper), m.where(below, series, fraction))
+    served = (m.where(below, series, fraction),)
+    # a loop of at most one round, as elements are computed one by one anyway
+    (result,) = m.repeat(m.cast(near, "i64"), served, lambda i, _: (_near_mean(m, safe_a, safe_x, upper),))
     low, high = (1.0, 0.0) if upper else (0.0, 1.0)
     edge = m.where(x == 0.0, m.where(a > 0.0, low, NAN), m.where(x == INF, m.where(a == INF, NAN, high), low))
     edge = m.where(a == 0.0, m.where(x > 0.0, high, NAN), edge)
@@ -183,16 +186,22 @@ def _incomplete(m: Any, a: Value, x: Value, upper: bool) -> Value:
     return m.where(invalid, NAN, m.where(valid, result, edge))
 
 
-@widened
+def _regularised(m: Any, a: Value, x: Value, upper: bool) -> Value:
+    """In float64; sums for float32 may end earlier."""
+    accuracy = _EPSILON if a.type == "f64" else 2.0**-28
+    with a.r.undivided():  # to look for rare elements first would take all of the loops a second time
+        made = _incomplete(m, m.cast(a, "f64"), m.cast(x, "f64"), upper, accuracy)
+    return m.cast(made, a.type)  # type: ignore[no-any-return]
+
+
 def igamma(m: Any, a: Value, x: Value) -> Value:
     """The regularised lower incomplete gamma function."""
-    return _incomplete(m, a, x, False)
+    return _regularised(m, a, x, False)
 
 
-@widened
 def igammac(m: Any, a: Value, x: Value) -> Value:
     """The regularised upper incomplete gamma function."""
-    return _incomplete(m, a, x, True)
+    return _regularised(m, a, x, True)
 
 
 # -- orthogonal polynomials --------------------------------------------------------------------

@@ -179,7 +179,7 @@ def _renorm_grad(g: Tensor, x: Tensor, p: float, dim: int, limit: float) -> Tens
 @primitive(grad={"x": _renorm_grad}, name="renorm", meta=lambda x, p, dim, limit: (x.shape, BY_NUMPY[x.dtype]))
 def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     xp = backend.xp
-    others = tuple(i for i in range(x.ndim) if i != dim)
+    others = tuple([i for i in range(x.ndim) if i != dim])
     wide = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     size = norm_op.forward(backend, wide, p, others, True)
     kind = size.dtype.type
