@@ -37,6 +37,8 @@ def diff(
         return ops.clone(input)
     parts = [t for t in (prepend, input, append) if t is not None]
     for t in parts:
+        if t is input:
+            continue
         if t._array.ndim != input._array.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
         if any(a != b for i, (a, b) in enumerate(zip(t._array.shape, input._array.shape)) if i != dim):

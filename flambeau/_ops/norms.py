@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
-
-import numpy as np
 
 from .._backend.copies import rows_of
 from .._backend.cpu import cpu
@@ -182,10 +181,18 @@ def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     others = tuple([i for i in range(x.ndim) if i != dim])
     wide = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     size = norm_op.forward(backend, wide, p, others, True)
-    kind = size.dtype.type
-    with np.errstate(all="ignore"):
-        factor = xp.where(size > limit, kind(limit) / (size + kind(1e-7)), kind(1))
-        return rows_of((wide * factor).astype(x.dtype))
+    made = _limited(backend, BY_NUMPY[wide.dtype].code, BY_NUMPY[size.dtype].code)(wide, size, size.dtype.type(limit))
+    return rows_of(xp.asarray(made).astype(x.dtype, copy=False))
+
+
+@functools.cache
+def _limited(backend: Any, code: str, real: str) -> Any:
+    """x where its norm is within a limit, scaled down to it elsewhere."""
+
+    def body(m: Any, x: Any, size: Any, limit: Any) -> Any:
+        return x * m.where(size > limit, limit / (size + 1e-7), 1.0)
+
+    return backend.pointwise("renorm", body, (code, real, real), (code,), (code, real, real))
 
 
 @public(out=True, inplace=True)

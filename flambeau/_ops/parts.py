@@ -99,6 +99,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         start += n
     if start > n - length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    if (input._k | modes.on) <= 1:
+        part = input._array[(*_before(dim), slice(start, start + length))]
+        return view_of(slice_op, input, part, (dim, start, start + length, 1))
     return slice_op(input, dim, start, start + length, 1)
 
 

@@ -459,3 +459,25 @@ def test_factors_may_be_tensors_of_no_dimension():
     for wrong in (torch.tensor([2.0]), torch.tensor(2.0, requires_grad=True)):
         with pytest.raises(TypeError):
             x.add(a, alpha=wrong)
+
+
+def test_incomplete_gamma_functions_in_all_their_forms():
+    """The series, the fraction and the expansion near the mean; values from SciPy 1.16."""
+    a = torch.tensor([0.5, 3.0, 3.0, 20.0, 2e4, 2e4, 2e4], dtype=torch.float64)
+    x = torch.tensor([0.1, 1.0, 9.0, 40.0, 1.99e4, 2.01e4, 1e4], dtype=torch.float64)
+    lower = torch.tensor(
+        [
+            0.34527915398142317,
+            0.08030139707139418,
+            0.9937678048936227,
+            0.9998236971022614,
+            0.24011560718543096,
+            0.7606167055614176,
+            0.0,
+        ],
+        dtype=torch.float64,
+    )
+    assert torch.allclose(torch.special.gammainc(a, x), lower, rtol=1e-9, atol=0)
+    assert torch.allclose(torch.special.gammaincc(a, x), 1 - lower, rtol=1e-9, atol=1e-12)
+    single = torch.special.gammainc(a.float(), x.float())
+    assert torch.allclose(single, lower.float(), rtol=1e-5, atol=1e-7)
