@@ -52,7 +52,7 @@ def _lengths_of(data: Tensor, lengths: Any, indices: Any, offsets: Any, axis: in
     return counts
 
 
-@public(method=False)
+@public("segment_reduce", "_segment_reduce", method=False)
 def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
     offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
