@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from . import _tensor
-from ._core.dtypes import ALL, FLOATING, dtype, int32, int64
+from ._core.dtypes import ALL, COMPLEX, FLOATING, dtype, int32, int64
 from ._core.layouts import layout, sparse_coo
 from ._core.sizes import Size
 from ._core.state import CONJ, CUDA, GRAD, META, NEG, POSTPONED, QUANTIZED, SPARSE
@@ -135,6 +135,8 @@ _MARKS = (("conj", CONJ), ("neg", NEG))
 def _finished(t: Tensor, requires_grad: bool, marks: Any) -> Tensor:
     for mark, bit in _MARKS:
         if marks and marks.get(mark):
+            if t.dtype.category < (COMPLEX if mark == "conj" else FLOATING):
+                raise RuntimeError(f"a saved tensor of dtype {t.dtype} is marked as {mark}, which it cannot be")
             t._k |= bit
     if requires_grad:
         _require_grad(t)

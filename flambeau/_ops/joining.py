@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -12,7 +13,7 @@ from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core.dtypes import from_numpy_dtype, promote_types
 from .._core.layouts import is_dense
-from .._core.sizes import wrap_dim
+from .._core.sizes import check_room, wrap_dim
 from .._core.state import CUDA, META, local, modes
 from .._tensor import Tensor, wrap
 from .casting import cast_array
@@ -324,6 +325,11 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 def _choices(n: int, r: int, again: bool) -> Any:
     """The indices of all choices of r of n elements, in their order, each once unless `again`."""
+    count = math.comb(n + r - 1, r) if again and n else math.comb(n, r)
+    check_room(max(count, 1) * r)
+    if count <= 1 and (again or not count):
+        return np.zeros((count, r), np.int64)
+    np.empty((count, r), np.int64)  # a MemoryError now, and not after the work
     rows = np.arange(n).reshape(n, 1)
     for _ in range(r - 1):  # each choice is followed by all elements after its last
         first = rows[:, -1] + (not again)

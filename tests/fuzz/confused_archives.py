@@ -161,14 +161,15 @@ def confused_header(data, rng):
         "BF16",
         [2**31] * 4,
     ]
+    odd = [json.dumps(value) for value in odd]  # a new one each time
     for _ in range(rng.choice([1, 1, 2])):
         key = rng.choice(["dtype", "shape", "data_offsets", "more"])
         if not isinstance(header.get(name), dict) or rng.random() < 0.1:
-            header[name] = rng.choice(odd)
+            header[name] = json.loads(rng.choice(odd))
         elif isinstance(header[name].get(key), list) and rng.random() < 0.6 and header[name][key]:
-            header[name][key][rng.randrange(len(header[name][key]))] = rng.choice(odd)
+            header[name][key][rng.randrange(len(header[name][key]))] = json.loads(rng.choice(odd))
         else:
-            header[name][key] = rng.choice(odd)
+            header[name][key] = json.loads(rng.choice(odd))
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data[8 + size :]
 

@@ -93,7 +93,7 @@ def test_absurd_numbers_of_threads(name):
     before = torch.get_num_threads(), torch.get_num_interop_threads()
     for count, error in ((2**65, ValueError), (2**31, ValueError), (-(2**70), ValueError), (0, RuntimeError), (-1, RuntimeError),
                          ("a", RuntimeError), (1.0, RuntimeError), (True, RuntimeError), (None, RuntimeError)):  # fmt: skip
-        with pytest.raises(error, match="Overflow when unpacking long|expects a"):
+        with pytest.raises(error, match=r"Overflow when unpacking long|expects a"):
             getattr(torch, name)(count)
     assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before
     assert float(torch.ones(1 << 20).sum()) == 1 << 20
@@ -118,3 +118,14 @@ def test_absurd_numbers_of_workers():
 def test_gcd_of_the_least_integer():
     least = torch.tensor([-128] * 4, dtype=torch.int8)
     assert torch.gcd(least, torch.tensor([-1, 5, 3, -128], dtype=torch.int8)).tolist() == [1, -1, 1, -128]
+
+
+def test_combinations_of_more_than_there_are():
+    v = torch.arange(4.0)
+    assert torch.combinations(v, 5).shape == (0, 5) and torch.combinations(v, 2**31).shape == (0, 2**31)
+    assert torch.combinations(v[:1], 3, True).tolist() == [[0.0, 0.0, 0.0]] and torch.combinations(
+        v[:0], 3, True
+    ).shape == (0, 3)
+    for again in (False, True):
+        with pytest.raises(RuntimeError, match="Storage size calculation overflowed"):
+            torch.combinations(v, 2**61, again)

@@ -307,12 +307,19 @@ def test_built_states_do_not_replace_what_objects_have(attribute):
     """The same by the machine's own operation BUILD."""
     text = attribute.encode()
     state = b"}X" + struct.pack("<I", len(text)) + text + b"K\x03sb."
-    tensor = name("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(" + name("torch", "float32") + b"K\x02\x85K\x01\x85\x89tR"
+    tensor = (
+        name("torch._utils", "_rebuild_meta_tensor_no_storage")
+        + b"("
+        + name("torch", "float32")
+        + b"K\x02\x85K\x01\x85\x89tR"
+    )
     with pytest.raises(pickle.UnpicklingError, match="have themselves"):
         torch.load(archive(tensor + state))
     table = name("collections", "OrderedDict") + b")R"
     with pytest.raises(pickle.UnpicklingError, match="have themselves"):
-        torch.load(archive(table + state.replace(text, b"__reduce__").replace(struct.pack("<I", len(text)), b"\x0a\0\0\0")))
+        torch.load(
+            archive(table + state.replace(text, b"__reduce__").replace(struct.pack("<I", len(text)), b"\x0a\0\0\0"))
+        )
 
 
 def test_attributes_and_slots_of_subclasses_load():
@@ -386,3 +393,18 @@ def test_parts_of_storages_in_the_old_format_are_described():
         with pytest.raises(pickle.UnpicklingError):
             storages.find(("storage", torch.FloatStorage, "0", "cpu", 4, view))
     assert len(storages.find(("storage", torch.FloatStorage, "0", "cpu", 4, ("name", 1, 2)))) == 2
+
+
+@pytest.mark.parametrize(
+    "mark, dtype", [("conj", torch.float32), ("conj", torch.int64), ("neg", torch.int64), ("neg", torch.bool)]
+)
+def test_marks_that_a_dtype_cannot_have(mark, dtype):
+    storage = torch.ones(4, dtype=dtype).storage()
+    with pytest.raises((RuntimeError, pickle.UnpicklingError), match="cannot be"):
+        torch.load(_rebuilt("_rebuild_tensor_v2", storage, 0, (2,), (1,), False, {}, {mark: True}))
+
+
+def test_conjugates_load():
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    found = [torch.load(saved(part)) for part in (x.conj(), x.conj().imag)]
+    assert found[0].tolist() == [1 - 2j, 3 + 1j] and found[1].tolist() == [-2.0, 1.0]
