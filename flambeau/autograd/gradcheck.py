@@ -49,7 +49,7 @@ class _Moved:
         """The input with one element moved: the very tensor, as a function may know it without taking it from its
         arguments (the parameters of a module); a sparse one is made anew."""
         if not self.tensor._k & SPARSE:
-            detached(self.tensor)[place] = self.values[place] + step
+            self.tensor.data[place] = self.values[place] + step  # type: ignore[attr-defined]
             return self.tensor
         moved = self.values.copy()
         moved[place] += step

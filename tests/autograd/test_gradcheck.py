@@ -68,3 +68,12 @@ def test_what_is_checked_of_the_inputs():
         gradcheck(lambda t: t.detach() * 2, (numbers(2),))
     with pytest.raises(AssertionError, match="at least one of check_forward_ad or check_backward_ad"):
         gradcheck(torch.sin, (numbers(2),), check_backward_ad=False)
+
+
+def test_graphs_from_before_the_check_stay_usable():
+    """Elements are moved and put back behind the counters of writes."""
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    before = (x * x).sum()
+    assert torch.autograd.gradcheck(lambda x: x * x, (x,))
+    before.backward()
+    assert x.grad.tolist() == [2.0, 2.0] and x.tolist() == [1.0, 1.0]
