@@ -138,17 +138,31 @@ def _bicubic(size: int, out: int, align: bool, factor: float | None, real: Any) 
     return index, cubic(part - steps, -0.75).astype(real)
 
 
+def lanczos(distance: Any) -> Any:
+    """A sinc in the window of a sinc that is three times as wide."""
+    return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0.0)
+
+
+# How far the antialiased kernel of a mode reaches, and its values.
+_SMOOTH: dict[str, tuple[float, Any]] = {
+    "bilinear": (1.0, lambda distance: np.maximum(1.0 - np.abs(distance), 0.0)),
+    "bicubic": (2.0, lambda distance: cubic(distance, -0.5)),
+    "lanczos": (3.0, lanczos),
+}
+
+
 def _smooth(size: int, out: int, align: bool, factor: float | None, mode: str, real: Any) -> tuple[Any, Any]:
     """Antialiased: the kernel is stretched over all places that a place of the result covers."""
     scale = _scale(size, out, align, factor, real)
-    reach = (2.0 if mode == "bicubic" else 1.0) * max(float(scale), 1.0)
+    width, kernel = _SMOOTH[mode]
+    reach = width * max(float(scale), 1.0)
     stretch = 1.0 / max(float(scale), 1.0)
     center = float(scale) * (np.arange(out) + 0.5)
     low = np.maximum((center - reach + 0.5).astype(np.int64), 0)
     high = np.minimum((center + reach + 0.5).astype(np.int64), size)
     index = low[:, None] + np.arange(max(1, int((high - low).max())))
     distance = (index - center[:, None] + 0.5) * stretch
-    weights = cubic(distance, -0.5) if mode == "bicubic" else np.maximum(1.0 - np.abs(distance), 0.0)
+    weights = kernel(distance)
     weights = np.where(index < high[:, None], weights, 0.0)
     weights = weights / weights.sum(1, keepdims=True)
     return np.minimum(index, size - 1), weights.astype(real)
@@ -253,7 +267,7 @@ def _resized(
 
 # -- public functions ----------------------------------------------------------------------------------------------
 
-_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 
 
 def _numbers(value: Any, kinds: tuple[type, ...]) -> bool:
@@ -313,7 +327,7 @@ def interpolate(
 ) -> Tensor:  # fmt: skip
     """Resizes the dimensions after the first two to `size`, or by `scale_factor`.
 
-    `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.
+    `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear, area, or (with antialias) lanczos.
 
     >>> import flambeau as torch
     >>> torch.nn.functional.interpolate(torch.tensor([[[1.0, 3.0]]]), scale_factor=2)
@@ -328,8 +342,15 @@ def interpolate(
     ndim = len(shape)
     known = _numbers(size, (int,)) and _numbers(scale_factor, (int, float))
     sizes, factors = (_kept_sizes if known else _output_sizes)(shape[2:], size, scale_factor, recompute_scale_factor)
-    if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
-        raise ValueError("interpolate: antialias works with modes bilinear and bicubic of a 4-D input only")
+    if antialias and not (mode in _SMOOTH and ndim == 4):
+        raise ValueError(
+            "interpolate: Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
+            "as input"
+        )
+    if mode == "lanczos" and (not antialias or align_corners):
+        raise ValueError(
+            "Lanczos mode does not support align_corners=True" if antialias else "Lanczos mode requires antialias=True"
+        )
     if ndim not in (3, 4, 5):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D)")
     if mode not in _RANKS and mode not in ("nearest", "area", "nearest-exact"):

@@ -267,3 +267,17 @@ def test_a_factor_that_keeps_the_size(mode, shape, dtype, copied):
     x = (torch.arange(float(math.prod(shape))) ** 1.5 % 250).to(dtype).reshape(shape)
     assert torch.equal(F.interpolate(x, scale_factor=1.07, mode=mode), x) is copied
     assert torch.equal(F.interpolate(x, scale_factor=1.0, mode=mode), x)
+
+
+def test_lanczos():
+    """Values from PyTorch 2.13."""
+    x = torch.arange(16.0).reshape(1, 1, 4, 4)
+    made = torch.nn.functional.interpolate(x, size=(3, 3), mode="lanczos", antialias=True)
+    expected = [[0.7970, 2.1376, 3.4782], [6.1594, 7.5000, 8.8406], [11.5218, 12.8624, 14.2030]]
+    torch.testing.assert_close(made[0, 0], torch.tensor(expected), atol=1e-4, rtol=0)
+    with pytest.raises(ValueError, match="Lanczos mode requires antialias=True"):
+        torch.nn.functional.interpolate(x, size=3, mode="lanczos")
+    with pytest.raises(ValueError, match="does not support align_corners=True"):
+        torch.nn.functional.interpolate(x, size=3, mode="lanczos", antialias=True, align_corners=True)
+    with pytest.raises(ValueError, match="restricted to bilinear, bicubic, and lanczos modes"):
+        torch.nn.functional.interpolate(x, size=3, antialias=True)
