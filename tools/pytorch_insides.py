@@ -39,7 +39,7 @@ MODULES = """
 # Names that helpers take from modules which are here.
 NAMES = {
     "": "_nnpack_available Tag _disable_dynamo _softmax_backward_data _native_batch_norm_legit"
-    " _scaled_mm _scaled_mm_v2 _chunk_cat",
+    " _scaled_mm _scaled_mm_v2 _chunk_cat _segment_reduce",
     "_C": "ScriptDict ScriptList ScriptFunction ScriptMethod ScriptModule ScriptObject Block TensorType"
     " _set_print_stack_traces_on_fatal_signal _jit_set_profiling_executor _get_graph_executor_optimize"
     " _get_privateuse1_backend_name _set_autograd_fallback_mode _get_autograd_fallback_mode _ConvBackend"
