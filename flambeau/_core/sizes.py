@@ -121,7 +121,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     for shape in shapes:
         for i, n in enumerate(shape, ndim - len(shape)):
             if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
+                raise ValueError(f"Attempting to broadcast a dimension with negative length! Got {n} in {tuple(shape)}")
             if n != 1 and n != out[i]:
                 if out[i] != 1:
                     raise RuntimeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.layouts import contiguous_format, preserve_format
+from .._core.layouts import contiguous_format, like_strides, preserve_format
 from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, GRAD, META, QUANTIZED, local
 from .._tensor import Storage, Tensor, alias, storage_of
@@ -56,6 +56,8 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
         return input
     storage = storage_of(input)
     strides = tuple(s * x.itemsize for s in contiguous_strides(shape))
+    if shape and strides[0] // x.itemsize >= 1 << 63:
+        raise RuntimeError(f"Stride calculation overflowed for sizes {list(shape)}")
     low, high = storage_bounds(input)
     start = address(x) - low if x.size else 0
     needed = x.itemsize
@@ -81,6 +83,13 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
 @public()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """Changes the shape in place to that of another tensor."""
+    if memory_format is preserve_format:
+        x = the_template._array
+        resize_(input, x.shape)
+        if not x.flags.c_contiguous and not input._k & META:
+            strides = like_strides(x.shape, x.strides, x.itemsize)
+            input._array = strided(input._array, x.shape, tuple([s * input._array.itemsize for s in strides]))
+        return input
     return resize_(input, the_template._array.shape, memory_format=memory_format)
 
 

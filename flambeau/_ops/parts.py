@@ -373,7 +373,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
         raise TypeError(f"tensor_split() got an unexpected keyword argument '{next(iter(named))}'")
     shape = input._array.shape
     if not shape:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor")
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = wrap_dim(dim, len(shape))
     n = shape[dim]
     at = indices_or_sections

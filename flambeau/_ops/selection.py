@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -418,10 +419,12 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise TypeError(f"expected 'indices' to be a Tensor, but got {type(indices).__name__}")
     if indices.dtype.category != INTEGER:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, Sequence)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}")
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     for n in shape:
         if not isinstance(n, int):
-            raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(n).__name__}")
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n).__name__}")
         if n < 0:
             raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]

@@ -239,6 +239,11 @@ def relative_offset(t: Tensor, shape: Any, strides: Any, storage_offset: int | N
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     reach = _reach(shape, strides) * size
+    if start - low + reach >= 1 << 63:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)}, strides={list(strides)} and offset "
+            f"{(start - low) // size}"
+        )
     if reach and start + reach > high:
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)} and offset {(start - low) // size} need "

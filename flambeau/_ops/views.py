@@ -219,7 +219,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @public()
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
-    made = reshape(input, (-1,)) if input._array.size else reshape(input, (0,))
+    made = contiguous(input)
+    made = reshape(made, (-1,)) if made._array.size else reshape(made, (0,))
     return relabel(made, "ViewBackward0", copied_shape_op)
 
 

@@ -251,3 +251,18 @@ def test_numbers_in_odd_places():
     assert (torch.tensor([True, False]) ** False).tolist() == [True, True]
     assert torch.ones(2, 3).sum(dim=torch.tensor(1)).tolist() == [3, 3]
     assert torch.sum(a=torch.ones(2, 3)).item() == 6
+
+
+def test_sizes_that_no_memory_has():
+    with pytest.raises(RuntimeError, match="Stride calculation overflowed"):
+        torch.zeros(0).resize_([0, 4, 1 << 61])
+    with pytest.raises(RuntimeError, match="Storage size calculation overflowed"):
+        torch.zeros(2).as_strided([1], [1], (1 << 63) - 1)
+    with pytest.raises(ValueError, match="negative length"):
+        torch.broadcast_shapes((2, -1))
+
+
+def test_ravel_and_resize_as():
+    assert torch.ravel(torch.arange(6.0)[::2]).stride() == (1,)
+    x = torch.zeros(0).resize_as_(R, memory_format=torch.preserve_format)
+    assert x.shape == R.shape and x.stride() == R.stride()
