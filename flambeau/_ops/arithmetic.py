@@ -143,7 +143,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None
     if alpha.__class__ is int and alpha == 1:
         if out is not None:
             return rsub_op.call(input, other, out=out)
-        if isinstance(other, Tensor):
+        if isinstance(other, Tensor) and isinstance(input, Tensor):
             return relabel(sub_op.call(other, input), "RsubBackward0")
         return rsub_op.call(input, other)
     if out is not None:

@@ -138,9 +138,12 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
             return eq_op.call(input, other)
         bound = ops.add(ops.abs(ops.mul(other, rtol)), atol)
         return ops.bitwise_or(eq_op.call(input, other), le_op.call(ops.abs(ops.sub(input, other)), bound))
-    close = slow(_close_op, (input, other, rtol, atol))
+    if rtol == 0 and atol == 0:
+        close = eq_op.call(input, other)
+    else:
+        close = slow(_close_op, (input, other, rtol, atol))
     if equal_nan:
-        close = close | (isnan_op.call(input) & isnan_op.call(other))
+        close = close | (ne_op.call(input, input) & ne_op.call(other, other))
     return close
 
 

@@ -488,8 +488,22 @@ def _stripped(value: Tensor, ndim: int) -> Tensor:
     return ops.reshape(value, shape[extra:]) if extra else value
 
 
+def _check_fits(target: Any, given: Any) -> None:
+    try:
+        fits = np.broadcast_shapes(target, given) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
+            f"{list(target)}"
+        )
+
+
 def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, accumulate: bool) -> Any:
     if values.dtype is not x.dtype:
+        if not (x._k | values._k) & ~GRAD:
+            _check_fits(read(cpu, x._array, [t._array for t in tensors], dims).shape, values._array.shape)
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{type_name(values.dtype)} for {type_name(x.dtype)}"

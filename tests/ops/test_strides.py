@@ -266,3 +266,16 @@ def test_ravel_and_resize_as():
     assert torch.ravel(torch.arange(6.0)[::2]).stride() == (1,)
     x = torch.zeros(0).resize_as_(R, memory_format=torch.preserve_format)
     assert x.shape == R.shape and x.stride() == R.stride()
+
+
+def test_values_that_do_not_fit_a_mask():
+    x = torch.arange(4)
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[x > -1] = torch.tensor([])
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        x[x > -1] = torch.ones(4)
+
+
+def test_exact_comparison_of_float8():
+    x = torch.tensor([1.0, float("nan")]).to(torch.float8_e4m3fn)
+    assert torch.isclose(x, x, rtol=0, atol=0, equal_nan=True).tolist() == [True, True]
