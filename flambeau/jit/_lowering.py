@@ -140,21 +140,9 @@ def name_of(function: Any) -> str:
     return path  # type: ignore[no-any-return]
 
 
-# Operators of Python that classes and modes are given as such: the function that a trace has for each, and whether its
-# operands change places.
-_OPERATORS = {
-    "__eq__": ("eq", False), "__floordiv__": ("floor_divide", False), "__invert__": ("bitwise_not", False),
-    "__rfloordiv__": ("floor_divide", True), "__rlshift__": ("bitwise_left_shift", True), "__rmod__": ("remainder", True),
-    "__rrshift__": ("bitwise_right_shift", True), "__rsub__": ("rsub", False),
-}  # fmt: skip
-
-
 def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
     """Runs a call inside of a trace and records it."""
     function_name = getattr(function, "__name__", "")
-    if function_name in _OPERATORS:
-        plain, turned = _OPERATORS[function_name]
-        return run(tracer, functions[plain], args[::-1] if turned else args, named)
     name = name_of(function)
     special = SPECIAL.get("F." + name) if function_name.startswith("functional_") or _is_functional(function) else None
     special = special or SPECIAL.get(name)

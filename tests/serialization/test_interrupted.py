@@ -1,5 +1,6 @@
 """Saving that is interrupted or killed leaves the old file, no other files for long, and no open descriptors."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -123,6 +124,7 @@ def test_interrupts_leave_no_descriptors(tmp_path, way):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+    gc.collect()  # tracebacks hold frames, and those files
     for _ in range(50):  # a thread may still be closing one
         if descriptors() <= before:
             break
