@@ -119,7 +119,7 @@ def _swapped(op: str) -> Any:
 
 SPECIAL.update({f"__r{name}__": _swapped(name) for name in ("pow", "matmul")})
 SPECIAL["__rfloordiv__"], SPECIAL["__rmod__"] = _swapped("floor_divide"), _swapped("remainder")
-SPECIAL.update({f"__r{short}__": _swapped(f"__{short}__") for short in ("lshift", "rshift")})
+SPECIAL["__rlshift__"], SPECIAL["__rrshift__"] = _swapped("bitwise_left_shift"), _swapped("bitwise_right_shift")
 SPECIAL["__eq__"] = lambda s, x, other: s.do("eq", x, other)
 SPECIAL["__ne__"] = lambda s, x, other: s.do("ne", x, other)
 SPECIAL["__floordiv__"] = lambda s, x, other: s.do("floor_divide", x, other)

@@ -54,7 +54,7 @@ def test_parts_of_a_parametrization_keep_their_dtype():
     layer.weight = torch.ones(2, 3)
     assert torch.equal(layer.weight, torch.ones(2, 3))
     layer.parametrizations.weight[0].second = lambda x: torch.zeros_like(x).double()
-    with pytest.raises(ValueError, match="returned by `right_inverse` has dtype torch.float64"):
+    with pytest.raises(ValueError, match=r"returned by `right_inverse` has dtype torch\.float64"):
         layer.weight = torch.ones(2, 3)
 
 

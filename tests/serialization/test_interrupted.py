@@ -125,7 +125,7 @@ def test_interrupts_leave_no_descriptors(tmp_path, way):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     gc.collect()  # tracebacks hold frames, and those files
-    for _ in range(50):  # a thread may still be closing one
+    for _ in range(500):  # threads may still be closing some
         if descriptors() <= before:
             break
         time.sleep(0.02)
