@@ -31,6 +31,10 @@ def _to_copy(
     )
 
 
+def _local_scalar_dense(self: Tensor) -> Any:
+    return self.item()
+
+
 def alias(self: Tensor) -> Tensor:
     return ops.view(self, self.shape)
 
@@ -94,7 +98,7 @@ def _sparse_mm_reduce_impl(self: Tensor, other: Tensor, reduce: str) -> tuple[Te
 FUNCTIONS = {
     f.__name__: f
     for f in (
-        _to_copy, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _unsafe_view, lift_fresh, _pin_memory,
+        _to_copy, _local_scalar_dense, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _unsafe_view, lift_fresh, _pin_memory,
         _sparse_addmm, _sparse_mm_reduce_impl,
     )
 }  # fmt: skip

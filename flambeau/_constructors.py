@@ -133,7 +133,12 @@ def _make_wrapper_subclass(
     from ._backend.meta import empty_meta  # rare
 
     d = default.float if dtype is None else dtype
-    return _make_subclass(cls, wrap(empty_meta(tuple(size), d), d, META), requires_grad)
+    shape = tuple(size)
+    steps = None if strides is None else tuple(strides)
+    made = _make_subclass(cls, wrap(empty_meta(shape, d, steps), d, META), requires_grad)
+    if device is not None:
+        made.__dict__["_wrapper_device"] = as_device(device)
+    return made
 
 
 # -- typed classes -----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ._core.state import (
     BATCHED,
     CAPTURE,
     CUDA,
+    DISPATCH,
     DUAL,
     FUNCTION_MODE,
     GRAD,
@@ -44,6 +45,13 @@ def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
             result = handlers[bit](op, args, k)
             if result is not NotImplemented:
                 return result
+    if k & DISPATCH:
+        out = handlers[DISPATCH](op, args, k)
+        if out is not NotImplemented:
+            out = tuple(out) if isinstance(out, list) else out
+            if k & GRAD and local.grad:
+                op.record(args, out, bool(k & ANOMALY))
+            return out
     if k & (CUDA | META):
         _check_devices(op, args)
     given = args

@@ -10,12 +10,13 @@ from types import FunctionType
 from typing import Any
 
 from ._constructors import recast
-from ._core.state import AUTOCAST, BATCHED, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
+from ._core.state import AUTOCAST, BATCHED, DISPATCH, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
 from ._dispatch import handlers
 from ._ops import registry
 from ._ops.quantization import take_over
 from ._ops.registry import ops
 from ._tensor import Tensor
+from ._torch_dispatch import dispatches, take_function
 
 
 def disabled_torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -108,7 +109,10 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
             return result
         if modes.overrides & ~BATCHED == AUTOCAST and not named and all([isinstance(a, _PLAIN) for a in args]):
             return result  # nobody else is there to take it over
-    return watched(function, args, named)
+    result = watched(function, args, named)
+    if result is NotImplemented and modes.overrides & DISPATCH:
+        return take_function(function, args, named)
+    return result
 
 
 def watched(function: Any, args: Any, named: Any) -> Any:
@@ -243,14 +247,14 @@ attributes = _Attributes()
 modes.when_watched = attributes.watch
 # Attributes of Tensor that ask no class by themselves, so that they cost plain tensors nothing. Filled by `attach`.
 quiet: dict[str, Any] = {}
-_TENSOR_VALUED = ("data", "grad")
+_TENSOR_VALUED = ("data", "grad", "contiguous")
 
 
 def _init_subclass(cls: Any, **named: Any) -> None:
     """Prepares a subclass of Tensor: does it override, and which attributes must then ask it."""
     super(Tensor, cls).__init_subclass__(**named)
     own = _own_function(cls)
-    cls._class_k = OVERRIDE if own is not None else 0
+    cls._class_k = (OVERRIDE if own is not None else 0) | (DISPATCH if dispatches(cls) else 0)
     if own is None:
         return
     all_of_them = getattr(own, "__func__", own) is not default_torch_function

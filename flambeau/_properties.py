@@ -61,7 +61,7 @@ def _device(self: Tensor) -> device:
     if not k & (CUDA | META):
         return CPU
     if k & META:
-        return META_DEVICE
+        return self.__dict__.get("_wrapper_device", META_DEVICE)  # type: ignore[no-any-return]
     return device("cuda", int(self._array.device.id))
 
 

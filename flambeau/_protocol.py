@@ -12,11 +12,12 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import CUDA, DUAL, GRAD, META, QUANTIZED, SPARSE, local
+from ._core.state import CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local
 from ._dlpack import dlpack, dlpack_device
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.registry import ops
 from ._tensor import Tensor, detached, wrap
+from ._torch_dispatch import take_function
 
 # -- numbers -----------------------------------------------------------------------------------------------------
 
@@ -32,6 +33,8 @@ def item(self: Tensor) -> Any:
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
     if self._k & ~GRAD:
+        if self._k & DISPATCH and (taken := take_function(item, (self,), {})) is not NotImplemented:
+            return taken
         array = host_array(self)
     value = array.item()
     return value if value.__class__ in _NUMBERS else python_array(self).item()

@@ -6,7 +6,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ._core.state import BATCHED, CONJ, DUAL, GRAD, META, NEG, OVERRIDE, POSTPONED, local, modes
+from ._core.state import BATCHED, CONJ, DISPATCH, DUAL, GRAD, META, NEG, OVERRIDE, POSTPONED, local, modes
 
 
 class Storage:
@@ -191,10 +191,24 @@ def bump(t: Tensor) -> None:
     storage.version += 1
 
 
+def wrapper_copy(t: Tensor) -> Tensor:
+    """Another tensor like one whose class has `__torch_dispatch__`, without history: what it wraps is the same."""
+    other = _new(type(t))
+    other._array, other.dtype, other._k = t._array, t.dtype, t._k & ~GRAD
+    other._edge = other._autograd_meta = other._view = None
+    other._storage = storage_of(t)
+    other.__dict__.update(t.__dict__)
+    return other
+
+
 def alias(t: Tensor) -> Tensor:
     """Another tensor over the same memory and history: what a node keeps of a tensor that is about to change."""
     if t._k & BATCHED:
         return t.around(alias(t.value))  # type: ignore[attr-defined]
+    if t._k & DISPATCH:
+        other = wrapper_copy(t)
+        other._edge, other._view, other._k = t._edge, t._view, t._k
+        return other
     other = wrap(t._array, t.dtype, t._k & ~OVERRIDE)
     other._edge, other._storage, other._view = t._edge, storage_of(t), t._view
     other._autograd_meta = inherited(t)
@@ -208,6 +222,8 @@ def detached(t: Tensor) -> Tensor:
     """The same memory without history."""
     if t._k & BATCHED:
         return t.around(detached(t.value))  # type: ignore[attr-defined]
+    if t._k & DISPATCH:
+        return wrapper_copy(t)
     other = wrap(t._array, t.dtype, t._k & _PLAIN)
     other._storage, other._autograd_meta = storage_of(t), inherited(t)
     return other

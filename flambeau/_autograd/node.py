@@ -6,8 +6,8 @@ import functools
 import itertools
 from typing import Any
 
-from .._core.state import GRAD
-from .._tensor import Storage, Tensor, meta_of, wrap
+from .._core.state import DISPATCH, GRAD
+from .._tensor import Storage, Tensor, meta_of, wrap, wrapper_copy
 
 # Later nodes have smaller numbers: the engine takes the smallest first, so every node comes after its consumers.
 sequence = itertools.count(0, -1).__next__
@@ -225,7 +225,7 @@ class SavedOutput(Storage):
     It is also the storage of that result, unless the result already had one (`shared`).
     """
 
-    __slots__ = ("dtype", "k", "number", "shared")
+    __slots__ = ("dtype", "k", "number", "shared", "wrapper")
 
     def __init__(self, t: Tensor, number: int):
         self.array, self.dtype, self.k, self.number = t._array, t.dtype, t._k, number
@@ -233,12 +233,18 @@ class SavedOutput(Storage):
         self.shared = t._storage
         if self.shared is None:
             t._storage = self
+        if t._k & DISPATCH:  # what it wraps is its value
+            self.wrapper = wrapper_copy(t)
 
     @property
     def storage(self) -> Storage:
         return self if self.shared is None else self.shared
 
     def tensor(self, node: Node) -> Tensor:
+        if self.k & DISPATCH:
+            t = wrapper_copy(self.wrapper)
+            t._k, t._edge = self.k, (node, self.number)
+            return t
         t = wrap(self.array, self.dtype, self.k)
         t._storage = self.storage
         t._edge = (node, self.number)

@@ -8,11 +8,12 @@ from typing import Any
 
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
 GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED, CONJ, NEG, DUAL = (1 << i for i in range(10))
+DISPATCH = 1 << 16  # of a tensor whose class has `__torch_dispatch__`, and of the moment while a mode has
 POSTPONED = CONJ | NEG  # reading the tensor conjugates or negates what lies in its memory
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))
 
-_ASKED = FUNCTION_MODE | AUTOCAST | PROFILE | BATCHED  # what public functions ask before they run
+_ASKED = FUNCTION_MODE | AUTOCAST | PROFILE | BATCHED | DISPATCH  # what public functions ask before they run
 
 
 class Modes:
@@ -65,6 +66,7 @@ class Local(threading.local):
     captures: Any = ()  # open recordings, innermost last
     autocast: Any = None
     function_modes: Any = ()  # innermost last
+    dispatch_modes: Any = ()  # the same of modes below autograd
     overrides_off = False  # whether classes may not take over operations
     saved_hooks: Any = ()
     anomaly: Any = None  # None, or whether NaN is looked for

@@ -10,7 +10,7 @@ import numpy as np
 from .._backend.copies import duplicate, place
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from .._core.state import CUDA, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
+from .._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
 from .._tensor import Tensor, bump, wrap
 from . import registry
 from .casting import checked_array
@@ -361,7 +361,7 @@ def _settled(
     """Index tensors on the device of x; masks become indices where a history, of x or of values, will keep them."""
     if x._k & CUDA:
         tensors = [t if t._k & CUDA else ops.to(t, x.device) for t in tensors]  # type: ignore[attr-defined]
-    elif x._k & META:
+    elif x._k & (META | DISPATCH) == META:
         tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
     if (x._k or values) and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
         k = x._k & CUDA

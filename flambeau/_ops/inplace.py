@@ -19,6 +19,7 @@ from .._core.state import (
     BATCHED,
     CAPTURE,
     CUDA,
+    DISPATCH,
     DUAL,
     FUNCTION_MODE,
     GRAD,
@@ -355,7 +356,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     for a in others:
         if isinstance(a, Tensor):
             k |= a._k
-    if k & (OVERRIDE | FUNCTION_MODE | PROFILE):
+    if k & (OVERRIDE | FUNCTION_MODE | PROFILE | DISPATCH):
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken

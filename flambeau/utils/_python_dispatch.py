@@ -1,10 +1,11 @@
-"""Questions about tensors that wrap other tensors; there is no `__torch_dispatch__` here."""
+"""Modes below autograd (`TorchDispatchMode`), and questions about tensors that wrap other tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from .._core.state import DISPATCH, local, modes
 from .._tensor import Tensor
 
 __all__ = [
@@ -29,8 +30,18 @@ TraceableWrapperSubclass = TensorWithFlatten
 
 
 class TorchDispatchMode:
-    """Sees every operation inside of a `with` block, below autograd. Programs may write such modes; entering one says
-    that they are not run yet. `torch.overrides.TorchFunctionMode` sees the functions that programs call.
+    """Sees every operation inside of a `with` block, below autograd, as an operator of `torch.ops.aten`.
+
+    >>> import flambeau as torch
+    >>> from flambeau.utils._python_dispatch import TorchDispatchMode
+    >>> class Log(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         print(func)
+    ...         return func(*args, **(kwargs or {}))
+    >>> x = torch.ones(2)
+    >>> with Log():
+    ...     y = x + 1
+    aten.add.Tensor
     """
 
     supports_higher_order_operators = False
@@ -42,12 +53,13 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} does not say what it does: write __torch_dispatch__")
 
     def __enter__(self) -> Any:
-        raise NotImplementedError(
-            f"{type(self).__name__}: modes below autograd are not run yet; torch.overrides.TorchFunctionMode sees the "
-            "functions that programs call"
-        )
+        local.dispatch_modes = (*local.dispatch_modes, self)
+        modes.enter(DISPATCH)
+        return self
 
-    def __exit__(self, *error: Any) -> None: ...
+    def __exit__(self, *error: Any) -> None:
+        local.dispatch_modes = local.dispatch_modes[:-1]
+        modes.leave(DISPATCH)
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -63,8 +75,8 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether a mode below autograd is on: never yet."""
-    return False
+    """Whether a mode below autograd is on."""
+    return bool(local.dispatch_modes)
 
 
 def is_in_any_mode_without_ignore_compile_internals() -> bool:
@@ -73,8 +85,8 @@ def is_in_any_mode_without_ignore_compile_internals() -> bool:
 
 
 def any_torch_dispatch_mode_on_stack() -> bool:
-    """Whether a mode below autograd is on: never yet."""
-    return False
+    """Whether a mode below autograd is on."""
+    return bool(local.dispatch_modes)
 
 
 def transform_subclass(

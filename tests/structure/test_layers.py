@@ -19,7 +19,7 @@ LAYERS = [
     {"_ops"},
     {"_storage", "_dlpack"},
     {"_tensor_memory"},
-    {"_constructors"},
+    {"_constructors", "_torch_dispatch"},
     {"_autocast", "_overrides", "_properties", "_protocol", "_copying", "_methods"},
     {"_compile"},
 ]

@@ -1,0 +1,351 @@
+"""`__torch_dispatch__`: classes and modes that take over operations below autograd, as operators of `torch.ops.aten`.
+
+The dispatcher offers every record here before it computes it; history is recorded afterwards, on what was returned.
+`_aten_call` says which operator with which arguments a record is. What works on tensors without a record (writes in
+place, detaching, making tensors, reading a number) comes from the public functions, by `take_function`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._core.state import DISPATCH, GRAD, local
+from ._dispatch import handlers, tensors_in
+from ._ops.pointwise_op import Pointwise
+from ._tensor import Tensor
+
+__all__ = ["dispatches", "take_function"]
+
+_MOST = (1 << 63) - 1
+
+
+def dispatches(cls: type) -> bool:
+    """Whether a class of tensors has a `__torch_dispatch__` of its own."""
+    own = getattr(cls, "__torch_dispatch__", None)
+    base = getattr(Tensor, "__torch_dispatch__", None)
+    return getattr(own, "__func__", own) not in (None, getattr(base, "__func__", base))
+
+
+# -- which operator a record is ------------------------------------------------------------------------------------
+
+
+def _aten(name: str, overload: str = "default") -> Any:
+    from ._ops_namespace import ops  # which needs all operations
+
+    return getattr(getattr(ops.aten, name), overload)
+
+
+_COMPARED = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_TENSOR_FORMS = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "true_divide",
+        "remainder",
+        "fmod",
+        "floor_divide",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "rsub",
+        "xlogy",
+        "copysign",
+    ]
+)
+
+
+def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    name = op.name
+    if name in ("add_scaled", "sub_scaled"):
+        return _aten(name[:3], "Tensor"), args[:2], {"alpha": args[2]}
+    if name == "square":
+        return _aten("pow", "Tensor_Scalar"), (*args, 2), {}
+    if name == "where":
+        return _aten(name, "self"), args, {}
+    if name == "masked_fill":
+        return _aten(name, "Tensor" if isinstance(args[2], Tensor) else "Scalar"), args, {}
+    if len(args) < 2:
+        return _aten(name), args, {}
+    second = "Tensor" if isinstance(args[1], Tensor) else "Scalar"
+    if name == "pow":
+        first = "Tensor" if isinstance(args[0], Tensor) else "Scalar"
+        return _aten(name, first if first == "Scalar" else f"Tensor_{second}"), args, {}
+    if name in _COMPARED or name == "rsub":
+        return _aten(name, second), args, {}
+    return _aten(name, "Tensor" if name in _TENSOR_FORMS else "default"), args, {}
+
+
+def _reduced(name: str, overload: str) -> Callable[..., Any]:
+    def call(x: Any, dims: Any, keepdim: bool, d: Any = None) -> Any:
+        more = {} if d is None or d is x.dtype else {"dtype": d}
+        if not keepdim and (dims is None or len(dims) == x.ndim) and overload != "default":
+            return _aten(name), (x,), more
+        given = list(dims) if dims is not None else list(range(x.ndim))
+        return _aten(name, overload), (x, given, True) if keepdim else (x, given), more
+
+    return call
+
+
+def _basic_key(x: Any, key: Any) -> Any:
+    """One step of a basic key as an operator; NotImplemented for keys that take several."""
+    parts = [p for p in (key if isinstance(key, tuple) else (key,)) if p is not Ellipsis]
+    places = [i for i, p in enumerate(parts) if p != slice(None)]
+    if len(places) != 1 or (Ellipsis in (key if isinstance(key, tuple) else ()) and key[-1] is not Ellipsis):
+        return NotImplemented
+    dim, part = places[0], parts[places[0]]
+    if part is None:
+        return _aten("unsqueeze"), (x, dim), {}
+    if isinstance(part, slice):
+        step = () if part.step in (None, 1) else (part.step,)
+        stop = _MOST if part.stop is None else part.stop
+        return _aten("slice", "Tensor"), (x, dim, part.start or 0, stop, *step), {}
+    return _aten("select", "int"), (x, dim, part), {}
+
+
+def _indexed(x: Any, *rest: Any) -> Any:
+    *indices, dims = rest
+    found: list[Any] = [None] * (max(dims) + 1)
+    for i, d in zip(indices, dims):
+        found[d] = i
+    return _aten("index", "Tensor"), (x, found), {}
+
+
+def _linear(x: Any, bias: Any, weight: Any) -> Any:
+    turned = weight.t()
+    return (_aten("mm"), (x, turned), {}) if bias is None else (_aten("addmm"), (bias, x, turned), {})
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    return lambda x, dim, keepdim=False: (_aten(name, "dim"), (x, dim, True) if keepdim else (x, dim), {})
+
+
+def _place_of_extreme(x: Any, dim: Any, keepdim: bool, sign: int) -> Any:
+    more = () if dim is None and not keepdim else (dim, True) if keepdim else (dim,)
+    return _aten("argmax" if sign > 0 else "argmin"), (x, *more), {}
+
+
+def _spread(name: str) -> Callable[..., Any]:
+    def call(x: Any, dims: Any, keepdim: bool, correction: Any) -> Any:
+        more = {} if correction == 1 else {"correction": correction}
+        whole = dims is None or len(dims) == x.ndim
+        return (
+            _aten(name, "correction"),
+            (x,) if whole else (x, list(dims)),
+            {**more, "keepdim": True} if keepdim else more,
+        )
+
+    return call
+
+
+def _joined(name: str) -> Callable[..., Any]:
+    return lambda xs, dim=0: (_aten(name), (list(xs), dim) if dim else (list(xs),), {})
+
+
+def _cloned(x: Any, order: Any = None) -> Any:
+    from ._core.layouts import memory_format
+
+    return _aten("clone"), (x,), {"memory_format": order} if isinstance(order, memory_format) else {}
+
+
+def _same(name: str, overload: str = "default", count: int | None = None) -> Callable[..., Any]:
+    return lambda *args: (_aten(name, overload), args[:count], {})
+
+
+def _listed(name: str) -> Callable[..., Any]:
+    return lambda x, shape: (_aten(name), (x, list(shape)), {})
+
+
+_FORMS: dict[str, Callable[..., Any]] = {
+    "sum": _reduced("sum", "dim_IntList"), "mean": _reduced("mean", "dim"), "amax": _reduced("amax", "default"),
+    "amin": _reduced("amin", "default"), "nansum": _reduced("nansum", "default"),
+    "softmax": lambda x, dim: (_aten("_softmax"), (x, dim, False), {}),
+    "log_softmax": lambda x, dim: (_aten("_log_softmax"), (x, dim, False), {}),
+    "cumsum": lambda x, dim, d=None: (_aten("cumsum"), (x, dim), {}),
+    "topk": lambda x, dim, k, largest: (_aten("topk"), (x, k, dim, largest), {}),
+    "sort": lambda x, dim, descending: (_aten("sort"), (x, dim, descending), {}),
+    "mm": _same("mm"), "bmm": _same("bmm"), "mv": _same("mv"), "dot": _same("dot"), "matmul": _same("matmul"),
+    "addmm": lambda c, x, y, beta, alpha: (
+        _aten("addmm"), (c, x, y), {} if beta == alpha == 1 else {"beta": beta, "alpha": alpha},
+    ),
+    "linear": _linear, "convolution": _same("convolution"), "view": _listed("view"), "expand": _listed("expand"),
+    "unsafe_view": _listed("_unsafe_view"), "permute": _listed("permute"), "transpose": _same("transpose", "int"),
+    "t": _same("t"), "unsqueeze": _same("unsqueeze"), "select": _same("select", "int"), "slice": _same("slice", "Tensor"),
+    "squeeze": lambda x, dims=None: (_aten("squeeze"), (x,), {}),
+    "squeeze_dim": lambda x, dims: (_aten("squeeze", "dim"), (x, *dims), {}),
+    "squeeze_dims": lambda x, dims: (_aten("squeeze", "dims"), (x, list(dims)), {}),
+    "getitem_select": _basic_key, "getitem_slice": _basic_key, "getitem_unsqueeze": _basic_key,
+    "split_with_sizes": lambda x, sizes, dim: (_aten("split_with_sizes"), (x, list(sizes), dim), {}),
+    "split": lambda x, sizes, dim: (
+        _aten("split", "Tensor"), (x, sizes[0] if isinstance(sizes, (list, tuple)) else sizes, *([dim] if dim else [])), {},
+    ),
+    "unbind": _same("unbind", "int"), "cat": _joined("cat"), "stack": _joined("stack"), "max_all": _same("max"), "min_all": _same("min"),
+    "max": _extreme("max"), "min": _extreme("min"), "arg_extremum": _place_of_extreme, "alias": _same("alias"),
+    "clone": _cloned, "clone_format": _cloned,
+    "to_dtype": lambda x, d: (_aten("_to_copy"), (x,), {"dtype": d}),
+    "to_copy": lambda x, d, target, home=None: (_aten("_to_copy"), (x,), {"dtype": d, "device": target}),
+    "gather": lambda x, index, dim: (_aten("gather"), (x, dim, index), {}),
+    "index_select": lambda x, index, dim: (_aten("index_select"), (x, dim, index), {}),
+    "embedding": lambda x, index, *rest: (_aten("embedding"), (x, index), {}),
+    "index": _indexed, "index_2": _indexed, "flip": _listed("flip"), "repeat": _listed("repeat"),
+    "std": _spread("std"), "var": _spread("var"), "tril": _same("tril"), "triu": _same("triu"),
+}  # fmt: skip
+
+
+class RecordOperator:
+    """A record that has no form among PyTorch's operators here, with the look of one: calling it runs the record."""
+
+    namespace = "aten"
+
+    def __init__(self, op: Any):
+        self._op, self._opname, self._overloadname = op, op.name, "default"
+        self.__name__ = f"{op.name}.default"
+
+    def name(self) -> str:
+        return f"aten::{self._opname}"
+
+    @property
+    def overloadpacket(self) -> Any:
+        return self
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._op(*args)
+
+    def __str__(self) -> str:
+        return f"aten.{self._opname}.default"
+
+    __repr__ = __str__
+
+
+_records: dict[str, RecordOperator] = {}
+
+
+def _aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    try:
+        if isinstance(op, Pointwise):
+            return _pointwise_call(op, args)
+        form = _FORMS.get(op.name)
+        found = NotImplemented if form is None else form(*args)
+    except AttributeError:  # no operator of that name
+        found = NotImplemented
+    if found is not NotImplemented:
+        return found  # type: ignore[no-any-return]
+    if op.name not in _records:
+        _records[op.name] = RecordOperator(op)
+    return _records[op.name], args, {}
+
+
+# -- who takes it over ---------------------------------------------------------------------------------------------
+
+
+def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor]) -> Any:
+    """What the innermost mode, or else the classes of the tensors, give for a call; NotImplemented if nobody is there."""
+    kinds: list[type] = []
+    for t in tensors:
+        if t._k & DISPATCH and type(t) not in kinds:
+            place = next((i for i, kind in enumerate(kinds) if issubclass(type(t), kind)), len(kinds))
+            kinds.insert(place, type(t))
+    stack = local.dispatch_modes
+    if not stack and not kinds:
+        return NotImplemented
+    grad, off = local.grad, local.overrides_off
+    local.grad, local.overrides_off = False, True  # below autograd and functions
+    try:
+        if stack:
+            local.dispatch_modes = stack[:-1]
+            try:
+                result = stack[-1].__torch_dispatch__(func, tuple(kinds), args, named)
+            finally:
+                local.dispatch_modes = stack
+            if result is not NotImplemented:
+                return result
+        for kind in kinds:
+            result = kind.__torch_dispatch__(func, tuple(kinds), args, named)  # type: ignore[attr-defined]
+            if result is not NotImplemented:
+                return result
+    finally:
+        local.grad, local.overrides_off = grad, off
+    if not kinds:
+        return NotImplemented
+    names = ", ".join(kind.__name__ for kind in kinds)
+    raise TypeError(
+        f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {names}"
+    )
+
+
+def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    tensors = tensors_in(args)
+    if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
+        return NotImplemented
+    func, given, named = _aten_call(op, args)
+    return _offer(func, given, named, tensors)
+
+
+_MADE = frozenset(
+    [
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "rand",
+        "randn",
+        "randint",
+        "arange",
+        "linspace",
+        "eye",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "empty_strided",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+        "randperm",
+    ]
+)
+
+
+_SIZED = frozenset(("zeros", "ones", "empty", "rand", "randn"))
+
+
+def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
+    """The same for public functions that run no record: writes, detaching, making tensors, reading a number."""
+    name = getattr(function, "__name__", "")
+    writes = name.endswith("_") and not name.endswith("__")
+    if not (writes or name in _MADE or name in ("detach", "item")):
+        return NotImplemented
+    tensors = tensors_in((*args, *named.values()))
+    if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
+        return NotImplemented
+    if name == "requires_grad_":
+        return NotImplemented
+    overload = "default"
+    if writes and len(args) > 1:
+        tensor = isinstance(args[1], Tensor)
+        if name[:-1] in _TENSOR_FORMS:
+            overload = "Tensor"
+        elif name[:-1] in _COMPARED or name == "fill_":
+            overload = "Tensor" if tensor else "Scalar"
+    try:
+        func = _aten("_local_scalar_dense" if name == "item" else name, overload)
+    except AttributeError:
+        return NotImplemented
+    if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
+        raise NotImplementedError(
+            f"{name}: a write to a tensor with __torch_dispatch__ that requires grad; use the form without underscore"
+        )
+    if name in _SIZED and args and all(isinstance(a, int) for a in args):
+        args = (list(args),)
+    result = _offer(func, tuple(args), dict(named), tensors)
+    return args[0] if writes and result is not NotImplemented else result
+
+
+handlers[DISPATCH] = _handle

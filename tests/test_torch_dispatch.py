@@ -1,0 +1,120 @@
+"""Classes and modes with `__torch_dispatch__`: operators below autograd."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau.utils._python_dispatch import TorchDispatchMode
+from flambeau.utils._pytree import tree_map
+
+aten = torch.ops.aten
+
+
+class Wrapper(torch.Tensor):
+    seen = []
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.size(), strides=inner.stride(), dtype=inner.dtype, device=inner.device,
+            requires_grad=inner.requires_grad,
+        )  # fmt: skip
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func)
+        assert Wrapper in types
+
+        def inside(t):
+            return t.inner if isinstance(t, Wrapper) else t
+
+        out = func(*tree_map(inside, args), **tree_map(inside, kwargs or {}))
+        return tree_map(lambda t: Wrapper(t) if isinstance(t, torch.Tensor) else t, out)
+
+
+class Log(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+X = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+CALLS = {
+    "x + x": (lambda x: x + x, [aten.add.Tensor]), "x + 1": (lambda x: x + 1, [aten.add.Tensor]),
+    "x ** 2": (lambda x: x**2, [aten.pow.Tensor_Scalar]), "x > 0": (lambda x: x > 0, [aten.gt.Scalar]),
+    "x == x": (lambda x: x == x, [aten.eq.Tensor]), "exp": (lambda x: x.exp(), [aten.exp.default]),
+    "sum": (lambda x: x.sum(), [aten.sum.default]), "sum(1)": (lambda x: x.sum(1), [aten.sum.dim_IntList]),
+    "mean": (lambda x: x.mean(0), [aten.mean.dim]), "max": (lambda x: x.max(0).values, [aten.max.dim]),
+    "x @ x": (lambda x: x @ x, [aten.mm.default]), "t": (lambda x: x.t(), [aten.t.default]),
+    "linear": (lambda x: F.linear(x, x, x[0]), [aten.select.int, aten.t.default, aten.addmm.default]),
+    "softmax": (lambda x: x.softmax(-1), [aten._softmax.default]), "view": (lambda x: x.view(4), [aten.view.default]),
+    "x[0]": (lambda x: x[0], [aten.select.int]), "x[1:]": (lambda x: x[1:], [aten.slice.Tensor]),
+    "cat": (lambda x: torch.cat([x, x]), [aten.cat.default]), "to": (lambda x: x.double(), [aten._to_copy.default]),
+    "clone": (lambda x: x.clone(), [aten.clone.default]), "detach": (lambda x: x.detach(), [aten.detach.default]),
+    "relu": (lambda x: x.relu(), [aten.relu.default]), "where": (lambda x: torch.where(x > 0, x, x), [aten.gt.Scalar, aten.where.self]),
+    "x[idx]": (lambda x: x[torch.tensor([1])], [aten.index.Tensor]), "zeros_like": (torch.zeros_like, [aten.zeros_like.default]),
+    "contiguous": (lambda x: x.t().contiguous(), [aten.t.default, aten.clone.default]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operators_of_a_class(name):
+    function, expected = CALLS[name]
+    Wrapper.seen.clear()
+    made = function(Wrapper(X.clone()))
+    assert Wrapper.seen == expected
+    assert isinstance(made, Wrapper) and made.inner.tolist() == function(X).tolist()
+    assert made.shape == made.inner.shape and made.device == made.inner.device and made.dtype is made.inner.dtype
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operators_of_a_mode(name):
+    function, expected = CALLS[name]
+    with Log() as mode:
+        made = function(X)
+    assert mode.seen == expected and made.tolist() == function(X).tolist()
+
+
+def test_history_is_above():
+    x = Wrapper(X.clone()).requires_grad_()
+    loss = (x @ x).relu().exp().sum()
+    loss.backward()
+    plain = X.clone().requires_grad_()
+    (plain @ plain).relu().exp().sum().backward()
+    assert isinstance(x.grad, Wrapper) and x.grad.inner.tolist() == plain.grad.tolist()
+    assert not x.inner.requires_grad
+
+
+def test_writes_and_numbers():
+    x = Wrapper(X.clone())
+    assert x.add_(1) is x and x.inner.tolist() == (X + 1).tolist()
+    x.zero_()
+    assert x.inner.tolist() == [[0, 0], [0, 0]] and x.sum().item() == 0
+    with Log() as mode:
+        X.clone().mul_(2)
+        torch.zeros(2)
+    assert mode.seen == [aten.clone.default, aten.mul_.Tensor, aten.zeros.default]
+
+
+def test_modes_come_before_classes_and_nest():
+    Wrapper.seen.clear()
+    with Log() as outer, Log() as inner:
+        Wrapper(X) * 2
+    assert inner.seen == outer.seen == Wrapper.seen == [aten.mul.Tensor]
+
+
+def test_a_class_that_declines_is_an_error():
+    class Declines(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'aten\.add\.Tensor'"):
+        torch.add(X.as_subclass(Declines), 1)
