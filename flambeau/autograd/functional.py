@@ -19,7 +19,8 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
         if not isinstance(t, Tensor):
             raise TypeError(
                 f"The {what} must be either a Tensor or a tuple of Tensors but "
-                + (f"the value at index {i} has type {type(t)}." if given else f"it has type {type(t)}.")
+                + (f"the value at index {i}" if given else f"the given {what.partition(' given to ')[0]}")
+                + f" has type {type(t)}."
             )
     return given, tuple(values)
 
@@ -36,16 +37,16 @@ def _unwrap(given: bool, values: Any, create_graph: bool) -> Any:
     return done if given else done[0]
 
 
-def _gradients(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, strict: bool = False) -> tuple[Any, ...]:
+def _gradients(
+    outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, strict: bool = False, twice: bool = False,
+    output: str = "The output",
+) -> tuple[Any, ...]:  # fmt: skip
+    """Products of cotangents with the Jacobian; in strict mode nothing may be independent of the inputs."""
     from . import grad
 
+    if strict:
+        _need_gradients(outputs)
     pairs = [(o, c) for o, c in zip(outputs, cotangents) if o._k & GRAD]
-    for i, o in enumerate(outputs):
-        if strict and not o._k & GRAD:
-            raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
-                "differentiable manner from the input when running in strict mode."
-            )
     if not pairs:
         found: Any = [None] * len(inputs)
     else:
@@ -60,9 +61,48 @@ def _gradients(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, s
     for i, g in enumerate(found):
         if strict and g is None:
             raise RuntimeError(
-                f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+                f"{output} of the user-provided function is independent of input {i}. This is not allowed in strict mode."
             )
+    if strict and create_graph:
+        _need_dependence(found, twice)
     return tuple(ops.zeros_like(detached(i)) if g is None else g for g, i in zip(found, inputs))
+
+
+def _need_gradients(outputs: Any) -> None:
+    for i, o in enumerate(outputs):
+        if not o._k & GRAD:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+                "differentiable manner from the input when running in strict mode."
+            )
+
+
+def _need_dependence(found: Any, twice: bool) -> None:
+    """In strict mode, a derivative that is to be differentiated again depends on the inputs."""
+    for i, g in enumerate(found):
+        if g._k & GRAD:
+            continue
+        if twice:
+            raise RuntimeError(
+                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                f"input {i} is independent of the input. This is not allowed in strict mode; the function must be twice "
+                "differentiable and not linear."
+            )
+        raise RuntimeError(
+            f"The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode "
+            "when create_graph=True."
+        )
+
+
+def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """For several tensors the parts of one identity matrix: each its columns, in its dtype."""
+    total, start, parts = sum(tensor_numels), 0, []
+    for t, count in zip(tensors, tensor_numels):
+        part = ops.zeros((total, count), dtype=t.dtype, device=t.device)  # type: ignore[attr-defined]
+        ops.fill_(ops.diagonal(part, -start), 1)
+        parts.append(part)
+        start += count
+    return tuple(parts)
 
 
 @enable_grad()
@@ -117,8 +157,12 @@ def jvp(
     vectors = _vectors(v, values, "jvp")
     values = _fresh(values, create_graph)
     out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jvp")
+    if strict:
+        _gradients(outputs, values, [ops.ones_like(detached(o)) for o in outputs], False, True)
     tangents = forward_ad.jvp_of(list(outputs), list(values), list(vectors), create_graph)
     tangents = [ops.zeros_like(detached(o)) if t is None else t for t, o in zip(tangents, outputs)]
+    if strict and create_graph:
+        _need_dependence(tangents, False)
     return _unwrap(out_given, outputs, create_graph), _unwrap(out_given, tangents, create_graph)
 
 
@@ -136,16 +180,20 @@ def jacobian(
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    _not_both(strict, vectorize, "jacobian")
     given, values = _tuple(inputs, "inputs given to jacobian")
     values = _fresh(values, create_graph)
     out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jacobian")
+    if strict:
+        _need_gradients(outputs)
     rows = []
-    for out in outputs:
+    for number, out in enumerate(outputs):
         basis = ops.eye(out._array.size, dtype=out.dtype)
         parts: list[list[Tensor]] = [[] for _ in values]
         for i in range(out._array.size):
             cotangent = ops.reshape(ops.select(basis, 0, i), out._array.shape)
-            for part, g in zip(parts, _gradients((out,), values, (cotangent,), create_graph, strict)):
+            found = _gradients((out,), values, (cotangent,), create_graph, strict, output=f"Output {number}")
+            for part, g in zip(parts, found):
                 part.append(g)
         row = tuple(
             ops.reshape(ops.stack(part), (*out._array.shape, *t._array.shape)) if part
@@ -170,23 +218,56 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    _not_both(strict, vectorize, "hessian")
     given, values = _tuple(inputs, "inputs given to hessian")
 
-    def scalar(*args: Tensor) -> Tensor:
-        out = func(*args)
-        if not isinstance(out, Tensor) or out._array.size != 1:
-            if isinstance(out, tuple):
-                raise RuntimeError("The function given to hessian should return a single Tensor")
-            _tuple(out, "outputs of the user-provided function given to hessian")
-            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
-        return ops.reshape(out, ())
-
     def first(*args: Tensor) -> Any:
+        def scalar(*args: Tensor) -> Tensor:
+            return ops.reshape(_single(func, args, "hessian", strict), ())  # type: ignore[no-any-return]
+
         found = jacobian(scalar, tuple(args), create_graph=True)
+        if strict:
+            _need_dependence(found, True)
         return found
 
-    full = jacobian(first, tuple(values), create_graph=create_graph, strict=strict)
+    # a Hessian may be constant: that of a square is, though PyTorch's has a history
+    full = jacobian(first, tuple(values), create_graph=create_graph, strict=strict and not create_graph)
     return full if given else full[0][0]
+
+
+def _not_both(strict: bool, vectorize: bool, name: str) -> None:
+    if strict and vectorize:
+        raise RuntimeError(
+            f"torch.autograd.functional.{name}: `strict=True` and `vectorized=True` are not supported together; set one "
+            "of them to False."
+        )
+
+
+def _single(func: Callable[..., Any], values: Any, name: str, strict: bool) -> Tensor:
+    """The result of a function that gives a single tensor with a single element."""
+    out_given, (out, *_) = _tuple(func(*values), f"outputs of the user-provided function given to {name}")
+    if out_given:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if out._array.size != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    if strict:
+        _need_gradients((out,))
+    return out
+
+
+def _second(
+    name: str, func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool
+) -> tuple[Any, Any]:
+    """The product of a vector with the Hessian, which is symmetric, so that it serves for both orders."""
+    given, values = _tuple(inputs, f"inputs given to {name}")
+    vectors = _vectors(v, values, name)
+    values = _fresh(values, create_graph)
+    out = _single(func, values, name, strict)
+    first = _gradients((out,), values, (ops.ones_like(detached(out)),), True, strict, twice=True)
+    found = _gradients(first, values, vectors, create_graph, strict and not create_graph)  # may be constant, as above
+    return (out if create_graph else detached(out)), _unwrap(given, found, create_graph)
 
 
 @enable_grad()
@@ -194,13 +275,7 @@ def vhp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The value of a scalar function and the product of a vector with its Hessian."""
-    given, values = _tuple(inputs, "inputs given to vhp")
-    vectors = _vectors(v, values, "vhp")
-    values = _fresh(values, create_graph)
-    out = func(*values)
-    first = _gradients((out,), values, (ops.ones_like(detached(out)),), True, strict)
-    found = _gradients(first, values, vectors, create_graph, False)
-    return (out if create_graph else detached(out)), _unwrap(given, found, create_graph)
+    return _second("vhp", func, inputs, v, create_graph, strict)
 
 
 @enable_grad()
@@ -208,7 +283,7 @@ def hvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The value of a scalar function and the product of its Hessian with a vector."""
-    return vhp(func, inputs, v, create_graph, strict)
+    return _second("hvp", func, inputs, v, create_graph, strict)
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

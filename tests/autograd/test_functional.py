@@ -1,0 +1,75 @@
+"""Derivatives of functions: what strict mode refuses, and in which words."""
+
+import re
+
+import pytest
+
+import flambeau as torch
+import flambeau.autograd.functional as F
+
+X, V = torch.ones(4), torch.ones(4)
+
+
+def detached(a):
+    return a.detach()
+
+
+def unrelated(a):
+    return a.long().float().requires_grad_().clone()
+
+
+def linear(a):
+    return (3 * a).sum()
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp"])
+def test_strict_products_with_jacobians(name):
+    product = getattr(F, name)
+    with pytest.raises(RuntimeError, match="Output 0 of the user-provided function does not require gradients"):
+        product(detached, X, V, strict=True)
+    with pytest.raises(RuntimeError, match="The output of the user-provided function is independent of input 0"):
+        product(unrelated, X, V, strict=True)
+    with pytest.raises(RuntimeError, match="jacobian of the user-provided function is independent of input 0"):
+        product(torch.clone, torch.ones(4, requires_grad=True), V, create_graph=True, strict=True)
+    assert product(unrelated, X, V)[1].tolist() == [0.0] * 4
+
+
+def test_strict_jacobian():
+    with pytest.raises(RuntimeError, match="Output 0 of the user-provided function is independent of input 0"):
+        F.jacobian(unrelated, X, strict=True)
+    with pytest.raises(RuntimeError, match="jacobian of the user-provided function is independent of input 0"):
+        F.jacobian(torch.clone, torch.ones(4, requires_grad=True), create_graph=True, strict=True)
+    for function in (F.jacobian, F.hessian):
+        with pytest.raises(RuntimeError, match="not supported together"):
+            function(linear, X, strict=True, vectorize=True)
+
+
+@pytest.mark.parametrize("name", ["hessian", "vhp", "hvp"])
+def test_second_derivatives_say_what_is_wrong(name):
+    function, more = getattr(F, name), () if name == "hessian" else (V,)
+    with pytest.raises(TypeError, match=f"inputs given to {name} must be either a Tensor or a tuple of Tensors"):
+        function(linear, (X, 2), *more)
+    with pytest.raises(RuntimeError, match=f"The function given to {name} should return a single Tensor"):
+        function(lambda a: (a.sum(), a.sum()), X, *more)
+    with pytest.raises(RuntimeError, match=f"returned by the function given to {name} should contain a single element"):
+        function(torch.clone, X, *more)
+    text = "outputs of the user-provided function given to {} must be either a Tensor or a tuple of Tensors but the given"
+    with pytest.raises(TypeError, match=re.escape(text.format(name))):
+        function(lambda a: "text", X, *more)
+    with pytest.raises(RuntimeError, match="jacobian of the user-provided function with respect to input 0 is independent"):
+        function(linear, X, *more, strict=True)
+    with pytest.raises(RuntimeError, match="Output 0 of the user-provided function does not require gradients"):
+        function(lambda a: a.detach().sum(), X, *more, strict=True)
+
+
+@pytest.mark.parametrize("name", ["vhp", "hvp"])
+def test_hessians_of_squares_are_constant_even_if_strict(name):
+    x = torch.ones(4, requires_grad=True)
+    found = getattr(F, name)(lambda a: (a**2).sum(), x, V, create_graph=True, strict=True)[1]
+    assert found.tolist() == [2.0] * 4
+
+
+def test_the_standard_basis_of_several_tensors():
+    a, b = F._construct_standard_basis_for((torch.ones(1), torch.ones(2, dtype=torch.float64)), (1, 2))
+    assert a.tolist() == [[1.0], [0.0], [0.0]] and a.dtype is torch.float32
+    assert b.tolist() == [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]] and b.dtype is torch.float64
