@@ -153,6 +153,17 @@ def _grad_fn(self: Tensor) -> Any:
     return gradient_function(*edge)
 
 
+def _hooks(self: Tensor) -> Any:
+    """The hooks of a leaf by number, or None; a tensor with a history has them on its node."""
+    meta = self._autograd_meta
+    return None if meta is None or is_inference(self) else meta.hooks or None
+
+
+def _set_hooks(self: Tensor, hooks: Any) -> None:
+    if hooks or _hooks(self):
+        raise RuntimeError("_backward_hooks can only be set to none: register_hook() adds one, its handle removes it")
+
+
 def _is_leaf(self: Tensor) -> bool:
     return self._edge is None
 
@@ -248,12 +259,23 @@ def is_coalesced(self: Tensor) -> bool:
     raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
 
 
+def _cannot_delete(name: str) -> Any:
+    def refuse(self: Tensor) -> None:
+        raise RuntimeError(
+            f"Deleting tensor attribute {name!r} is not allowed; detach() or a new tensor may do instead"
+        )
+
+    return refuse
+
+
 PROPERTIES: dict[str, Any] = {
     "shape": property(_shape),
     "device": property(_device),
-    "requires_grad": property(_requires_grad, _set_requires_grad),
+    "requires_grad": property(_requires_grad, _set_requires_grad, _cannot_delete("requires_grad")),
     "grad": property(_grad, _set_grad, lambda self: _set_grad(self, None)),
     "grad_fn": property(_grad_fn),
+    "_grad_fn": property(_grad_fn, None, _cannot_delete("_grad_fn")),
+    "_backward_hooks": property(_hooks, _set_hooks, _cannot_delete("_backward_hooks")),
     "is_leaf": property(_is_leaf),
     "ndim": property(lambda self: self._array.ndim),
     "_version": property(_version),
@@ -263,7 +285,7 @@ PROPERTIES: dict[str, Any] = {
     "itemsize": property(lambda self: self.dtype.itemsize),
     "nbytes": property(lambda self: self._array.size * self.dtype.itemsize),
     "output_nr": property(lambda self: 0 if self._edge is None else self._edge[1]),
-    "data": property(lambda self: read_data(self), lambda self, value: write_data(self, value)),
+    "data": property(lambda self: read_data(self), lambda self, value: write_data(self, value), _cannot_delete("data")),
     "layout": property(lambda self: self._array.layout if self._k & SPARSE else strided),
     "_base": property(_base),
     "_grad": property(_grad, _set_grad),

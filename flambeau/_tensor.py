@@ -138,7 +138,7 @@ def is_inference(t: Tensor) -> bool:
 def refuse_inference(saved: Any) -> None:
     """Raises if a node would keep a tensor that was made in inference mode: nobody counts the writes to it."""
     for s in saved:
-        if getattr(s, "_autograd_meta", None) is INFERENCE:
+        if isinstance(s, Tensor) and s._autograd_meta is INFERENCE:
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
                 "computation that autograd records: clone() them first, or use torch.no_grad() instead of inference_mode()"

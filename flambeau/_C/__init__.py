@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from typing import Any
 
 from .. import _storage
@@ -202,6 +203,17 @@ def is_grad_enabled() -> bool:
 def _current_graph_task_id() -> int:
     """The number of the backward pass that runs in this thread; -1 if none does."""
     return -1 if local.walk is None else local.walk[2]
+
+
+class _WeakTensorRef:
+    """Tells whether a tensor is still there, without keeping it."""
+
+    def __init__(self, tensor: Tensor):
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._reference() is None
 
 
 def __getattr__(name: str) -> Any:

@@ -45,11 +45,6 @@ FREED = (
 _leaf_locks = [RLock() for _ in range(64)]
 for _lock in _leaf_locks:
     held_over_forks(_lock)
-FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-    "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "
-    "it again."
-)
 _walks = count().__next__
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
 
@@ -99,12 +94,16 @@ def run(
                 g = pending.pop(node)
             else:
                 (node, g), following = following, None
-            if node.pre_hooks:
-                g = _call_pre_hooks(node, g)
-            if needed is not None:
+            if needed is not None:  # what is captured has been through the hooks of tensors, not those of nodes
+                if node.pre_hooks:
+                    g = _call_pre_hooks(node, g, of_node=False)
                 _capture(node, g, wanted_edges, captured)
                 if node not in needed:
                     continue
+                if node.pre_hooks:
+                    g = _call_pre_hooks(node, g, of_tensors=False)
+            elif node.pre_hooks:
+                g = _call_pre_hooks(node, g)
             if node.saved is None:
                 raise RuntimeError(FREED)
             asked = node if needed is None else _narrowed(node, needed, wanted_edges)
@@ -168,7 +167,7 @@ def _finish(
         g, leaves[leaf] = leaves[leaf], None
         meta = leaf._autograd_meta
         if meta is not None and meta.hooks:
-            g = _call_leaf_hooks(leaf, g)
+            g = _call_leaf_hooks(leaf, g, into_leaves)
         if wanted_edges is not None:
             if (id(leaf), 0) not in wanted_edges:
                 continue
@@ -308,9 +307,10 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
                 hook(leaf)
 
 
-def _call_leaf_hooks(leaf: Tensor, g: Tensor) -> Tensor:
-    for hook in list(leaf._autograd_meta.hooks.values()):  # type: ignore[union-attr]
-        g = _replaced(g, hook(g))
+def _call_leaf_hooks(leaf: Tensor, g: Tensor, of_node: bool) -> Tensor:
+    for key, hook in list(leaf._autograd_meta.hooks.items()):  # type: ignore[union-attr]
+        if of_node or key.__class__ is not tuple:
+            g = _replaced(g, hook(g))
     return g
 
 
@@ -326,10 +326,12 @@ def _replaced(g: Any, result: Any) -> Any:
     return result
 
 
-def _call_pre_hooks(node: Node, g: Any) -> Any:
+def _call_pre_hooks(node: Node, g: Any, of_tensors: bool = True, of_node: bool = True) -> Any:
     single = node.outputs is None
     gradients = (g,) if single else tuple(g)
-    for hook in list(node.pre_hooks.values()):
+    for key, hook in list(node.pre_hooks.items()):
+        if not (of_node if key.__class__ is tuple and key[0] == "node" else of_tensors):
+            continue
         result = hook(gradients)
         if result is not None:
             gradients = result if isinstance(result, tuple) else (result,)

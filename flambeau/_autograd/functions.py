@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import weakref
@@ -52,10 +53,7 @@ class FunctionCtx:
         if node is None:
             return tuple(getattr(self, "_to_save", ()))
         if node.saved is None:
-            raise RuntimeError(
-                "Trying to backward through the graph a second time: the saved tensors are freed; "
-                "pass retain_graph=True to keep them"
-            )
+            raise RuntimeError(engine.FREED)
         return tuple(_restore(node, s, v) for s, v in zip(node.saved, node.versions))
 
     saved_variables = saved_tensors
@@ -98,6 +96,20 @@ class FunctionRecord:
         self.name = function.__name__
         self.backward_name = function.__name__ + "Backward"
 
+    def call(self, node: Node, gradients: list[Any]) -> Any:
+        """What the user's `backward` gives; `vjp` is another name of it."""
+        function, ctx = self.function, node.__dict__["ctx"]
+        if function.vjp is Function.vjp:
+            own = function.backward
+        elif function.backward is Function.backward:
+            own = function.vjp
+        else:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
+                "one of them."
+            )
+        return own(ctx, gradients) if function.boxed_grads_call else own(ctx, *gradients)
+
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         ctx = node.__dict__["ctx"]
         gradients = [g] if node.outputs is None else list(g)
@@ -109,16 +121,7 @@ class FunctionRecord:
             ]
         if local.forward_reading:
             return _transposed_jvp(self, node, gradients)
-        function = self.function  # `vjp` is another name of `backward`
-        if function.vjp is Function.vjp:
-            results = function.backward(ctx, *gradients)
-        elif function.backward is Function.backward:
-            results = function.vjp(ctx, *gradients)
-        else:
-            raise RuntimeError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
-                "one of them."
-            )
+        results = self.call(node, gradients)
         results = results if isinstance(results, (tuple, list)) else (results,)
         positions = node.__dict__["positions"]
         count = node.__dict__["argument_count"]
@@ -199,7 +202,7 @@ class _Tangents:
         given: list[Any] = [None] * node.__dict__["argument_count"]
         for i, t, info in zip(node.__dict__["positions"], tangents, node.info):
             given[i] = engine.zeros(info[0], info[1], 0) if t is None and ctx._materialize else t
-        before, ctx._replaced_saved = ctx._replaced_saved, ctx._saved_for_forward or None
+        before, ctx._replaced_saved = ctx._replaced_saved, ctx._saved_for_forward
         try:
             made = node.op.function.jvp(ctx, *given)
         finally:
@@ -214,6 +217,7 @@ class _Tangents:
 forward_mode: Any = None  # set by forward mode: a Function of tensors that have tangents
 fit_gradient: Any = None  # set by the ops layer
 rewrite_history: Any = None
+check_view: Any = None
 view_as_self: Any = None
 
 
@@ -234,6 +238,7 @@ class Function(FunctionCtx):
     """
 
     generate_vmap_rule = False
+    boxed_grads_call = False  # whether `backward` gets one list of gradients, from which it may take them out
     _record: Any = None
 
     def __init_subclass__(cls, **named: Any):
@@ -287,6 +292,10 @@ class Function(FunctionCtx):
         separate = cls.setup_context is not Function.setup_context
         if separate:
             args, named = _bound(cls.forward, args, named)
+        elif named:  # tensors given by name have gradients, too
+            with contextlib.suppress(TypeError):  # what does not fit, `forward` says itself
+                (_, *given), named = _bound(cls.forward, (None, *args), named)
+                args = tuple(given)
         if local.duals and any(isinstance(a, Tensor) and a._k & DUAL for a in args):
             return forward_mode(cls, args, named)
         if local.batches or local.transforms:
@@ -389,6 +398,13 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
             if id(t) in dirty:
                 if t._k & GRAD and t._edge is None:
                     raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+                if t._view is not None:
+                    if id(t) not in inputs:
+                        raise RuntimeError(
+                            "ctx.mark_dirty() received a tensor that was not an input. Only inputs that forward changed in "
+                            "place belong there."
+                        )
+                    check_view(t)
                 rewrite_history(t, (node, number))
             else:
                 if id(t) in inputs or t._edge is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -25,6 +26,11 @@ class _Switch:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated: it switches only inside of __init__; decorate the methods instead",
+                FutureWarning,
+                stacklevel=2,
+            )
             function.__init__ = self(function.__init__)  # type: ignore[method-assign]
             return function
         if inspect.isgeneratorfunction(function):

@@ -30,9 +30,9 @@ class SavedTensor:
             )
         return self._node.saved[self._place]
 
-    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
-        """Keeps what `pack_hook` makes of the tensor; `unpack_hook` turns it back."""
-        if not (callable(pack_hook) and callable(unpack_hook)):
+    def register_hooks(self, *hooks: Any) -> None:
+        """Keeps what the first function makes of the tensor; the second turns it back."""
+        if len(hooks) != 2 or not all(map(callable, hooks)):
             raise TypeError("register_hooks(): incompatible function arguments: two functions are expected")
         s = self._value()
         if s is None:
@@ -43,7 +43,7 @@ class SavedTensor:
                 "is allowed at a time."
             )
         saved = list(self._node.saved)
-        saved[self._place] = pack_with(s, pack_hook, unpack_hook)
+        saved[self._place] = pack_with(s, *hooks)
         self._node.saved = saved
 
     @property
@@ -73,6 +73,10 @@ def _saved_value(node: Node, attribute: str) -> Any:
     name = attribute.removeprefix("_raw").removeprefix("_saved_")
     if isinstance(node.op, FunctionRecord):
         if name == "tensors":
+            if raw:
+                if node.saved is None:
+                    raise RuntimeError(FREED)
+                return tuple(SavedTensor(node, i) for i in range(len(node.saved)))
             return node.__dict__["ctx"].saved_tensors
         raise AttributeError(attribute)
     if name == "self_sym_sizes" and node.info is not None:

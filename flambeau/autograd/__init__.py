@@ -25,12 +25,15 @@ from .variable import Variable
 
 
 def _view_as_self(t: Tensor) -> Tensor:
-    """A result that is its own input gets a tensor of its own, over the same memory."""
+    """A result that is its own input gets a tensor of its own, over the same memory; a user's class has a say in it."""
+    if type(t).__torch_function__ is not Tensor.__torch_function__:  # type: ignore[attr-defined]
+        return t.view_as(t)  # type: ignore[attr-defined, no-any-return]
     return detached(t)
 
 
 _functions.fit_gradient = _ops.fit_gradient
 _functions.rewrite_history = _inplace.rewrite_history
+_functions.check_view = _inplace.check_view
 _functions.view_as_self = _view_as_self
 _functions.restore_packed = _saved.unpacked
 _functions.pack_saved = lambda s: _saved.pack(s) if _saved.local.saved_hooks else s

@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._autograd.node import Node, RemovableHandle, gradient_function
+from .._autograd.functions import FunctionCtx
+from .._autograd.node import Node as RecordedNode
+from .._autograd.node import RemovableHandle, gradient_function
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._ops.registry import ops
 from .._tensor import Tensor, bump
+
+
+class _Kind(type):
+    """What counts as a node: those of operations, and the `ctx` of a Function, which stands for one."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, (RecordedNode, FunctionCtx))
+
+    def __subclasscheck__(cls, x: type) -> bool:
+        return x is cls or issubclass(x, (RecordedNode, FunctionCtx))
+
+
+class Node(metaclass=_Kind):
+    """A node of the graph, for `isinstance` and annotations; the classes of nodes do not inherit from it."""
 
 
 class GradientEdge(NamedTuple):

@@ -112,3 +112,11 @@ def test_other_threads_are_not_in_inference_mode():
         assert (torch.ones(2) + 1).is_inference()
     assert found == {"inference": False, "grad": [1.0, 1.0], "inside": True}
     assert not (torch.ones(2) + 1).is_inference()
+
+
+def test_sparse_tensors_are_recorded_after_inference_mode():
+    with torch.inference_mode():
+        torch.ones(1)
+    x = torch.ones(2, 2, requires_grad=True)
+    x.to_sparse().to_dense().sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
