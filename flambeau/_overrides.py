@@ -254,7 +254,10 @@ def _init_subclass(cls: Any, **named: Any) -> None:
     """Prepares a subclass of Tensor: does it override, and which attributes must then ask it."""
     super(Tensor, cls).__init_subclass__(**named)
     own = _own_function(cls)
-    cls._class_k = (OVERRIDE if own is not None else 0) | (DISPATCH if dispatches(cls) else 0)
+    below = dispatches(cls)
+    if below and getattr(own, "__func__", own) is default_torch_function:  # the results are what its dispatch returns
+        cls.__torch_function__, own = classmethod(disabled_torch_function), None
+    cls._class_k = (OVERRIDE if own is not None else 0) | (DISPATCH if below else 0)
     if own is None:
         return
     all_of_them = getattr(own, "__func__", own) is not default_torch_function

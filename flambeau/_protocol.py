@@ -48,7 +48,9 @@ def _bool(self: Tensor) -> bool:
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
         raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
-    return bool(array if not self._k & ~GRAD else host_array(self))
+    if not self._k & ~GRAD:
+        return bool(array)
+    return bool(self.item() if self._k & DISPATCH else host_array(self))
 
 
 def _scalar(self: Tensor) -> Any:

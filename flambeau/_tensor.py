@@ -198,6 +198,13 @@ def wrapper_copy(t: Tensor) -> Tensor:
     other._edge = other._autograd_meta = other._view = None
     other._storage = storage_of(t)
     other.__dict__.update(t.__dict__)
+    for kind in type(t).__mro__:
+        if kind is Tensor:
+            break
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if slots.__class__ is str else slots:
+            if hasattr(t, name):
+                setattr(other, name, getattr(t, name))
     return other
 
 

@@ -118,3 +118,42 @@ def test_a_class_that_declines_is_an_error():
 
     with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'aten\.add\.Tensor'"):
         torch.add(X.as_subclass(Declines), 1)
+
+
+class Slotted(torch.Tensor):
+    """One that keeps what it wraps in a slot, and says nothing of `__torch_function__`."""
+
+    __slots__ = ["elem"]
+
+    @staticmethod
+    def __new__(cls, elem):
+        made = torch.Tensor._make_wrapper_subclass(cls, elem.size(), dtype=elem.dtype, device=elem.device)
+        made.elem = elem
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def inner(a):
+            return a.elem if isinstance(a, cls) else a
+
+        def outer(a):
+            return cls(a) if isinstance(a, torch.Tensor) else a
+
+        return torch.utils._pytree.tree_map(outer, func(*torch.utils._pytree.tree_map(inner, args), **(kwargs or {})))
+
+
+def test_copies_of_wrappers_keep_their_slots_and_only_dispatch_makes_them():
+    x = Slotted(X.clone()).requires_grad_()
+    assert x.detach().elem.tolist() == X.tolist()
+    (found,) = torch.autograd.grad(x.exp().sum(), x)
+    assert found.elem.tolist() == X.exp().tolist()
+    # a gradient that is the plain tensor handed in stays one
+    (found,) = torch.autograd.grad(x.clone(), x, X)
+    assert type(found) is torch.Tensor and found.tolist() == X.tolist()
+
+
+def test_truth_of_wrappers_is_read_through_dispatch():
+    x, y = Slotted(X.clone()), Slotted(X + 1)
+    assert (x == x).all() and not (x == y).any()
+    assert torch.equal(x, x) and not torch.equal(x, y)
+    assert torch.allclose(x, x) and not torch.allclose(x, y)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .._core.dtypes import BOOL, FLOATING, INTEGER, bool_, default
+from .._core.state import DISPATCH
 from .._kernel.value import BITS, is_float
 from .._tensor import Tensor
 from .declare import pointwise
@@ -155,7 +156,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
     True
     """
-    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+    close = isclose(input, other, rtol, atol, equal_nan)
+    return bool(close.all() if close._k & DISPATCH else close._array.all())
 
 
 @public(out=False)
@@ -173,4 +175,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
         raise RuntimeError("equal(): Expected all tensors to be on the same device")
     if input._array.shape != other._array.shape:
         return False
-    return bool(eq_op.call(input, other)._array.all())
+    same = eq_op.call(input, other)
+    return bool(same.all() if same._k & DISPATCH else same._array.all())
