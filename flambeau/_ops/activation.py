@@ -374,7 +374,7 @@ hardswish_op = _declare(
 hardshrink_op = _declare(
     "hardshrink", lambda m, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(x), x), real_floating_only,
     lambda m, g, x, limit: m.where((x >= -limit) & (x <= limit), m.zeros_like(g), g), params=("limit",),
-    checked="narrow",
+    checked="narrow", exact_out=True,
 )  # fmt: skip
 softshrink_op = _declare(
     "softshrink",

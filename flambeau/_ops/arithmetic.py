@@ -340,7 +340,9 @@ for _op, _text in (
 
 # -- one operand -------------------------------------------------------------------------------------------------
 
-neg_op = pointwise("neg", lambda m, x: -x, no_bool_negation, {"x": lambda m, g: -g}, aliases=("negative",))
+neg_op = pointwise(
+    "neg", lambda m, x: -x, no_bool_negation, {"x": lambda m, g: -g}, aliases=("negative",), exact_out=True
+)
 reciprocal_op = pointwise("reciprocal", lambda m, x: 1.0 / x, floating, {"x": lambda m, g, out: -g * m.conj(out * out)})
 square_op = pointwise(
     "square", lambda m, x: x * x, numeric, {"x": lambda m, g, x: g * m.conj(x * 2.0)}, public=False,
@@ -362,7 +364,7 @@ def abs_(input: Tensor) -> Tensor:
 
 abs_op = pointwise(
     "abs", lambda m, x: m.abs(x), Rule("ifc", result="real", short_complex=True), {"x": lambda m, g, x: g * m.sgn(x)},
-    aliases=("absolute",), inplace=False,
+    aliases=("absolute",), inplace=False, exact_out=True,
 )  # fmt: skip
 
 
@@ -380,7 +382,7 @@ def _sign(m: Any, x: Any) -> Any:
     return m.where(x > 0, m.constant(1, x), m.where(x < 0, m.constant(-1, x), 0))
 
 
-sign_op = pointwise("sign", _sign, real, {"x": lambda m, g: m.zeros_like(g)})
+sign_op = pointwise("sign", _sign, real, {"x": lambda m, g: m.zeros_like(g)}, exact_out=True)
 
 
 def _sgn_gradient(m: Any, g: Any, x: Any, out: Any) -> Any:
@@ -391,7 +393,7 @@ def _sgn_gradient(m: Any, g: Any, x: Any, out: Any) -> Any:
     return m.where(size == 0.0, m.zeros_like(g), (g - out * along) / safe)
 
 
-sgn_op = pointwise("sgn", _sign, ring, {"x": _sgn_gradient})
+sgn_op = pointwise("sgn", _sign, ring, {"x": _sgn_gradient}, exact_out=True)
 
 
 @public(inplace=True, out=True)

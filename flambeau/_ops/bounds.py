@@ -185,7 +185,7 @@ def _replaced(m: Any, x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 nan_to_num_op = pointwise(
     "nan_to_num", _replaced, Rule("fc"), {"x": lambda m, g, x: m.where(m.isfinite(x), g, m.zeros_like(g))},
-    params=("nan", "posinf", "neginf"), public=False,
+    params=("nan", "posinf", "neginf"), public=False, exact_out=True,
 )  # fmt: skip
 
 

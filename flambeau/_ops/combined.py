@@ -249,7 +249,9 @@ hypot_op = pointwise(
 
 # -- parts of complex numbers ------------------------------------------------------------------------------------
 
-conj_physical_op = pointwise("conj_physical", lambda m, x: m.conj(x), ring, {"x": lambda m, g: m.conj(g)}, public=False)
+conj_physical_op = pointwise(
+    "conj_physical", lambda m, x: m.conj(x), ring, {"x": lambda m, g: m.conj(g)}, public=False, exact_out=True
+)
 
 
 @public(out=True, inplace=True)

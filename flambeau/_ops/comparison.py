@@ -36,15 +36,15 @@ def _is_infinity(value: float) -> Any:
 isnan_op = pointwise("isnan", lambda m, x: m.isnan(x), equality, inplace=False)
 isinf_op = pointwise("isinf", lambda m, x: m.isinf(x), comparison, inplace=False)
 isfinite_op = pointwise("isfinite", lambda m, x: m.isfinite(x), comparison, inplace=False)
-isposinf_op = pointwise("isposinf", _is_infinity(math.inf), _not_complex, inplace=False)
-isneginf_op = pointwise("isneginf", _is_infinity(-math.inf), _not_complex, inplace=False)
+isposinf_op = pointwise("isposinf", _is_infinity(math.inf), _not_complex, inplace=False, exact_out=True)
+isneginf_op = pointwise("isneginf", _is_infinity(-math.inf), _not_complex, inplace=False, exact_out=True)
 isreal_op = pointwise(
     "isreal", lambda m, x: m.imag(x) == 0.0 if m.is_complex(x) else x.r.constant("b1", True), comparison,
     inplace=False,
 )  # fmt: skip
 
 
-signbit_op = pointwise("signbit", lambda m, x: m.signbit(x), ordering, inplace=False)
+signbit_op = pointwise("signbit", lambda m, x: m.signbit(x), ordering, inplace=False, exact_out=True)
 
 # -- logic -------------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ logical_not_op = pointwise("logical_not", lambda m, x: ~_truth(m, x), comparison
 bitwise_and_op = pointwise("bitwise_and", lambda m, x, y: x & y, integral)
 bitwise_or_op = pointwise("bitwise_or", lambda m, x, y: x | y, integral)
 bitwise_xor_op = pointwise("bitwise_xor", lambda m, x, y: x ^ y, integral)
-bitwise_not_op = pointwise("bitwise_not", lambda m, x: ~x, integral)
+bitwise_not_op = pointwise("bitwise_not", lambda m, x: ~x, integral, exact_out=True)
 
 
 def invert(input: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from .._autograd.functions import FunctionRecord
 from .._autograd.hooks import follow
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL
-from .._core.dtypes import FLOATING, can_cast
+from .._core.dtypes import COMPLEX, FLOATING, bool_, can_cast, dtype
 from .._core.layouts import like_strides
 from .._core.return_types import with_out
 from .._core.state import (
@@ -542,6 +542,8 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         if isinstance(result, Tensor) and _same_memory(target._array, result._array):
             bump(target)
             return target
+    if pointwise and record.exact_out and plain and result.dtype is not target.dtype:
+        _refuse_cast(record, args[0] if args else named["input"], result.dtype, target.dtype)
     if isinstance(result, (tuple, list)):
         if not isinstance(target, (tuple, list)) or len(target) != len(result):
             raise TypeError(f"{function.__name__}(): argument 'out' must be a tuple of {len(result)} Tensors")
@@ -553,6 +555,14 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
             write_out(t, r, function.__name__)
         return type(result)(target) if type(result) in (tuple, list) else with_out(type(result))(*target)
     return write_out(target, result, function.__name__)
+
+
+def _refuse_cast(op: Pointwise, input: Tensor, made: dtype, wanted: dtype) -> None:
+    """Raises for an `out=` of another dtype than the result's; a part of a complex number may be cast."""
+    if made is bool_ and input.dtype is not bool_:
+        raise RuntimeError(f"{op.name} does not support non-boolean outputs.")
+    if input.dtype.category != COMPLEX or made.category == COMPLEX:
+        raise RuntimeError(f"Found dtype {type_name(wanted)} but expected {type_name(made)}")
 
 
 def _destination(target: Tensor, args: tuple[Any, ...], pointwise: bool) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from .._autograd.node import Node
 from .._backend.copies import rows_of
 from .._backend.cpu import cpu
-from .._core.dtypes import from_numpy_dtype, promote_types
+from .._core.dtypes import can_cast, from_numpy_dtype, promote_types
 from .._core.layouts import is_dense
 from .._core.sizes import check_room, wrap_dim
 from .._core.state import CUDA, META, local, modes
@@ -21,6 +21,7 @@ from .inplace import into_out
 from .joining_arrays import joined
 from .primitive import primitive
 from .registry import ops, public, quick, relabel
+from .rules import type_name
 
 
 def _counted(shapes: Any) -> list[bool]:
@@ -146,6 +147,8 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
                 raise RuntimeError(
                     "unsupported operation: the input tensors cannot refer to any of the output memory locations."
                 )
+        if not all(can_cast(x.dtype, out.dtype) for x in given):
+            raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_name(out.dtype)}")
         return into_out(out, cat.__wrapped__, (tensors, dim), {})  # its short way allocates by itself
     full = [x for x in given if x._array.shape != (0,)]
     if not full:

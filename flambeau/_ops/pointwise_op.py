@@ -116,6 +116,7 @@ class Pointwise:
         short: Callable[..., Any] | None = None,
         short_types: tuple[str, ...] = ("bf16", "f16"),
         rows: bool = False,
+        exact_out: bool = False,
     ):
         self.name, self.body, self.rule, self.outputs, self.result_of = name, body, rule, outputs, result_of
         self.names = parameter_names(body)[1:]
@@ -127,6 +128,7 @@ class Pointwise:
         self.holds_numbers = self.arity == 2  # a number kept as an operand counts as a saved tensor
         self.derived, self.samples = derived, samples
         self.rows = rows  # whether results are row-major whatever the operands' order in memory
+        self.exact_out = exact_out  # whether `out=` must have the result's very dtype, not one it can be cast to
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
         self.stepwise = stepwise
         # the body for 16-bit floats (those of `short_types`) where PyTorch rounds in between: short(m, cut, …) with

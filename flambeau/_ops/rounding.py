@@ -12,11 +12,11 @@ from .rules import real_floating_only, real_numeric
 
 _NONE = {"x": lambda m, g: m.zeros_like(g)}
 
-floor_op = pointwise("floor", lambda m, x: m.floor(x), real_numeric, _NONE)
-ceil_op = pointwise("ceil", lambda m, x: m.ceil(x), real_numeric, _NONE)
-trunc_op = pointwise("trunc", lambda m, x: m.trunc(x), real_numeric, _NONE, aliases=("fix",))
-frac_op = pointwise("frac", lambda m, x: x - m.trunc(x), real_floating_only, {"x": lambda m, g: g})
-rint_op = pointwise("round", lambda m, x: m.rint(x), real_numeric, _NONE, public=False)
+floor_op = pointwise("floor", lambda m, x: m.floor(x), real_numeric, _NONE, exact_out=True)
+ceil_op = pointwise("ceil", lambda m, x: m.ceil(x), real_numeric, _NONE, exact_out=True)
+trunc_op = pointwise("trunc", lambda m, x: m.trunc(x), real_numeric, _NONE, aliases=("fix",), exact_out=True)
+frac_op = pointwise("frac", lambda m, x: x - m.trunc(x), real_floating_only, {"x": lambda m, g: g}, exact_out=True)
+rint_op = pointwise("round", lambda m, x: m.rint(x), real_numeric, _NONE, public=False, exact_out=True)
 # for decimals > 0 the unit is a power of ten to multiply with, below 0 one to divide by
 finer_op = pointwise(
     "round_finer", lambda m, x, unit: m.rint(x * unit) / unit, real_floating_only, _NONE, params=("unit",),

@@ -154,3 +154,10 @@ def test_writes_from_own_memory():
     y = torch.arange(3)
     y.index_add_(0, y[:], y[:])
     assert y.tolist() == [0, 2, 4]
+
+
+def test_cat_casts_to_out_what_can_be_cast():
+    x, y = torch.tensor([1, 2]), torch.tensor([3.5])
+    assert torch.cat([x, y], out=torch.empty(3, dtype=torch.complex64)).tolist() == [1, 2, 3.5]
+    with pytest.raises(TypeError, match="input types can't be cast to the desired output type Int"):
+        torch.cat([x, y], out=torch.empty(3, dtype=torch.int32))

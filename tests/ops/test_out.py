@@ -208,3 +208,25 @@ for run in (lambda: torch.add(x, y, out=o), lambda: torch.exp(x, out=o), lambda:
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
 def test_no_temporary():
     subprocess.run([sys.executable, "-c", MEMORY], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    "name", ["neg", "floor", "ceil", "trunc", "round", "frac", "sign", "sgn", "abs", "conj_physical", "nan_to_num"]
+)
+def test_functions_that_keep_the_dtype_take_no_other(name):
+    x, wide = torch.tensor([1.5, -2.25]), torch.zeros(2, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        getattr(torch, name)(x, out=wide)
+    assert wide.tolist() == [0, 0]
+    assert torch.equal(getattr(torch, name)(x, out=torch.empty(0)), getattr(torch, name)(x))
+
+
+@pytest.mark.parametrize("name", ["signbit", "isposinf", "isneginf"])
+def test_tests_of_numbers_go_to_bools_only(name):
+    with pytest.raises(RuntimeError, match=f"{name} does not support non-boolean outputs"):
+        getattr(torch, name)(torch.ones(2), out=torch.zeros(2))
+
+
+def test_other_functions_cast_their_results():
+    assert torch.sqrt(torch.tensor([4.0]), out=torch.empty(1, dtype=torch.float64)).item() == 2
+    assert torch.abs(torch.tensor([3 + 4j]), out=torch.empty(1, dtype=torch.float64)).item() == 5
