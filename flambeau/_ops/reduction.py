@@ -196,7 +196,14 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dty
     """
     require_tensor("nanmean", input)
     if input.dtype.category < FLOATING:
-        raise RuntimeError(f"nanmean(): expected a floating point or complex dtype, got {type_name(input.dtype)}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input.dtype)}"
+        )
+    if dtype is not None and dtype.category < FLOATING:
+        raise RuntimeError(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+            f"Got: {type_name(dtype)}"
+        )
     own = ops.detach(input)
     factor = sum(ops.eq(own, own), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / factor
