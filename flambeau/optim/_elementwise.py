@@ -21,7 +21,7 @@ from .._ops.inplace import check_writable
 from .._ops.registry import ops
 from .._tensor import Meta, Storage, Tensor, bump
 from . import _gpu as gpu_many
-from .optimizer import Optimizer, _get_scalar_dtype, _to_scalar
+from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_scalar_dtype, _to_scalar
 
 
 class _Numbers:
@@ -119,6 +119,7 @@ class Elementwise(Optimizer):
     _scalars: tuple[str, ...] = ("step",)  # 0-d states
     _added: dict[str, Any] = {}  # settings that old checkpoints do not have
     _sparse_hint = ""
+    _fused_checked = False
 
     def _settings(self, group: dict[str, Any]) -> tuple[Any, tuple[str, ...], tuple[Any, ...]]:
         """(options of the formula, names of the states that are like the parameter, numbers of the group)."""
@@ -150,11 +151,27 @@ class Elementwise(Optimizer):
                 params = [
                     p for p in group["params"] if (meta := p._autograd_meta) is not None and meta.grad is not None
                 ]
-                if params:
+                if params and (not group.get("fused") or self._prepare_fused(group, params)):
                     self._step_group(group, params)
         finally:
             local.grad = outer
         return loss
+
+    def _prepare_fused(self, group: dict[str, Any], params: list[Tensor]) -> bool:
+        """What `fused=True` adds: checks of the parameters, and the scale of gradients that a scaler gives with what it
+        found. False if gradients overflowed, so that no step is made."""
+        if not self._fused_checked:
+            for p in params:
+                _device_dtype_check_for_fused(p)
+            self._fused_checked = True
+        scale, overflow = self.__dict__.get("grad_scale"), self.__dict__.get("found_inf")
+        if overflow is not None and overflow:
+            self._start_missing(group, params)
+            return False
+        if scale is not None:
+            for p in params:
+                p.grad.div_(scale.to(p.dtype))  # type: ignore[attr-defined]
+        return True
 
     def _step_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         self._change(group, params, *self._settings(group))

@@ -16,7 +16,6 @@ from .optimizer import Optimizer, ParamsT
 __all__ = ["LBFGS"]
 
 _SUFFICIENT, _CURVATURE = 1e-4, 0.9  # constants of the Wolfe conditions
-_TRIALS = 25
 
 
 class _Point(NamedTuple):
@@ -46,9 +45,17 @@ def _cubic_minimum(a: _Point, b: _Point, bounds: Any = None) -> Any:
 class _WolfeSearch:
     """Looks for a distance along a direction that satisfies the strong Wolfe conditions."""
 
-    def __init__(self, evaluate: Callable[[Any], tuple[float, Tensor]], direction: Tensor, start: _Point, least: float):
+    def __init__(
+        self,
+        evaluate: Callable[[Any], tuple[float, Tensor]],
+        direction: Tensor,
+        start: _Point,
+        least: float,
+        limit: int,
+    ):
         self.evaluate, self.direction, self.start = evaluate, direction, start
         self.least = least  # brackets of smaller steps are not cut further
+        self.limit = limit  # of trials after the first
         self.trials = 0
 
     def point(self, t: Any) -> _Point:
@@ -65,7 +72,7 @@ class _WolfeSearch:
     def bracket(self, t: Any) -> list[_Point]:
         """Points around an acceptable one; a single point is acceptable itself."""
         previous, p = self.start, self.point(t)
-        for number in range(_TRIALS):
+        for number in range(self.limit):
             if self.too_high(p) or (number > 1 and p.loss >= previous.loss):
                 return [previous, p]
             if self.flat(p):
@@ -83,7 +90,7 @@ class _WolfeSearch:
         low, high = sorted(points, key=lambda p: p.loss)  # stable: of equals the first counts as lower
         a, b = points
         size, stuck = self.direction.abs().max(), False
-        while self.trials <= _TRIALS:
+        while self.trials <= self.limit:
             if abs(b.t - a.t) * size < self.least:
                 break
             t, stuck = self._inside(a, b, stuck)
@@ -214,13 +221,16 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             direction = self._direction(state, group, gradient)
             first = state["n_iter"] == 1
-            t: Any = min(1.0, 1.0 / gradient.abs().sum()) * group["lr"] if first else group["lr"]
+            t: Any = group["lr"].reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
+            if first:
+                t = min(1.0, 1.0 / gradient.abs().sum()) * t
             state.update(d=direction, t=t, prev_flat_grad=gradient.clone(), prev_loss=loss)
             slope, before = gradient.dot(direction), loss
             if slope > -group["tolerance_change"]:
                 break
             if group["line_search_fn"] is not None:
-                loss, gradient, t, calls = self._search(closure, group, _Point(0, loss, gradient, slope), direction, t)
+                start, limit = _Point(0, loss, gradient, slope), group["max_eval"] - evaluations
+                loss, gradient, t, calls = self._search(closure, group, start, direction, t, limit)
                 state["t"] = t
             else:
                 self._move(direction, t)
@@ -238,7 +248,7 @@ class LBFGS(Optimizer):
         return original
 
     def _search(
-        self, closure: Callable[[], Any], group: dict[str, Any], start: _Point, direction: Tensor, t: Any
+        self, closure: Callable[[], Any], group: dict[str, Any], start: _Point, direction: Tensor, t: Any, limit: int
     ) -> tuple[float, Tensor, Any, int]:
         """(loss, gradient, distance, evaluations) of a line search; the parameters are moved to the point found."""
         if group["line_search_fn"] != "strong_wolfe":
@@ -252,7 +262,7 @@ class LBFGS(Optimizer):
                 p.copy_(kept)
             return found
 
-        search = _WolfeSearch(evaluate, direction, start, group["tolerance_change"])
+        search = _WolfeSearch(evaluate, direction, start, group["tolerance_change"], limit)
         found = search.run(t)
         self._move(direction, found.t)
         return found.loss, found.gradient, found.t, search.trials

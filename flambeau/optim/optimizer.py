@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from .._autograd.node import RemovableHandle
 from .._core.dtypes import FLOATING, default, float32, float64
-from .._core.state import CUDA, GRAD, local
+from .._core.state import CUDA, GRAD, META, local
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -88,8 +88,11 @@ def _default_to_fused_or_foreach(params: list[Any], differentiable: bool, use_fu
 
 
 def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> None:
-    if p.dtype.category < FLOATING:
-        raise RuntimeError(f"`fused=True` requires all the params to be floating point Tensors, but got {p.dtype}")
+    if p.dtype.category < FLOATING or p._k & META:
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu', 'cuda'] "
+            f"but {p.dtype} and {p.device.type}"  # type: ignore[attr-defined]
+        )
 
 
 def _check_order(params: Any) -> None:

@@ -421,3 +421,56 @@ def test_arrays_stay_while_threads_change_them():
         thread.join()
     for p in params:
         assert p.detach().unique().tolist() == [-30.0]
+
+
+@pytest.mark.parametrize(("most", "calls"), [(1, 2), (2, 3), (5, 6), (30, 31)])
+def test_line_searches_keep_to_the_evaluations_that_are_left(most, calls):
+    p, counted = torch.ones(3, requires_grad=True), []
+
+    def slope():  # goes down for ever
+        p.grad = None
+        loss = p.sum()
+        loss.backward()
+        counted.append(loss)
+        return loss
+
+    torch.optim.LBFGS([p], max_iter=1, max_eval=most, line_search_fn="strong_wolfe").step(slope)
+    assert len(counted) == calls
+
+
+def test_lbfgs_takes_a_rate_of_any_rank():
+    found = []
+    for rate in (0.5, torch.tensor([[0.5]])):
+        p = torch.tensor([1.0, -2.0], requires_grad=True)
+        optimizer = torch.optim.LBFGS([p], lr=rate, max_iter=4)
+
+        def closure(p=p, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (p**4).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        found.append(p.tolist())
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad])
+def test_fused_steps_know_scales_and_overflows(kind):
+    p, q = torch.ones(2), torch.ones(2)
+    p.grad, q.grad = torch.full((2,), 8.0), torch.full((2,), 2.0)
+    optimizer = kind([p], lr=0.1, fused=True)
+    optimizer.grad_scale, optimizer.found_inf = torch.tensor([4.0]), torch.tensor(1.0)
+    optimizer.step()
+    assert p.tolist() == [1, 1] and float(optimizer.state[p].get("step", 0)) == 0
+    optimizer.found_inf = torch.tensor(0.0)
+    optimizer.step()
+    kind([q], lr=0.1).step()
+    assert torch.equal(p, q) and p.grad.tolist() == [2, 2]
+
+
+def test_fused_steps_need_memory():
+    p = torch.nn.Parameter(torch.ones(2, device="meta"))
+    p.grad = torch.ones(2, device="meta")
+    with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point Tensors"):
+        torch.optim.Adam([p], fused=True).step()
