@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.state import GRAD, SPARSE
 from .._ops.registry import ops
-from .._tensor import Tensor, detached, wrap
+from .._tensor import Tensor, detached, meta_of, wrap
 
 
 class GradcheckError(RuntimeError):
@@ -365,6 +365,7 @@ def _check_batched(outputs: list[Tensor], targets: list[_Moved]) -> None:
         starts = [wrap(rng.standard_normal(out._array.shape).astype(out.dtype.numpy), out.dtype) for _ in range(2)]
         wanted = [m.tensor for m in targets]
         expected = [grad(out, wanted, s, retain_graph=True, allow_unused=True) for s in starts]
+        kept = [meta_of(t).grad for t in wanted]
         try:
             found = grad(out, wanted, ops.stack(starts), retain_graph=True, allow_unused=True, is_grads_batched=True)
         except RuntimeError as error:
@@ -372,6 +373,9 @@ def _check_batched(outputs: list[Tensor], targets: list[_Moved]) -> None:
                 "gradcheck or gradgradcheck failed while testing batched gradient computation. This could have been invoked "
                 f"in a number of ways (via a test that calls gradcheck/gradgradcheck directly). {error}"
             ) from error
+        finally:
+            for t, g in zip(wanted, kept):  # those that retain theirs have got a batch's
+                meta_of(t).grad = g
         for g, pair in zip(found, zip(*expected)):
             if g is not None and not all(np.allclose(_array(a), _array(b)) for a, b in zip(ops.unbind(g), pair)):
                 raise GradcheckError(

@@ -77,3 +77,10 @@ def test_graphs_from_before_the_check_stay_usable():
     assert torch.autograd.gradcheck(lambda x: x * x, (x,))
     before.backward()
     assert x.grad.tolist() == [2.0, 2.0] and x.tolist() == [1.0, 1.0]
+
+
+def test_batched_gradients_of_inputs_that_are_results():
+    x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+    y = x * 3
+    assert gradcheck(lambda y: (y.sin(), y**2), (y,), check_batched_grad=True)
+    assert y.grad.shape == (2,) and y.grad.isfinite().all()
