@@ -259,7 +259,8 @@ def _binomial_low(source: _Scalars, n: Any, p: Any) -> float:
     scale, total, successes = math.log1p(-float(p)), 0.0, 0
     while True:  # waiting times between successes are geometric
         u = source.uniform()
-        total += math.ceil(math.log(u) / scale) if u > 0.0 else math.inf
+        wait = math.log(u) / scale if u > 0.0 else math.inf
+        total += math.ceil(wait) if wait < math.inf else wait
         if total > n:
             return float(successes)
         successes += 1

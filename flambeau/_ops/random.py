@@ -18,7 +18,7 @@ from .._core.dtypes import FLOATING, default, dtype, float32, int64
 from .._core.layouts import contiguous_format
 from .._core.random import MersenneState
 from .._core.sizes import size_argument
-from .._core.state import CUDA, GRAD, META, local, modes
+from .._core.state import CUDA, DUAL, GRAD, META, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
 from .casting import broadcast_error
@@ -32,6 +32,7 @@ from .registry import ops, public, quick, relabel
 from .rules import not_implemented, type_name
 
 _empty = np.empty
+set_tangent: Any = None  # set by forward mode
 mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
@@ -97,6 +98,8 @@ def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *pa
             bump(t)
     if node is not None:
         rewrite_history(t, (node, 0))
+    if t._k & DUAL:
+        ops.zero_(t._autograd_meta.tangent)  # type: ignore[union-attr]
     return t
 
 
@@ -403,6 +406,8 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     assign(input, values, "bernoulli", check=False)
     if node is not None:
         rewrite_history(input, (node, 0))
+    if input._k & DUAL:
+        ops.zero_(input._autograd_meta.tangent)  # type: ignore[union-attr]
     return input
 
 
@@ -455,6 +460,8 @@ def _sampled(
     node = _history(name, *sources)
     if node is not None:
         values._edge, values._k = (node, 0), values._k | GRAD
+    if local.duals is not None and any(isinstance(t, Tensor) and t._k & DUAL for t in sources):
+        set_tangent(values, ops.zeros_like(values))
     return values
 
 

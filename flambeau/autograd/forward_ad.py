@@ -16,7 +16,7 @@ from .._autograd.functions import Function
 from .._autograd.node import SavedOutput
 from .._core.state import DUAL, GRAD, OVERRIDE, local
 from .._dispatch import handlers, tensors_in
-from .._ops import inplace
+from .._ops import inplace, random
 from .._ops.registry import ops
 from .._tensor import Tensor, alias, detached, inherited, meta_of, storage_of, wrap
 
@@ -220,6 +220,7 @@ def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
 
 handlers[DUAL] = _dispatch
 functions.forward_mode = _apply_function
+random.set_tangent = set_tangent
 inplace.write_tangent = lambda t, result: write_tangent(t, tangent_of(result) if result is not None else None)
 
 

@@ -135,3 +135,16 @@ def test_text_and_what_cannot_be_differentiated(dual):
     assert fwad._current_level == 0
     with pytest.raises(NotImplementedError, match="Trying to use forward AD with igamma that does not support it"):
         torch.igamma(dual, dual)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        torch.bernoulli, torch.poisson, torch.normal, lambda x: x.bernoulli_(), lambda x: x.bernoulli_(x),
+        lambda x: x.normal_(), lambda x: x.uniform_(), lambda x: x.cauchy_(), lambda x: x.exponential_(), lambda x: x.geometric_(0.5),
+    ],
+)  # fmt: skip
+def test_random_values_have_zero_tangents(draw):
+    with fwad.dual_level():
+        x = fwad.make_dual(torch.ones(3), torch.ones(3))
+        assert fwad.unpack_dual(draw(x)).tangent.tolist() == [0, 0, 0]

@@ -156,3 +156,9 @@ def test_dropout():
         torch.randn(20_000, generator=torch.Generator().manual_seed(0)), 0.2, training=True
     )
     assert noisy.mean().item() == pytest.approx(0.0, abs=0.05) and noisy.std().item() == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("size", [1, 5000])
+def test_binomial_with_next_to_no_probability(size):
+    prob = torch.full((size,), 1e-320, dtype=torch.float64)
+    assert not torch.binomial(torch.full((size,), 10.0, dtype=torch.float64), prob).any()
