@@ -73,11 +73,21 @@ def _squeeze(s: Steps, x: Tensor, *dim: Any, **named: Any) -> Tensor:
     return s.do("squeeze", x, dims[0] if len(dims) == 1 else dims) if dims else s.do("squeeze", x)
 
 
-@special("T", "mT")
+@special("T")
 def _transposed(s: Steps, x: Tensor) -> Tensor:
-    if s.function.__name__ == "mT" or x._array.ndim == 2:
+    if x._array.ndim == 2:
         return s.do("transpose", x, -2, -1)
     return s.do("permute", x, list(reversed(range(x._array.ndim))))
+
+
+@special("mT")
+def _transposed_matrices(s: Steps, x: Tensor) -> Tensor:
+    return s.do("transpose", x, -2, -1)
+
+
+@special("H", "mH")
+def _adjoint(s: Steps, x: Tensor) -> Tensor:
+    return s.do("adjoint", x)
 
 
 @special("split")

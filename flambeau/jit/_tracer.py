@@ -346,7 +346,7 @@ _METHODS = [
     "view_as",
     "reshape_as",
 ]
-_PROPERTIES = ("shape", "T", "mT")
+_PROPERTIES = ("shape", "T", "mT", "H", "mH", "real", "imag")
 _lock = threading.Lock()
 _depth = [0]
 _plain: dict[str, Any] = {}

@@ -265,3 +265,16 @@ def test_special_methods_are_operators(function):
     traced = torch.jit.trace(function, torch.tensor([3, 5]), check_trace=False)
     x = torch.tensor([2, 6])
     assert torch.equal(traced(x), function(x))
+
+
+@pytest.mark.parametrize("name", ["mT", "mH"])
+def test_transposed_batches_of_matrices(name):
+    traced = jit.trace(lambda x: getattr(x, name) * 2, torch.rand(4, 2, 5))
+    x = torch.rand(3, 2, 5)
+    assert torch.equal(traced(x), x.transpose(1, 2) * 2)
+
+
+def test_transposed_matrices():
+    x = torch.rand(2, 3)
+    for name in ("T", "H"):
+        assert torch.equal(jit.trace(lambda x, name=name: getattr(x, name) + 1, torch.rand(4, 5))(x), x.t() + 1)
