@@ -182,3 +182,26 @@ def test_linear_by_channel_on_quantized_inputs():
     layer.scale, layer.zero_point = 0.5, 100
     x = torch.quantize_per_tensor(torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.0, 0.5]]), 0.5, 130, torch.quint8)
     assert layer(x).dequantize().tolist() == [[-1.0, -17.0], [0.0, -11.0]]
+
+
+def test_histograms_move_with_their_bounds():
+    observer = Q.HistogramObserver(bins=16)
+    found = []
+    for x in (torch.linspace(0, 1, 50) ** 2, torch.linspace(-1, 2, 50), torch.linspace(0, 10, 50)):
+        observer(x)
+        scale, zero = observer.calculate_qparams()
+        found.append((scale.item(), zero.item()))
+    assert observer.histogram.tolist()[:6] == [12.0625, 43.0625, 34.875, 14.0625, 7.9375, 4.0]
+    assert [s for s, _ in found] == pytest.approx([0.0036764706, 0.011029412, 0.040441178], rel=1e-6)
+    assert [z for _, z in found] == [0, 91, 25]
+
+
+@pytest.mark.filterwarnings("ignore:reduce_range")
+def test_convolutions_with_relu_have_pytorchs_scale():
+    torch.manual_seed(0)
+    conv = torch.nn.Conv2d(3, 4, 3)
+    observer = Q.get_default_qconfig("fbgemm").activation()
+    for _ in range(5):
+        observer(torch.relu(conv(torch.randn(2, 3, 8, 8))))
+    scale, zero = observer.calculate_qparams()
+    assert scale.item() == pytest.approx(0.015350496396422386, rel=1e-5) and zero.item() == 0

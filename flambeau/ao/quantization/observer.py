@@ -33,6 +33,7 @@ from ..._core.quantizers import (
     per_tensor_symmetric,
     qscheme,
 )
+from ..._ops.conversion import host_array
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 from ...nn.modules.module import Module
@@ -379,6 +380,14 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
         return _averaged(self, low, high)
 
 
+_PARTS = 16  # of a bin whose count goes to other bins
+_SHARE = 1e-5  # of the values that are left out at a time
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    return (low, high) if high > low else (low - 1.0, low + 1.0)
+
+
 class HistogramObserver(UniformQuantizationObserverBase):
     """Counts values in bins, and chooses the bounds between which rounding loses least (in squares)."""
 
@@ -399,44 +408,72 @@ class HistogramObserver(UniformQuantizationObserverBase):
     def forward(self, x_orig: Tensor) -> Tensor:
         if not x_orig.numel():
             return x_orig
-        x = x_orig.detach().to(float32)._array.reshape(-1)
+        x = host_array(x_orig.detach().to(float32)).reshape(-1)
         low, high = min(float(x.min()), self.min_val.item()), max(float(x.max()), self.max_val.item())
-        counts = np.histogram(x, self.bins, (low, high) if high > low else (low, low + 1.0))[0].astype(np.float64)
-        held = self.histogram._array
-        if held.any():  # the old counts go to the bins in which their middles lie now
-            edges = np.linspace(
-                self.min_val.item(), max(self.max_val.item(), self.min_val.item() + _EPSILON), self.bins + 1
-            )
-            middles = (edges[:-1] + edges[1:]) / 2
-            counts += np.histogram(middles, self.bins, (low, high) if high > low else (low, low + 1.0), weights=held)[0]
-        self.histogram.copy_(wrap(counts.astype(np.float32), float32))
+        counts = np.histogram(x, self.bins, _widened(low, high))[0].astype(np.float32)
+        held = host_array(self.histogram)
+        if held.any():
+            counts += self._moved(held, low, high)
+        self.histogram.copy_(wrap(counts, float32))
         self.min_val.fill_(low)
         self.max_val.fill_(high)
         return x_orig
 
-    def _error(self, middles: Any, counts: Any, low: float, high: float) -> float:
-        scale, zero = self._calculate_qparams(ops.tensor(low), ops.tensor(high))
-        step, offset = float(scale.item()), int(zero.item())
-        q = np.clip(np.rint(middles / step) + offset, self.quant_min, self.quant_max)
-        return float((counts * np.square((q - offset) * step - middles)).sum())
+    def _moved(self, held: Any, low: float, high: float) -> Any:
+        """The counts so far in bins of new bounds: each old bin is cut into parts, which go where their middles lie."""
+        before = self.min_val.item(), self.max_val.item()
+        if before == (low, high):
+            return held
+        if before[0] == before[1]:
+            return np.histogram(before[0], self.bins, (low, high))[0] * held.sum()
+        edges = np.linspace(*before, self.bins * _PARTS + 1, dtype=np.float32)
+        middles = edges[:-1] + np.float32((before[1] - before[0]) / (self.bins * _PARTS) / 2)
+        return np.histogram(middles, self.bins, (low, high), weights=np.repeat(held / _PARTS, _PARTS))[0]
+
+    def _error(self, counts: Any, width: float, first: int, last: int) -> float:
+        """What rounding to the middles of equal steps between two bins loses, in squares; values are taken to be
+        spread evenly in their bins, and those outside are rounded to the nearest step."""
+        levels = 2 ** (8 * self.dtype.itemsize)
+        step = width * (last - first + 1) / levels
+        if not step:
+            return 0.0
+        begin = (np.arange(self.bins) - first) * width
+        end = begin + width
+        steps = [np.clip(np.floor(place / step), 0, levels - 1) for place in (begin, end)]
+        half = step / 2
+        cubes = half**3 - (begin - (steps[0] * step + half)) ** 3  # up to the end of the first step
+        cubes += (steps[1] - steps[0] - 1) * 2 * half**3
+        cubes += (end - (steps[1] * step + half)) ** 3 + half**3  # from the beginning of the last
+        return float((counts / width * cubes / 3).sum())
+
+    def _non_linear_param_search(self) -> tuple[Tensor, Tensor]:
+        """The bounds to use: bins are left out, from the side where more bins hold a hundred-thousandth of the values,
+        until rounding loses more than before."""
+        low, high = self.min_val.item(), self.max_val.item()
+        counts = host_array(self.histogram).astype(np.float64)
+        width, total, sums = (high - low) / self.bins, counts.sum(), counts.cumsum()
+        left, right, first, last, least = 0.0, 1.0, 0, self.bins - 1, np.inf
+        while left < right:
+            more, less = left + _SHARE, right - _SHARE
+            to_first = min(max(first, int(np.searchsorted(sums, more * total))), last)
+            to_last = max(min(last, int(np.searchsorted(sums, less * total, "right")) - 1), first)
+            if to_first - first > last - to_last:
+                bounds, left = (to_first, last), more
+            else:
+                bounds, right = (first, to_last), less
+            if bounds == (first, last):
+                continue
+            error = self._error(counts, width, *bounds)
+            if error > least:
+                break
+            least, (first, last) = error, bounds
+        return ops.tensor(low + width * first), ops.tensor(low + width * (last + 1))
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """(scale, zero point) for the bounds that lose least."""
-        low, high = self.min_val.item(), self.max_val.item()
-        counts = self.histogram._array.astype(np.float64)
-        if not counts.any() or high <= low:
+        if self.min_val.item() >= self.max_val.item():
             return self._calculate_qparams(self.min_val, self.max_val)
-        edges = np.linspace(low, high, self.bins + 1)
-        middles = (edges[:-1] + edges[1:]) / 2
-        share = counts.cumsum() / counts.sum()
-        best, least = (low, high), self._error(middles, counts, low, high)
-        for cut in np.geomspace(1e-6, 0.2, 60):  # the share of values left out on both sides
-            bounds = float(edges[np.searchsorted(share, cut)]), float(edges[np.searchsorted(share, 1 - cut) + 1])
-            for candidate in (bounds, (low, bounds[1]), (bounds[0], high)):
-                error = self._error(middles, counts, *candidate)
-                if error < least:
-                    best, least = candidate, error
-        return self._calculate_qparams(ops.tensor(best[0]), ops.tensor(best[1]))
+        return self._calculate_qparams(*self._non_linear_param_search())
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val.item()}, max_val={self.max_val.item()}"
