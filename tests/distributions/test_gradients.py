@@ -154,3 +154,14 @@ def test_every_rsample_reaches_its_parameters(make):
     (sample * torch.linspace(1, 2, sample.numel(), dtype=torch.float64).reshape(sample.shape)).sum().backward()
     assert a.grad.isfinite().all() and (a.grad != 0).any()
     assert not make(a, b).sample().requires_grad
+
+
+def test_the_gradient_of_dirichlet_samples_by_its_name():
+    from flambeau.distributions.dirichlet import _Dirichlet_backward
+
+    x = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]], dtype=torch.float64)
+    concentration = torch.tensor([[1.0, 2.0, 3.0], [0.5, 4.0, 1.5]], dtype=torch.float64)
+    g = torch.tensor([[1.0, 0.0, 2.0], [0.5, -1.0, 1.0]], dtype=torch.float64)
+    expected = [[-0.04536832242, -0.21740132414, 0.14907613037], [0.19380071752, -0.13049457413, 0.26959269880]]
+    made = _Dirichlet_backward(x, concentration, g)
+    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-3)  # PyTorch's is a rational approximation
