@@ -216,6 +216,37 @@ class _WeakTensorRef:
         return self._reference() is None
 
 
+def _set_fwd_grad_enabled(enabled: bool) -> None:
+    """Whether operations of this thread compute tangents."""
+    local.forward_grad = bool(enabled)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return local.forward_grad
+
+
+# -- objects of a thread ---------------------------------------------------------------------------------------------
+
+
+def _stash_obj_in_tls(key: str, value: Any) -> None:
+    """Keeps an object for this thread, under a name."""
+    local.__dict__.setdefault("objects", {})[key] = value
+
+
+def _is_key_in_tls(key: str) -> bool:
+    return key in local.__dict__.get("objects", ())
+
+
+def _get_obj_in_tls(key: str) -> Any:
+    if not _is_key_in_tls(key):
+        raise RuntimeError(f"nothing was kept for this thread under {key!r}; _stash_obj_in_tls does that")
+    return local.__dict__["objects"][key]
+
+
+def _remove_obj_from_tls(key: str) -> None:
+    local.__dict__.get("objects", {}).pop(key, None)
+
+
 def __getattr__(name: str) -> Any:
     """Loads the parts that stand on `autograd`, which needs this package first."""
     if name in ("_autograd", "_functions"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._ops.saved_names import SavedTensor
+from ..autograd.grad_mode import set_versions
 from ..autograd.graph import _disabled
 
 __all__ = ["SavedTensor"]
@@ -24,3 +25,7 @@ def _saved_tensors_hooks_enable() -> None:
 
 def _saved_tensors_hooks_get_disabled_error_message() -> Any:
     return _disabled[-1] if _disabled else None
+
+
+def _unsafe_set_version_counter(tensors: Any, versions: Any) -> None:
+    set_versions(tensors, versions)

@@ -303,8 +303,8 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
         for key, hook in list(meta.post_hooks.items()):
             if key.__class__ is tuple:  # of the node that stands for the leaf
                 hook((), (g,))
-            else:
-                hook(leaf)
+            elif hook(leaf) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _call_leaf_hooks(leaf: Tensor, g: Tensor, of_node: bool) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import warnings
 import weakref
 from typing import Any
 
@@ -56,10 +57,15 @@ class FunctionCtx:
             raise RuntimeError(engine.FREED)
         return tuple(_restore(node, s, v) for s, v in zip(node.saved, node.versions))
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
     _dirty: Any = ()
     _non_differentiable: Any = ()
     _materialize = True
+    _materialize_non_diff_grads = True
     _node: Any = None
     _saved_for_forward: Any = ()
     _replaced_saved: Any = None  # what `saved_tensors` gives while `jvp` runs, or for a sample of a batch
@@ -419,7 +425,11 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
         node.outputs = tuple((t._array.shape, t.dtype, t._k & ~GRAD) if isinstance(t, Tensor) else None for t in made)
     node.__dict__.update(
         ctx=ctx, positions=positions, argument_count=len(args),
-        output_info=[(t._array.shape, t.dtype, t._k & ~GRAD) if isinstance(t, Tensor) else None for t in made],
+        output_info=[
+            (t._array.shape, t.dtype, t._k & ~GRAD)
+            if isinstance(t, Tensor) and (ctx._materialize_non_diff_grads or t._k & GRAD) else None
+            for t in made
+        ],
     )  # fmt: skip
     if as_is:  # writing to these in place would lose the derivative
         node.__dict__["as_is"] = as_is

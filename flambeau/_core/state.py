@@ -73,6 +73,7 @@ class Local(threading.local):
     profiler: Any = None
     walk: Any = None  # of the backward pass that runs: whether it keeps the graph, adds to all leaves, its number
     duals: Any = None  # weak references to the tensors that have a tangent; None without an open level
+    forward_grad = True  # whether operations compute tangents
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
     transforms = 0  # open transforms that differentiate (`func.grad` and the like)
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last

@@ -29,7 +29,7 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.layouts import channel_order, contiguous_format, like_strides, memory_format, preserve_format
-from .._core.state import CONJ, CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
+from .._core.state import CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, detached, read_as, wrap
 from .._tensor import is_inference as tensor_is_inference
@@ -308,7 +308,9 @@ def detach_(input: Tensor) -> Tensor:
     if input._view is not None and input._k & GRAD:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     input._edge = None
-    input._k &= ~GRAD
+    if input._k & DUAL:
+        input._autograd_meta.tangent = None  # type: ignore[union-attr]
+    input._k &= ~(GRAD | DUAL)
     return input
 
 

@@ -523,8 +523,8 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         for a in [*args, *named.values(), *(target if isinstance(target, (tuple, list)) else (target,))]:
             if isinstance(a, Tensor) and a._k & GRAD:
                 raise RuntimeError(
-                    f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation; "
-                    "detach() what requires grad, or leave out= away"
+                    f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, but "
+                    "one of the arguments requires grad. detach() it, or leave out= away"
                 )
     if plain and pointwise and not target._k & META:
         for a in args:

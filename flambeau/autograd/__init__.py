@@ -280,7 +280,13 @@ _overrides.watch("backward", _tensor_backward)
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph  # noqa: E402
 from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
-from .grad_mode import _force_original_view_tracking, is_view_replay_enabled, set_multithreading_enabled  # noqa: E402
+from .grad_mode import (  # noqa: E402
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
+    set_multithreading_enabled,
+)
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
 
 
@@ -299,6 +305,7 @@ __all__ = [
     "GradcheckError",
     "Variable",
     "_force_original_view_tracking",
+    "_unsafe_preserve_version_counter",
     "anomaly_mode",
     "backward",
     "detect_anomaly",
@@ -312,6 +319,7 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "is_view_replay_enabled",
     "no_grad",
     "set_detect_anomaly",

@@ -92,8 +92,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if tensor._array.shape != tangent._array.shape:
         raise RuntimeError(
-            f"Trying to set a forward gradient of shape {list(tangent._array.shape)} on a tensor of shape "
-            f"{list(tensor._array.shape)}: Expected tangent to have the same shape as the primal"
+            "Trying to set a forward gradient that has a different size than that of the original Tensor: "
+            f"{list(tangent._array.shape)} for {list(tensor._array.shape)}. Expected tangent to have the same shape as the primal"
         )
     if tensor.dtype is not tangent.dtype:
         raise RuntimeError(
@@ -103,6 +103,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not supported."
         )
+    if tangent._k & DUAL:
+        raise RuntimeError("Setting a forward grad that itself has a forward gradient at the same level is not supported.")
     dual: Tensor = ops.view_as(tensor, tensor)
     set_tangent(dual, tangent)
     return dual
@@ -110,7 +112,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value, as a view without tangent, and the tangent of a tensor."""
-    if local.duals is None or not tensor._k & DUAL:
+    if local.duals is None or not tensor._k & DUAL or not local.forward_grad:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(_without_tangents(lambda: ops.view_as(tensor, tensor), [tensor]), tangent_of(tensor))
 
@@ -127,7 +129,7 @@ def _without_tangents(call: Callable[[], Any], duals: list[Tensor]) -> Any:
 
 def _dispatch(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """Runs a record on operands of which some have tangents."""
-    if local.inference:
+    if local.inference or not local.forward_grad:
         return _without_tangents(lambda: op(*args), [t for t in tensors_in(args) if t._k & DUAL])
     if not getattr(op, "view", False):
         return _push(lambda *given: op(*given), args, op.name)
@@ -255,6 +257,24 @@ def jvp_of(
     finally:
         local.grad = outer
     return results
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether operations of this thread compute tangents."""
+    return local.forward_grad
+
+
+class _set_fwd_grad_enabled:
+    """Whether operations compute tangents: at once, and as before at the end when used as a block."""
+
+    def __init__(self, mode: bool):
+        self.prev, local.forward_grad = local.forward_grad, bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        local.forward_grad = self.prev
 
 
 def __getattr__(name: str) -> Any:

@@ -6,15 +6,39 @@ from typing import Any
 
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._core.state import local
+from .._tensor import Tensor, storage_of, version_of
 
 __all__ = [
     "_force_original_view_tracking",
+    "_unsafe_preserve_version_counter",
     "enable_grad",
     "inference_mode",
     "no_grad",
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+
+class _unsafe_preserve_version_counter:
+    """A block after which the tensors' counters of writes are as before: autograd does not see what was written."""
+
+    def __init__(self, tensors: Any):
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        self.versions = tuple(version_of(t) for t in self.tensors)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        set_versions(self.tensors, self.versions)
+
+
+def set_versions(tensors: Any, versions: Any) -> None:
+    """Sets the counters of writes."""
+    for t, version in zip(tensors, versions):
+        if version < 0:
+            raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
+        storage_of(t).version = version
 
 
 class _force_original_view_tracking:
@@ -43,6 +67,11 @@ def is_view_replay_enabled() -> bool:
     return bool(getattr(local, "view_replay", False))
 
 
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` was last told in this thread."""
+    return bool(getattr(local, "multithreading", True))
+
+
 class set_multithreading_enabled:
     """Whether backward may use more threads of Python: at once, and back at the end when used as a block.
 
@@ -50,7 +79,7 @@ class set_multithreading_enabled:
     """
 
     def __init__(self, mode: bool):
-        self.prev = getattr(local, "multithreading", True)
+        self.prev = is_multithreading_enabled()
         self.mode = bool(mode)
         local.multithreading = self.mode
 

@@ -45,6 +45,7 @@ from ._tracing import TracingCheckError, _get_trace_graph, trace, trace_module
 from ._units import CompilationUnit, ScriptFunction
 
 _script_if_tracing = script_if_tracing  # the name that libraries use
+_fork, _wait = fork, wait
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "JITException", "RecursiveScriptModule", "ScriptFunction",
