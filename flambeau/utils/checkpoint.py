@@ -87,13 +87,13 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.pop()
 
 
-_debug: list[bool] = []
+_debug: list[bool | None] = []
 
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """A block that overrides the `debug` argument of checkpoints; None leaves it to them."""
-    _debug.append(bool(enabled))
+    _debug.append(enabled)
     try:
         yield
     finally:
@@ -119,6 +119,39 @@ def _described(t: Tensor) -> dict[str, Any]:
     return {"shape": t.shape, "dtype": t.dtype, "device": t.device}  # type: ignore[attr-defined]
 
 
+class GraphExecGroup:
+    """A block in which backward passes through disjoint parts of one checkpoint share its recomputation."""
+
+    _open: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup._open is not None:
+            raise RuntimeError("GraphExecGroup contexts cannot be nested.")
+        GraphExecGroup._open = self
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        GraphExecGroup._open = None
+
+
+class _Names(Watcher):
+    """Writes down which operations run."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __enter__(self) -> None:
+        self.names = []
+        self.start()
+
+    def __exit__(self, *error: Any) -> None:
+        self.stop()
+
+    def compute(self, op: Any, args: tuple[Any, ...], k: int) -> Any:
+        self.names.append(op.name)
+        return super().compute(op, args, k)
+
+
 class _Recomputation:
     """One call of a function whose saved tensors are numbers; the first that is needed runs the function again."""
 
@@ -130,19 +163,43 @@ class _Recomputation:
         self.state = _random_state() if preserve else None
         self.autocast = _autocast_now()
         self.kept: list[dict[str, Any]] = []  # what the saved tensors of the forward pass were
-        self.values: dict[int, Tensor] | None = None
+        self.values: dict[int, Tensor] = {}  # recomputed, and not asked for yet
+        self.pass_of_values: Any = None  # the backward pass (or group of them) that they were computed for
+        self.logs: tuple[_Names, _Names] | None = None  # with `debug`: what ran in the forward pass, and again
 
     def pack(self, t: Tensor) -> int:
         self.kept.append(_described(t))
         return len(self.kept) - 1
 
     def unpack(self, place: int) -> Tensor:
-        if self.values is None or place not in self.values:
-            self.values = dict(enumerate(self._run_again()))
+        group = GraphExecGroup._open
+        now = group or (None if local.walk is None else local.walk[2])
+        if now is None or now != self.pass_of_values or place not in self.values:
+            if group is not None and now == self.pass_of_values:
+                raise CheckpointError(
+                    "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
+                    "gradients) is not allowed while under the same GraphExecGroup."
+                )
+            values = self._recomputed()
+            if now is None:  # nobody knows whether more of them will be asked for
+                return values[place]
+            self.values, self.pass_of_values = dict(enumerate(values)), now
+        return self.values.pop(place)
+
+    def _recomputed(self) -> list[Tensor]:
+        try:
+            values = self._run_again()
             if self.check is not None:
-                self._compare(list(self.values.values()))
-        # What stays behind is needed by a second access or a second backward pass; the graph frees it.
-        return self.values[place] if local.walk is None or local.walk[0] else self.values.pop(place)
+                self._compare(values)
+        except CheckpointError as error:
+            if self.logs is None:
+                raise
+            first, again = (", ".join(log.names) for log in self.logs)
+            raise CheckpointError(
+                "You are seeing this error because you passed `debug=True` to checkpoint (or set_checkpoint_debug_enabled): "
+                f"these operations ran.\nOriginal forward: {first}\nRecomputation: {again}\n{error}"
+            ) from None
+        return values
 
     def _run_again(self) -> list[Tensor]:
         values: list[Tensor] = []
@@ -150,21 +207,27 @@ class _Recomputation:
 
         def keep(t: Tensor) -> Tensor:
             if len(values) < count or not self.early_stop:
-                values.append(detached(t))
+                values.append(detached(t) if t._k & GRAD else t)
             if self.early_stop and len(values) == count:
                 raise _Stop
             return values[-1]
 
-        given = [ops_alias(a) if isinstance(a, Tensor) else a for a in self.args]
+        given = [ops_alias(a) if isinstance(a, Tensor) and a._k & GRAD else a for a in self.args]
         with (
             _random_as_of(self.state),
             _autocast_as_of(self.autocast),
             enable_grad(),
             saved_tensors_hooks(keep, lambda t: t),
             self.context,
+            contextlib.nullcontext() if self.logs is None else self.logs[1],
             contextlib.suppress(_Stop),
         ):
             self.function(*given, **self.named)
+        if len(values) > count:
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward "
+                f"pass: {len(values)} instead of {count}."
+            )
         if len(values) != count:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
@@ -187,11 +250,22 @@ class _Recomputation:
 
 
 def _without_reentry(
-    function: Callable[..., Any], args: Any, named: Any, preserve: bool, context_fn: Any, early_stop: bool, check: Any
+    function: Callable[..., Any],
+    args: Any,
+    named: Any,
+    preserve: bool,
+    context_fn: Any,
+    early_stop: bool,
+    check: Any,
+    debug: bool,
 ) -> Any:
     forward_context, recompute_context = context_fn()
     run = _Recomputation(function, args, named, preserve, recompute_context, early_stop, check)
-    with forward_context, saved_tensors_hooks(run.pack, run.unpack):
+    watched: Any = contextlib.nullcontext()
+    if debug:
+        run.logs = _Names(), _Names()
+        watched = run.logs[0]
+    with forward_context, watched, saved_tensors_hooks(run.pack, run.unpack):
         return function(*args, **named)
     raise RuntimeError("checkpoint: context_fn suppressed an exception of the forward pass, so there is no result")
 
@@ -286,7 +360,10 @@ def checkpoint(
         raise ValueError(f"determinism_check should be one of ['default', 'none'] but got {determinism_check}")
     stop = _early_stop[-1] if _early_stop else early_stop
     check = None if determinism_check == "none" else True
-    return _without_reentry(function, args, kwargs, preserve_rng_state, context_fn, stop, check)
+    told = _debug[-1] if _debug else None
+    return _without_reentry(
+        function, args, kwargs, preserve_rng_state, context_fn, stop, check, debug if told is None else told
+    )
 
 
 def checkpoint_sequential(
@@ -428,7 +505,7 @@ def create_selective_checkpoint_contexts(
 
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext", "check_backward_validity",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "GraphExecGroup", "SelectiveCheckpointContext", "check_backward_validity",
     "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states",
     "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip

@@ -144,3 +144,77 @@ def test_selective_checkpointing_keeps_what_the_policy_says():
         ckpt.create_selective_checkpoint_contexts([torch.ops.aten.mm])
     with pytest.raises(TypeError, match="either a function or a list of ops"):
         ckpt.create_selective_checkpoint_contexts(None)
+
+
+def test_recomputed_values_live_for_one_backward_pass():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return x.exp().sin()
+
+    x = torch.ones(2, requires_grad=True)
+    out = checkpoint(f, x, use_reentrant=False)
+    for expected in (2, 3):
+        out.sum().backward(retain_graph=True)
+        assert len(runs) == expected
+
+
+def test_a_group_of_passes_shares_a_recomputation():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        y = x.sin().cos()
+        return y, y.sin().cos()
+
+    x = torch.ones(2, requires_grad=True)
+    y, z = checkpoint(f, x, use_reentrant=False)
+    with torch.utils.checkpoint.GraphExecGroup():
+        (g,) = torch.autograd.grad(z, y, torch.ones(2))
+        torch.autograd.grad(y, x, g)
+    assert len(runs) == 2
+    out = checkpoint(lambda t: t.sin().cos(), x, use_reentrant=False)
+    with torch.utils.checkpoint.GraphExecGroup():
+        out.sum().backward(retain_graph=True)
+        with pytest.raises(RuntimeError, match="Performing two backward calls that overlap"):
+            out.sum().backward()
+
+
+def _first_then(first, then):
+    left = [first]
+    return lambda x: (left.pop() if left else then)(x)
+
+
+def test_debug_names_the_operations_that_differ():
+    x = torch.ones(1, requires_grad=True)
+    f = _first_then(lambda t: t.sin().exp(), lambda t: t.sin() * torch.tensor([1.0, 2.0]))
+    with pytest.raises(RuntimeError, match=r"you passed `debug=True` to checkpoint[^\n]*\n[^\n]*exp[^\n]*\n[^\n]*mul"):
+        checkpoint(f, x, use_reentrant=False, debug=True).backward()
+
+
+def test_more_tensors_are_saved_again():
+    x = torch.ones(1, requires_grad=True)
+    f = _first_then(lambda t: t.sin().exp(), lambda t: t.sin().exp().sin())
+    with torch.utils.checkpoint.set_checkpoint_early_stop(False):
+        out = checkpoint(f, x, use_reentrant=False)
+    with pytest.raises(RuntimeError, match="trying to save more tensors during recomputation"):
+        out.backward()
+
+
+def test_saved_tensors_without_history_stay_the_same_objects():
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(y)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            found.append(ctx.saved_tensors[0])
+            return g, None
+
+    found = []
+    x, y = torch.ones(1, requires_grad=True), torch.ones(1)
+    checkpoint(Keeps.apply, x, y, use_reentrant=False).backward()
+    assert found[0] is y
