@@ -186,6 +186,9 @@ def _released_later(path: Any, old: os.stat_result | None) -> Iterator[None]:
                 threading.Thread(target=held.close, daemon=True).start()
             except RuntimeError:  # the interpreter is about to end
                 held.close()
+            except BaseException:  # a thread that an interrupt kept from starting is remembered for ever, with its file
+                held.close()
+                raise
 
 
 def _status(path: Any) -> os.stat_result | None:

@@ -237,6 +237,7 @@ def test_the_cheapest_order_of_a_chain():
 
     assert _best_split([10, 100, 5, 50])[0][2] == 1  # (AB)C: 7,500 multiplications, A(BC): 75,000
     assert _best_split([100, 5, 50, 4])[0][2] == 0
+    assert _best_split([2, 3, 50, 1])[0][2] == 0 and _best_split([3, 2, 1, 40])[0][2] == 1
     parts = [np.random.default_rng(i).standard_normal(s) for i, s in enumerate([(10, 100), (100, 5), (5, 50), (50, 2)])]
     made = torch.linalg.multi_dot([torch.from_numpy(p) for p in parts]).numpy()
     np.testing.assert_allclose(made, np.linalg.multi_dot(parts), rtol=1e-10)
