@@ -96,7 +96,7 @@ def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """The shape given either as numbers or as one sequence: f(2, 3) and f((2, 3))."""
     if len(args) == 1 and not isinstance(args[0], int) and isinstance(args[0], Iterable):
         args = tuple(args[0])
-    out = []
+    out: list[int] = []
     for value in args:
         if value.__class__ is not int:
             if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):

@@ -31,7 +31,9 @@ def variants() -> tuple[str, ...]:
     if platform.machine().lower() in ("aarch64", "arm64"):
         if features.get("dotprod") or _listed("asimddp"):
             found.append("sdot")
-    elif (features.get("avx512vnni") and vectors()[0] == 64) or ((features.get("avxvnni") or features.get("avx512vnni")) and vectors()[0] == 32):
+    elif (features.get("avx512vnni") and vectors()[0] == 64) or (
+        (features.get("avxvnni") or features.get("avx512vnni")) and vectors()[0] == 32
+    ):
         found.append("vnni")
     if features.get("avx512bw" if vectors()[0] == 64 else "avx2"):
         found.append("pairs")

@@ -82,7 +82,7 @@ def pack_with(s: Any, pack_hook: Any, unpack_hook: Any) -> Packed:
         packed.k, packed.number = s.k, s.number
         plain = wrap(s.array, s.dtype, s.k & ~GRAD)
         plain._storage = s.storage
-    version = plain._storage.version
+    version = storage_of(plain).version
     outer, local.grad = local.grad, False
     try:
         packed.value = pack_hook(plain)

@@ -104,7 +104,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not supported."
         )
     if tangent._k & DUAL:
-        raise RuntimeError("Setting a forward grad that itself has a forward gradient at the same level is not supported.")
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level is not supported."
+        )
     dual: Tensor = ops.view_as(tensor, tensor)
     set_tangent(dual, tangent)
     return dual

@@ -53,10 +53,14 @@ def test_second_derivatives_say_what_is_wrong(name):
         function(lambda a: (a.sum(), a.sum()), X, *more)
     with pytest.raises(RuntimeError, match=f"returned by the function given to {name} should contain a single element"):
         function(torch.clone, X, *more)
-    text = "outputs of the user-provided function given to {} must be either a Tensor or a tuple of Tensors but the given"
+    text = (
+        "outputs of the user-provided function given to {} must be either a Tensor or a tuple of Tensors but the given"
+    )
     with pytest.raises(TypeError, match=re.escape(text.format(name))):
         function(lambda a: "text", X, *more)
-    with pytest.raises(RuntimeError, match="jacobian of the user-provided function with respect to input 0 is independent"):
+    with pytest.raises(
+        RuntimeError, match="jacobian of the user-provided function with respect to input 0 is independent"
+    ):
         function(linear, X, *more, strict=True)
     with pytest.raises(RuntimeError, match="Output 0 of the user-provided function does not require gradients"):
         function(lambda a: a.detach().sum(), X, *more, strict=True)

@@ -101,7 +101,9 @@ def test_functions_tell_of_old_names_and_may_leave_out_gradients():
         warnings.simplefilter("always")
         Two.apply(x)[0].backward()
     assert seen == [(None, [1.0])]
-    assert [w.category for w in told] == [DeprecationWarning] and "'saved_variables' is deprecated" in str(told[0].message)
+    assert [w.category for w in told] == [DeprecationWarning] and "'saved_variables' is deprecated" in str(
+        told[0].message
+    )
 
 
 def test_gradients_go_through_what_another_thread_computed():

@@ -162,7 +162,9 @@ def test_module_tracker_forward_and_backward():
     with ModuleTracker() as tracker:
         for part in model.modules():
             part.register_forward_pre_hook(lambda m, args: seen.append((len(tracker.parents), tracker.is_bw)))
-            part.register_full_backward_hook(lambda m, i, o: seen.append((max(tracker.parents, key=len), tracker.is_bw)))
+            part.register_full_backward_hook(
+                lambda m, i, o: seen.append((max(tracker.parents, key=len), tracker.is_bw))
+            )
         model(torch.ones(1, 2, requires_grad=True)).sum().backward()
         assert tracker.parents == {"Global"} and not tracker.is_bw
     assert seen == [
@@ -218,7 +220,11 @@ def test_guards_that_stay():
             self.guard_type, self.value, self.is_global = kind, value, is_global
 
     parameter = torch.nn.Parameter(torch.ones(1))
-    entries = [Entry("TENSOR_MATCH", parameter), Entry("ID_MATCH", is_global=True), Entry("TENSOR_MATCH", torch.ones(1))]
+    entries = [
+        Entry("TENSOR_MATCH", parameter),
+        Entry("ID_MATCH", is_global=True),
+        Entry("TENSOR_MATCH", torch.ones(1)),
+    ]
     assert torch.compiler.keep_tensor_guards_unsafe(entries) == [False, False, True]
     assert torch.compiler.keep_tensor_guards_unsafe(entries, keep_parameters=True) == [True, False, True]
     assert torch.compiler.skip_guard_on_globals_unsafe(entries) == [True, False, True]

@@ -65,7 +65,16 @@ def test_large_products_on_all_threads():
 def test_rounding_to_codes():
     x = np.array([0.25, 0.75, -0.25, 1e9, -1e9, np.nan, np.inf, -np.inf], np.float32)
     whole = Quantizer(per_tensor_affine, 0.5, 3)
-    assert quantized.quantize(x, whole, quint8).tolist() == [4, 4, 2, 255, 0, 255, 255, 0]  # half to even, after the shift
+    assert quantized.quantize(x, whole, quint8).tolist() == [
+        4,
+        4,
+        2,
+        255,
+        0,
+        255,
+        255,
+        0,
+    ]  # half to even, after the shift
     assert quantized.quantize(x, whole, qint8).tolist() == [4, 4, 2, 127, -128, 127, 127, -128]
     assert quantized.quantize(x, whole, qint32)[[3, 4, 5]].tolist() == [2000000000, -2000000000, 2147483647]
     by_channel = Quantizer(per_channel_affine, np.array([0.5, 1.0]), np.array([0, 1]), 1)

@@ -39,4 +39,3 @@ def test_a_file_that_is_replaced_while_the_program_runs(tmp_path):
         cpu.kernel(module.thrice, ("f32", "f32"))
     path.write_text(SOURCE)
     assert cpu.kernel(module.thrice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [3, 3, 3]
-

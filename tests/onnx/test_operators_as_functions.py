@@ -26,7 +26,9 @@ def test_soft_cap_comes_after_the_mask():
     mask = torch.tensor([[3.0]])
     assert ops.attention(q, q, q, mask, softcap=2.0)[3].item() == pytest.approx(2.0)
     assert ops.attention(q, q, q, mask, softcap=2.0, qk_matmul_output_mode=1)[3].item() == pytest.approx(5.0)
-    assert ops.attention(q, q, q, mask, softcap=2.0, qk_matmul_output_mode=2)[3].item() == pytest.approx(1.97322, abs=1e-4)
+    assert ops.attention(q, q, q, mask, softcap=2.0, qk_matmul_output_mode=2)[3].item() == pytest.approx(
+        1.97322, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -62,44 +62,75 @@ def test_deep_lift_is_complete(setting, record_property):
 def test_shap(setting, record_property):
     model, x = setting
     base = torch.randn(4, 1, 8, 8)
-    record_property("gradient", attr.GradientShap(model).attribute(x, base, n_samples=4, target=0).flatten().tolist()[:40])
+    record_property(
+        "gradient", attr.GradientShap(model).attribute(x, base, n_samples=4, target=0).flatten().tolist()[:40]
+    )
     record_property("deep", attr.DeepLiftShap(model).attribute(x, base, target=0).flatten().tolist()[:40])
 
 
 def test_perturbations(setting, record_property):
     model, x = setting
     groups = torch.arange(16).reshape(1, 1, 4, 4).repeat_interleave(2, 2).repeat_interleave(2, 3)
-    record_property("ablation", attr.FeatureAblation(model).attribute(x, target=0, feature_mask=groups).flatten().tolist()[:20])
-    record_property("shapley", attr.ShapleyValueSampling(model).attribute(x, target=0, feature_mask=groups, n_samples=3).flatten().tolist()[:20])
     record_property(
-        "occlusion", attr.Occlusion(model).attribute(x, target=0, sliding_window_shapes=(1, 4, 4), strides=(1, 2, 2)).flatten().tolist()[:20]
+        "ablation", attr.FeatureAblation(model).attribute(x, target=0, feature_mask=groups).flatten().tolist()[:20]
     )
-    record_property("permutation", attr.FeaturePermutation(model).attribute(x, target=0, feature_mask=groups).flatten().tolist()[:20])
+    record_property(
+        "shapley",
+        attr.ShapleyValueSampling(model)
+        .attribute(x, target=0, feature_mask=groups, n_samples=3)
+        .flatten()
+        .tolist()[:20],
+    )
+    record_property(
+        "occlusion",
+        attr.Occlusion(model)
+        .attribute(x, target=0, sliding_window_shapes=(1, 4, 4), strides=(1, 2, 2))
+        .flatten()
+        .tolist()[:20],
+    )
+    record_property(
+        "permutation",
+        attr.FeaturePermutation(model).attribute(x, target=0, feature_mask=groups).flatten().tolist()[:20],
+    )
 
 
 def test_layers(setting, record_property):
     model, x = setting
     record_property("activation", attr.LayerActivation(model, model.conv).attribute(x).flatten().tolist()[:20])
-    record_property("grad_x_act", attr.LayerGradientXActivation(model, model.first).attribute(x, target=0).flatten().tolist())
-    record_property("conductance", attr.LayerConductance(model, model.first).attribute(x, target=0, n_steps=10).flatten().tolist())
+    record_property(
+        "grad_x_act", attr.LayerGradientXActivation(model, model.first).attribute(x, target=0).flatten().tolist()
+    )
+    record_property(
+        "conductance", attr.LayerConductance(model, model.first).attribute(x, target=0, n_steps=10).flatten().tolist()
+    )
     cam = attr.LayerGradCam(model, model.conv).attribute(x, target=0)
     record_property("cam", attr.LayerAttribution.interpolate(cam, (16, 16)).flatten().tolist()[:20])
     record_property("guided_cam", attr.GuidedGradCam(model, model.conv).attribute(x, target=0).flatten().tolist()[:20])
-    record_property("internal", attr.InternalInfluence(model, model.first).attribute(x, target=0, n_steps=5).flatten().tolist())
-    record_property("layer_ig", attr.LayerIntegratedGradients(model, model.first).attribute(x, target=0, n_steps=5).flatten().tolist())
+    record_property(
+        "internal", attr.InternalInfluence(model, model.first).attribute(x, target=0, n_steps=5).flatten().tolist()
+    )
+    record_property(
+        "layer_ig",
+        attr.LayerIntegratedGradients(model, model.first).attribute(x, target=0, n_steps=5).flatten().tolist(),
+    )
     record_property("layer_lift", attr.LayerDeepLift(model, model.first).attribute(x, target=0).flatten().tolist())
 
 
 def test_neurons(setting, record_property):
     model, x = setting
     record_property("gradient", attr.NeuronGradient(model, model.first).attribute(x, 2).flatten().tolist()[:20])
-    record_property("conductance", attr.NeuronConductance(model, model.first).attribute(x, 1, target=0, n_steps=5).flatten().tolist()[:20])
+    record_property(
+        "conductance",
+        attr.NeuronConductance(model, model.first).attribute(x, 1, target=0, n_steps=5).flatten().tolist()[:20],
+    )
     record_property("lift", attr.NeuronDeepLift(model, model.first).attribute(x, 3).flatten().tolist()[:20])
 
 
 def test_noise_tunnel(setting, record_property):
     model, x = setting
-    made = attr.NoiseTunnel(attr.Saliency(model)).attribute(x, nt_type="smoothgrad_sq", nt_samples=3, stdevs=0.1, target=0)
+    made = attr.NoiseTunnel(attr.Saliency(model)).attribute(
+        x, nt_type="smoothgrad_sq", nt_samples=3, stdevs=0.1, target=0
+    )
     record_property("smooth", made.flatten().tolist()[:20])
 
 
@@ -124,7 +155,9 @@ def test_embeddings(record_property):
             return self.head(self.embedding(ids).mean(1).tanh())
 
     model, ids = Text(), torch.tensor([[1, 2, 3], [4, 5, 6]])
-    made = attr.LayerIntegratedGradients(model, model.embedding).attribute(ids, torch.zeros_like(ids), target=0, n_steps=10)
+    made = attr.LayerIntegratedGradients(model, model.embedding).attribute(
+        ids, torch.zeros_like(ids), target=0, n_steps=10
+    )
     record_property("tokens", made.sum(-1).flatten().tolist())
 
 

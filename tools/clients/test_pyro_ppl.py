@@ -113,7 +113,9 @@ def test_traces_and_handlers(record_property):
 @pytest.mark.parametrize("kernel", [HMC, NUTS])
 def test_sampling(kernel, record_property):
     options = {"step_size": 0.05, "num_steps": 4} if kernel is HMC else {"step_size": 0.1, "max_tree_depth": 3}
-    chain = MCMC(kernel(regression, adapt_step_size=False, **options), num_samples=12, warmup_steps=4, disable_progbar=True)
+    chain = MCMC(
+        kernel(regression, adapt_step_size=False, **options), num_samples=12, warmup_steps=4, disable_progbar=True
+    )
     chain.run(X, Y)
     record_property("slope", chain.get_samples()["slope"].tolist())
     made = Predictive(regression, chain.get_samples())(X)["y"]

@@ -122,7 +122,9 @@ def test_training_on_graphs(record_property):
 
 def test_transforms(record_property):
     data = _graph()
-    made = transforms.Compose([transforms.ToUndirected(), transforms.AddSelfLoops(), transforms.NormalizeFeatures()])(data)
+    made = transforms.Compose([transforms.ToUndirected(), transforms.AddSelfLoops(), transforms.NormalizeFeatures()])(
+        data
+    )
     record_property("edges", made.edge_index.tolist())
     record_property("x", made.x.flatten().tolist())
     pos = transforms.KNNGraph  # needs another package; only its name
@@ -142,7 +144,9 @@ def test_utilities(record_property):
     record_property("laplacian", [index.tolist(), weight.tolist()])
     record_property("subgraph", utils.subgraph([0, 1, 2], EDGES)[0].tolist())
     record_property("hops", [t.tolist() for t in utils.k_hop_subgraph(0, 2, EDGES)[:2]])
-    record_property("has", [utils.is_undirected(EDGES), utils.contains_self_loops(EDGES), utils.contains_isolated_nodes(EDGES)])
+    record_property(
+        "has", [utils.is_undirected(EDGES), utils.contains_self_loops(EDGES), utils.contains_isolated_nodes(EDGES)]
+    )
     record_property("scatter", utils.scatter(torch.arange(8.0), EDGES[1], reduce="mean").tolist())
 
 

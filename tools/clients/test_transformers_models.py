@@ -58,7 +58,12 @@ class Shared(ModelTesterMixin):
 
 
 class BertTest(Shared, unittest.TestCase):
-    all_model_classes = (hf.BertModel, hf.BertForMaskedLM, hf.BertForSequenceClassification, hf.BertForTokenClassification)
+    all_model_classes = (
+        hf.BertModel,
+        hf.BertForMaskedLM,
+        hf.BertForSequenceClassification,
+        hf.BertForTokenClassification,
+    )
     make_config = staticmethod(lambda: hf.BertConfig(max_position_embeddings=64, **USUAL))
 
 
