@@ -113,6 +113,8 @@ class cuFFTPlanCacheManager:
         return cuFFTPlanCache(index)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what tools ask of any object needs no GPU
+            raise AttributeError(name)
         return getattr(self._current(), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
