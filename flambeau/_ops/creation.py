@@ -20,7 +20,15 @@ from .._core.dtypes import (
     int64,
     scalar_dtype,
 )
-from .._core.layouts import joint_strides, like_strides, preserve_format, strides_in_order
+from .._core.layouts import (
+    joint_strides,
+    like_strides,
+    preserve_format,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strides_in_order,
+)
 from .._core.sizes import broadcast_shapes, size_argument
 from .._core.state import CUDA, META, QUANTIZED, SPARSE, local
 from .._tensor import Tensor, wrap
@@ -42,6 +50,8 @@ from .primitive import primitive
 from .registry import labelled, ops, public, quick
 from .rules import type_name
 
+_SPARSE = sparse_coo, sparse_csr, sparse_csc  # of which zeros are made without further settings
+
 # -- constants ---------------------------------------------------------------------------------------------------
 
 
@@ -53,6 +63,9 @@ def _filled(
     if named:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
     d = as_dtype(dtype, name)
+    if layout in _SPARSE and not value and out is None and not device_bits(device)[0]:
+        made = ops.sparse_coo_tensor(shape, dtype=d or default.float, requires_grad=requires_grad)
+        return made if layout is sparse_coo else ops.to_sparse(made, layout=layout)  # type: ignore[no-any-return]
     if layout is not None or pin_memory:
         check_layout(layout, pin_memory)
     if out is not None:

@@ -462,6 +462,8 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if not t._k & META:
         if result._k & SPARSE and result.dtype is not t.dtype:
             result = ops.to_dtype(result, t.dtype)
+        if result._k & ~t._k & SPARSE:
+            result = ops.to_dense(result)
         write(t._array, laid(result._array, t), t.dtype)
         if modes.on & CAPTURE and local.captures:
             local.captures[-1].add_write(t, result)

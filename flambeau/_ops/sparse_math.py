@@ -201,7 +201,7 @@ def _add_to_dense(x: Any, y: Tensor) -> Tensor:
 def _sub(op: Any, x: Any, y: Any) -> Tensor:
     if is_sparse(x) and not is_sparse(y):
         raise RuntimeError("sub(sparse, dense) is not supported")
-    return _add(op, x, ops.neg(y))
+    return _add(op, x, ops.neg(ops.to_dtype(y, ops.result_type(x, y))))  # in its own dtype it might wrap around
 
 
 @rule("add_scaled", "sub_scaled")

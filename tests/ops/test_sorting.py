@@ -195,3 +195,13 @@ def test_many_in_bins(dtype, size):
     x[:3] = NAN, -1.0, 1.0
     few = sum(torch.histc(torch.from_numpy(part), 37, -1, 1).numpy() for part in np.array_split(x, 300))
     np.testing.assert_array_equal(torch.histc(torch.from_numpy(x), 37, -1, 1).numpy(), few)
+
+
+def test_unique_rows_with_nan_are_all_kept():
+    nan = float("nan")
+    rows, inverse, counts = torch.unique(
+        torch.tensor([[1, nan], [1, nan], [0, 2], [0, 2]]), dim=0, return_inverse=True, return_counts=True
+    )
+    assert str(rows.tolist()) == "[[0.0, 2.0], [1.0, nan], [1.0, nan]]"
+    assert inverse.tolist() == [1, 2, 0, 0] and counts.tolist() == [2, 1, 1]
+    assert torch.unique(torch.full((3, 1), nan), dim=0).shape == (3, 1)

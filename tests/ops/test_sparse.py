@@ -189,3 +189,25 @@ def test_text():
 def test_hash_tensor():
     assert torch.hash_tensor(torch.tensor([3, 5])).item() == 6
     assert torch.hash_tensor(torch.tensor([[1.0, 1.0]]), 1).tolist() == [0]
+
+
+def test_differences_of_unlike_integers_do_not_wrap_around():
+    x, y = torch.tensor([1, 0, 5]), torch.tensor([1, 0, 7])
+    for a in (x.to(torch.int8).to_sparse(), x.to(torch.int8)):
+        made = a - y.to(torch.uint8).to_sparse()
+        assert made.dtype is torch.int16
+        assert (made.to_dense() if made.is_sparse else made).tolist() == [0, 0, -2]
+
+
+def test_dense_tensors_are_multiplied_in_place():
+    x = torch.tensor([1, 2, 3])
+    assert x.mul_(torch.tensor([1, 0, 2]).to_sparse()) is x and x.tolist() == [1, 0, 6]
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_zeros_of_a_sparse_layout(layout):
+    x = torch.zeros(2, 3, layout=layout, dtype=torch.float64)
+    assert x.layout is layout and x.dtype is torch.float64 and x.shape == (2, 3) and x._nnz() == 0
+    assert not x.to_dense().any()
+    with pytest.raises(RuntimeError):
+        torch.ones(2, 3, layout=torch.sparse_coo)
