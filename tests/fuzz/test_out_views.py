@@ -1,16 +1,18 @@
 """`out=` of every sample call, given views: elements go where the view says, and nothing beside them changes."""
 
 import ast
-import sys
+import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import samples
-
 import flambeau as torch
+
+# by its file: with tests/ on the path, tests/onnx would be taken for the package onnx
+_spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
+samples = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(samples)
 
 MORE = [
     "torch.arange(12)", "torch.arange(0.0, 6.0, 0.5)", "torch.range(0, 11)", "torch.linspace(0, 1, 12)", "torch.logspace(0, 2, 12)",
