@@ -15,6 +15,7 @@ TEXT = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
 def test_adding_an_operation_takes_one_record():
     code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL).group(1)
     before = dict(registry.records), dict(registry.functions), dict(registry.methods)
+    attributes = dict(vars(torch.Tensor))
     try:
         exec(code, dict(vars(activation)))
         _methods.attach()
@@ -36,3 +37,6 @@ def test_adding_an_operation_takes_one_record():
                 delattr(registry.ops, name)
             if hasattr(torch.Tensor, name):
                 delattr(torch.Tensor, name)
+        for name, value in attributes.items():  # modes know the methods that were there
+            if vars(torch.Tensor)[name] is not value:
+                setattr(torch.Tensor, name, value)
