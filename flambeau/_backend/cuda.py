@@ -29,15 +29,17 @@ class Pointwise:
         self.inputs, self.outputs, self.compute = inputs, outputs, compute
         self.results = [NUMPY[t] for t in outputs]
         self.sizes = [NUMPY[t].itemsize for t in (*inputs, *outputs)]
+        self.memory = backend.xp.ndarray  # what is nothing else goes by value: never a number where a pointer is read
         self.plans: dict[Any, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """The result(s) for CuPy arrays; 0-d NumPy arrays count as numbers."""
+        """The result(s) for CuPy arrays; 0-d NumPy arrays and NumPy's scalars count as numbers."""
         count = len(self.inputs)
         if len(arrays) > count:
             arrays, out = arrays[:count], arrays[count:]
         outs = () if out is None else out if out.__class__ is tuple or out.__class__ is list else (out,)
-        key: Any = [None if a.__class__ is np.ndarray else (a.shape, a.strides) for a in arrays]
+        memory = self.memory
+        key: Any = [(a.shape, a.strides) if a.__class__ is memory else None for a in arrays]
         key = (*key, *[(o.shape, o.strides) for o in outs])
         found = self.plans.get(key)
         if found is None:
