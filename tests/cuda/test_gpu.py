@@ -209,7 +209,7 @@ def test_copies_and_printing():
 def test_a_scalar_of_numpy_goes_by_value_not_as_an_address():
     x = real(4, 5)
     same(torch.renorm(x.cuda(), 2, 0, 1.5), torch.renorm(x, 2, 0, 1.5))
-    double = backend_of(x.cuda()).pointwise("twice", lambda m, x, y: x * y, ("f32", "f32"), ("f32",), ("f32", "f32"))
+    double = backend_of(CUDA).pointwise("twice", lambda m, x, y: x * y, ("f32", "f32"), ("f32",), ("f32", "f32"))
     for number in (np.float32(2), np.array(2, np.float32)):
         made = double(x.cuda()._array, number)
         np.testing.assert_array_equal(made.get(), 2 * x.numpy())
