@@ -22,7 +22,7 @@ from .._overrides import disabled_torch_function as _disabled_torch_function_imp
 from .._tensor import Tensor
 from ..futures import Future
 from ..jit._errors import JITException
-from ..jit._tracer import _active as _active_tracer
+from ..jit._tracer import active as _active_tracer
 from ..jit._tracer import is_tracing
 from . import _nn
 from ._types import *  # noqa: F403 (names that programs take from here)

@@ -6,7 +6,6 @@ import ast
 import builtins
 import inspect
 import math
-import re
 import textwrap
 import types
 import typing
@@ -18,6 +17,7 @@ from .._ops.registry import Namespace
 from .._tensor import Tensor
 from ..nn.modules.container import ModuleDict, ModuleList, Sequential
 from ..nn.modules.module import Module
+from ._adoption import Adoption
 from ._errors import Problem
 from ._layer_texts import layer_text
 from ._lowering import _names, name_of
@@ -64,6 +64,7 @@ class _Emitter:
         self.paths: dict[int, str] = {}
         self.constants: list[Any] = []
         self.functions: dict[Any, str] = {}
+        self.adoption = Adoption(self.program, self.constants)
         taken: set[str] = set()
         for module in root.modules() if root is not None else ():
             if id(module) not in self.paths:
@@ -102,7 +103,7 @@ def emit(root: Module) -> RecursiveScriptModule:
         if id(module) in made:
             return made[id(module)]
         if isinstance(module, RecursiveScriptModule):
-            result = made[id(module)] = _adopted(emitter, module)
+            result = made[id(module)] = emitter.adoption.module(module)
             return result
         children = {name: build(child) for name, child in module._modules.items() if child is not None}
         path = emitter.paths.get(id(module)) or class_path(module, {*emitter.program.sources, *emitter.paths.values()})
@@ -123,39 +124,6 @@ def emit(root: Module) -> RecursiveScriptModule:
     top = build(root)
     emitter.program.constants = tuple(emitter.constants)
     return top  # type: ignore[no-any-return]
-
-
-def _adopted(emitter: _Emitter, module: RecursiveScriptModule) -> RecursiveScriptModule:
-    """A module of another program, whose definitions move into this one under names of their own."""
-    theirs, first = module._script.program, len(emitter.constants)
-    emitter.constants += theirs.constants
-    number = 0
-    while any(p.startswith(f"__torch__.___torch_mangle_{number}.") for p in emitter.program.sources):
-        number += 1
-    for path in module_classes(module):
-        theirs.definition(path)
-    prefix = f"__torch__.___torch_mangle_{number}."
-
-    def moved(text: str) -> str:
-        text = re.sub(r"\b__torch__\.", prefix, text)
-        return re.sub(r"\bCONSTANTS\.c(\d+)", lambda m: f"CONSTANTS.c{int(m[1]) + first}", text)
-
-    for path, text in theirs.sources.items():
-        emitter.program.add(moved(path), moved(text))
-
-    def again(inner: Any) -> Any:
-        result = RecursiveScriptModule(emitter.program.definition(moved(inner._script.path)))
-        for table in ("_parameters", "_buffers", "_attributes"):
-            result.__dict__[table].update(inner.__dict__[table])
-        result.__dict__["_modules"].update({name: again(child) for name, child in inner._modules.items()})
-        result.__dict__["training"] = inner.training
-        return result
-
-    return again(module)  # type: ignore[no-any-return]
-
-
-def module_classes(module: Any) -> list[str]:
-    return [inner._script.path for inner in module.modules()]
 
 
 def _methods(emitter: _Emitter, module: Module) -> tuple[dict[str, Any], list[str]]:

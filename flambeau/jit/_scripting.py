@@ -8,13 +8,14 @@ import inspect
 import threading
 from typing import Any
 
+from .._core.state import local
 from ..nn.modules.module import Module
 from . import frontend
 from ._annotations import export
 from ._arguments import Signature
 from ._errors import JITException, Problem, as_script_error
 from ._script_module import RecursiveScriptModule, ScriptModule
-from ._units import ScriptFunction
+from ._units import ScriptFunction, recording_of
 
 __all__ = ["is_scripting", "script", "script_method"]
 
@@ -65,7 +66,7 @@ def _checked(module: Module) -> None:
             continue
         for name in {"forward", *exported(kind)}:
             method = getattr(kind, name, None)
-            if inspect.isfunction(method) and not is_left_out(method):
+            if inspect.isfunction(method) and method is not Module.forward and not is_left_out(method):
                 frontend.check(method)
 
 
@@ -193,6 +194,12 @@ class ScriptedFunction(ScriptFunction):
             return inspect.getsource(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tracer = recording_of(self) if local.function_modes else None
+        if tracer is not None:
+            return tracer.call_script(self, self._as_python, args, kwargs)
+        return self._as_python(*args, **kwargs)
+
+    def _as_python(self, *args: Any, **kwargs: Any) -> Any:
         return _run(self._function, *_signature_of(self._function).convert(args, kwargs))
 
 

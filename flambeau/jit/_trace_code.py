@@ -11,10 +11,11 @@ from typing import Any
 from .._core.devices import device
 from .._tensor import Tensor
 from ..nn.modules.module import Module
+from ._adoption import Adoption
 from ._errors import Problem
 from ._program import Program
 from ._script_module import TopLevelTracedModule, TracedModule
-from ._tracer import Call, Node, Tracer, Value, values_in
+from ._tracer import Call, Node, ScriptCall, Tracer, Value, values_in
 
 __all__ = ["class_path", "literal", "traced_module", "type_of"]
 
@@ -98,6 +99,8 @@ def identifier(text: str) -> str:
 
 
 def _has_effect(node: Node) -> bool:
+    if isinstance(node, ScriptCall):
+        return True
     if node.op == "batch_norm" and node.args[5] is True:
         return True
     return node.op.endswith("_") and not node.op.endswith("__")
@@ -202,6 +205,20 @@ class _Method:
         else:
             self.lines.append(f"{', '.join(self.bind(v) for v in node.outputs)}, = {text}")
 
+    def script(self, call: ScriptCall) -> None:
+        """Writes the call of something scripted, and takes its result apart."""
+        if isinstance(call.target, str):
+            inside = call.target[len(self.call.path) + 1 :] if self.call.path else call.target
+            function = f"({self.module(inside)}).forward"
+        else:
+            function = self.writer.adoption.name(call.target._program, call.target._path)
+        parts = [_structure_text(self, a) for a in call.args]
+        parts += [f"{k}={_structure_text(self, a)}" for k, a in call.named.items()]
+        result = call.result
+        taken = self.bind(result) if isinstance(result, Value) else self.fresh()
+        self.lines.append(f"{taken} = {function}({', '.join(parts)})")
+        self.writer.unpack(self, taken, result)
+
     def inner(self, call: Call) -> None:
         inputs, outputs, method = self.writer.method(call)
         inside = call.path[len(self.call.path) + 1 :] if self.call.path else call.path
@@ -218,6 +235,8 @@ class _Method:
         for item in self.call.items:
             if isinstance(item, Call):
                 self.inner(item)
+            elif isinstance(item, ScriptCall):
+                self.script(item)
             else:
                 self.node(item)
 
@@ -229,8 +248,8 @@ def _attribute(holder: str, name: str) -> str:
 class Writer:
     """Writes all methods of a trace. `scripts` are the paths of classes by the paths of modules."""
 
-    def __init__(self, tracer: Tracer, scripts: dict[str, str]):
-        self.tracer, self.scripts = tracer, scripts
+    def __init__(self, tracer: Tracer, scripts: dict[str, str], adoption: Adoption):
+        self.tracer, self.scripts, self.adoption = tracer, scripts, adoption
         self.methods: dict[str, list[str]] = {}  # by the path of a module
         self._outside: dict[Call, list[Value]] = {}
 
@@ -249,26 +268,23 @@ class Writer:
                 else method.fresh(identifier(parameter))
             )
             header.append(f"{taken}: {kind}")
-            if not isinstance(value, Value):
-                self._unpack(method, taken, value)
+            self.unpack(method, taken, value)
         method.body()
         result = _structure_text(method, out)
         self._finish("", name, header, method, f"return {result}", _structure_type(out))
 
-    def _unpack(self, method: _Method, holder: str, value: Any) -> None:
+    def unpack(self, method: _Method, holder: str, value: Any) -> None:
+        """Takes a structure apart, so that each of its values has a name."""
         if isinstance(value, dict):
             for key, inner in value.items():
                 part = method.bind(inner) if isinstance(inner, Value) else method.fresh()
                 method.lines.append(f"{part} = {holder}[{literal(key)}]")
-                if not isinstance(inner, Value):
-                    self._unpack(method, part, inner)
-            return
-        parts = [method.bind(v) if isinstance(v, Value) else method.fresh() for v in value]
-        if parts:
+                self.unpack(method, part, inner)
+        elif isinstance(value, (list, tuple)) and value:
+            parts = [method.bind(v) if isinstance(v, Value) else method.fresh() for v in value]
             method.lines.append(f"{', '.join(parts)}, = {holder}")
-        for part, inner in zip(parts, value):
-            if not isinstance(inner, Value):
-                self._unpack(method, part, inner)
+            for part, inner in zip(parts, value):
+                self.unpack(method, part, inner)
 
     def _find_outputs(self, top: Call, results: list[Value]) -> None:
         """For every call, the values made inside of it that are used outside, in the order of their making."""
@@ -412,18 +428,32 @@ def _declaration(name: str, kind: str) -> str:
 
 def traced_module(tracer: Tracer, root: Module, methods: Any, top_class: type = TopLevelTracedModule) -> Any:
     """The program of a trace as a module. `methods` calls `Writer.top` for each traced method."""
+    program, constants = Program(), tracer.constants
+    adoption = Adoption(program, constants)
+    kept = {} if tracer.scripts is None else tracer.scripts.kept()  # scripted modules by their paths
+    adopted = {id(root.get_submodule(name)): adoption.module(module) for name, module in kept.items()}
     paths: dict[str, str] = {}
-    by_module: dict[int, str] = {}
-    taken: set[str] = set()
-    for name, module in root.named_modules():
-        path = by_module[id(module)] = paths[name] = class_path(module, taken)
-        taken.add(path)
-    writer = Writer(tracer, paths)
+    by_module = {key: module._script.path for key, module in adopted.items()}
+    taken = set(program.sources)
+    modules = [
+        (name, module)
+        for name, module in root.named_modules(remove_duplicate=False)
+        if not any(name == path or name.startswith(path + ".") for path in kept)
+    ]
+    for name, module in modules:
+        if id(module) not in by_module:
+            by_module[id(module)] = class_path(module, taken)
+            taken.add(by_module[id(module)])
+        paths[name] = by_module[id(module)]
+    writer = Writer(tracer, paths, adoption)
     methods(writer)
-    program = Program(tuple(tracer.constants))
-    for name, module in root.named_modules():
-        program.add(paths[name], class_text(paths[name], module, by_module, writer.methods.get(name, [])))
-    made: dict[int, Any] = {}
+    written = set(program.sources)
+    for name, module in modules:
+        if paths[name] not in written:
+            program.add(paths[name], class_text(paths[name], module, by_module, writer.methods.get(name, [])))
+            written.add(paths[name])
+    program.constants = tuple(constants)
+    made: dict[int, Any] = dict(adopted)
 
     def build(module: Module, kind: type) -> Any:
         if id(module) in made:

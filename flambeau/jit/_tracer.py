@@ -18,7 +18,7 @@ from .._tensor import Tensor
 from ..nn.modules.module import Module
 from . import _lowering, _lowering_layers, _lowering_math, _lowering_shapes, _trace_forms
 
-__all__ = ["Call", "Node", "Tracer", "TracerWarning", "Value"]
+__all__ = ["Call", "Node", "ScriptCall", "Tracer", "TracerWarning", "Value"]
 
 
 _PACKAGE = __name__.partition(".")[0]
@@ -56,6 +56,17 @@ class Node:
             value.node = self
 
 
+class ScriptCall(Node):
+    """A call of something scripted: `target` is the path of a module or a function; `result` is what it gave, with values
+    for tensors and numbers."""
+
+    __slots__ = ("result", "target")
+
+    def __init__(self, target: Any, args: list[Any], named: dict[str, Any], result: Any):
+        super().__init__("", args, named, list(values_in(result)), "one")
+        self.target, self.result = target, result
+
+
 class Call:
     """A call of a module: what it did, in order."""
 
@@ -79,12 +90,15 @@ def values_in(argument: Any) -> Iterator[Value]:
     elif isinstance(argument, (list, tuple)):
         for a in argument:
             yield from values_in(a)
+    elif isinstance(argument, dict):
+        yield from values_in(list(argument.values()))
 
 
 # -- numbers that depend on sizes --------------------------------------------------------------------------------
 
 
-def _active() -> Tracer | None:
+def active() -> Tracer | None:
+    """The recording that is under way."""
     stack = local.function_modes
     return stack[-1] if stack and stack[-1].__class__ is Tracer else None
 
@@ -100,7 +114,7 @@ def _arithmetic(op: str, name: str, swapped: bool = False) -> Any:
                 result = getattr(float, name)(float(self), other)
             if result is NotImplemented:
                 return result
-        tracer = _active()
+        tracer = active()
         if tracer is None:
             return result
         a, b = (other, self) if swapped else (self, other)
@@ -116,7 +130,7 @@ class TracedInt(int):
     value: Value
 
     def __neg__(self) -> Any:
-        tracer = _active()
+        tracer = active()
         return -int(self) if tracer is None else tracer.number("neg", [self], -int(self))
 
     def __reduce__(self) -> Any:
@@ -167,10 +181,10 @@ for _op, _names in {
 
 class Tracer(TorchFunctionMode):
     """A mode in which operations are recorded. `root` is the module that is traced, if one is; constants are added to
-    those given, which other recordings use."""
+    those given, which other recordings use. With `scripts`, what is scripted is recorded as a call."""
 
-    def __init__(self, root: Module | None = None, constants: list[Tensor] | None = None):
-        self.root = root
+    def __init__(self, root: Module | None = None, constants: list[Tensor] | None = None, scripts: Any = None):
+        self.root, self.scripts = root, scripts
         self.top = self.call = Call("", root, None)
         self.constants: list[Tensor] = [] if constants is None else constants
         self.inputs: list[Value] = []
@@ -261,6 +275,53 @@ class Tracer(TorchFunctionMode):
         finally:
             local.function_modes = before
 
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Inside, nothing is recorded."""
+        before = local.function_modes
+        local.function_modes = before[:-1]
+        try:
+            yield
+        finally:
+            local.function_modes = before
+
+    def call_script(self, target: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
+        """Calls something scripted and records the call, not what is done inside of it."""
+        given, options = self._structure(args, self.value_of), self._structure(named, self.value_of)
+        with self._paused():
+            out = function(*self._structure(args, _plain_number), **self._structure(named, _plain_number))
+        values: dict[int, Value] = {}
+
+        def value_of(part: Any) -> Any:
+            if isinstance(part, bool) or not isinstance(part, (Tensor, int, float)):
+                return part
+            kind = "Tensor" if isinstance(part, Tensor) else "int" if isinstance(part, int) else "float"
+            value = values[id(part)] = Value(kind, part)
+            value.call = self.call
+            return value if kind != "Tensor" else self._bind(part, value)
+
+        def traced(part: Any) -> Any:
+            if isinstance(part, (bool, Tensor)) or not isinstance(part, (int, float)):
+                return part
+            number = TracedInt(part) if isinstance(part, int) else TracedFloat(part)
+            number.value = values[id(part)]
+            return number
+
+        result = self._structure(out, value_of)
+        self.call.items.append(ScriptCall(target, list(given), options, result))
+        return self._structure(out, traced)
+
+    def _structure(self, value: Any, change: Callable[[Any], Any]) -> Any:
+        """A structure of tuples, lists and dictionaries with its parts changed."""
+        if isinstance(value, dict):
+            return {k: self._structure(v, change) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            parts = [self._structure(v, change) for v in value]
+            if hasattr(value, "_fields"):
+                return type(value)(*parts)
+            return parts if isinstance(value, (list, Size)) else tuple(parts)
+        return change(value)
+
     def size(self, t: Tensor, dim: int) -> Any:
         """One size of a tensor, as a traced number; that of a parameter or constant is fixed."""
         value = self._values.get(id(t))
@@ -283,8 +344,13 @@ class Tracer(TorchFunctionMode):
 
     def call_module(self, module: Module, args: Any, kwargs: Any) -> Any:
         """Calls a module inside of the trace."""
-        form = _trace_forms.form_of(module)
         path = self._paths.get(id(module))
+        if self.scripts is not None:
+            with self._paused():
+                stays = self.scripts.stays(module, path, self.call.path)
+            if stays:
+                return self.call_script(path, module.forward, args, kwargs)
+        form = _trace_forms.form_of(module)
         if form is None:
             body: Callable[..., Any] = lambda *a, **k: _plain_call(module, *a, **k)
         else:
@@ -298,6 +364,10 @@ class Tracer(TorchFunctionMode):
             return body(*args, **kwargs)
         finally:
             self.call = before
+
+
+def _plain_number(value: Any) -> Any:
+    return int(value) if isinstance(value, TracedInt) else float(value) if isinstance(value, TracedFloat) else value
 
 
 def warn_user(text: str) -> None:
@@ -356,7 +426,7 @@ _plain_call = Module.__call__
 
 def _asking(name: str, plain: Any) -> Any:
     def method(self: Any, *args: Any, **named: Any) -> Any:
-        if _active() is None:
+        if active() is None:
             return plain(self, *args, **named)
         return dispatch(method, [], (self, *args), named)
 
@@ -365,7 +435,7 @@ def _asking(name: str, plain: Any) -> Any:
 
 
 def _module_call(module: Module, *args: Any, **kwargs: Any) -> Any:
-    tracer = _active()
+    tracer = active()
     return _plain_call(module, *args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)
 
 

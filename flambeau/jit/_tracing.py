@@ -10,9 +10,11 @@ from .._autograd.modes import no_grad
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..nn.modules.module import Module
+from ._adoption import Adoption
 from ._program import Program
 from ._script_module import ScriptModule
 from ._trace_code import Writer, traced_module, type_of
+from ._trace_scripts import Scripts
 from ._tracer import TracedFloat, TracedInt, Tracer, warn_user, watched
 from ._units import ScriptFunction
 
@@ -95,10 +97,11 @@ def record(
     named: Any,
     strict: bool = True,
     constants: list[Any] | None = None,
+    scripts: Scripts | None = None,
 ) -> tuple[Any, ...]:
     """Runs a function in a recording: (tracer, [(name, values of an input)], values of the results)."""
     args, options = _copied(as_tuple(example)) if named is None else (), None if named is None else _copied(named)
-    tracer = Tracer(root, constants)
+    tracer = Tracer(root, constants, scripts)
     if named is None:
         target = function.forward if isinstance(function, Module) else function
         parameters = [(n, declare(tracer, a, n)) for n, a in zip(_parameter_names(target, len(args)), args)]
@@ -155,13 +158,14 @@ def trace(
             module, {"forward": given}, optimize, check_trace, check_inputs, check_tolerance, strict,
             example_inputs_is_kwarg=example_kwarg_inputs is not None,
         )  # fmt: skip
-    tracer, parameters, out = record(None, func, example_inputs, example_kwarg_inputs, strict)
+    tracer, parameters, out = record(None, func, example_inputs, example_kwarg_inputs, strict, scripts=Scripts(None))
     _check_constants(tracer)
-    writer = Writer(tracer, {})
+    program = Program()
+    writer = Writer(tracer, {}, Adoption(program, tracer.constants))
     name = getattr(func, "__name__", "forward")
     writer.top("forward", parameters, out)
-    program = Program(tuple(tracer.constants))
     program.add("__torch__.forward", writer.methods[""][0])
+    program.constants = tuple(tracer.constants)
     made = ScriptFunction(program, "__torch__.forward", func, name)
     if check_trace:
         _check(made, func, example_inputs, example_kwarg_inputs, check_inputs, check_tolerance)
@@ -218,11 +222,12 @@ def trace_module(
     if not isinstance(inputs, dict):
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
     constants: list[Any] = []
+    scripts = Scripts(mod)
     recordings = []
     for name, example in inputs.items():
         function = mod if name == "forward" else getattr(mod, name)
         named = example if example_inputs_is_kwarg else None
-        tracer, parameters, out = record(mod, function, example, named, strict, constants)
+        tracer, parameters, out = record(mod, function, example, named, strict, constants, scripts)
         _check_constants(tracer)
         recordings.append((name, tracer, parameters, out))
 

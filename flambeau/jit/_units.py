@@ -6,12 +6,20 @@ import functools
 import textwrap
 from typing import Any
 
+from .._core.state import local
 from ._machine import Function
 from ._program import Program, parsed
 from ._saving import Savable
 from ._script_module import RecursiveScriptModule, ScriptModule
+from ._tracer import Tracer, active
 
 __all__ = ["CompilationUnit", "ScriptFunction", "as_module"]
+
+
+def recording_of(function: ScriptFunction) -> Tracer | None:
+    """The trace under way, if it keeps calls of this function as they are."""
+    tracer = active()
+    return tracer if tracer is not None and tracer.scripts is not None and tracer.scripts.takes(function) else None
 
 
 class ScriptFunction(Savable):
@@ -52,6 +60,9 @@ class ScriptFunction(Savable):
         return self.graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tracer = recording_of(self) if local.function_modes else None
+        if tracer is not None:
+            return tracer.call_script(self, self._run, args, kwargs)
         return self._run(*args, **kwargs)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import textwrap
 from typing import Any
+
+from ._errors import Problem
 
 __all__ = ["FrontendError", "NotSupportedError", "UnsupportedNodeError", "check", "definition_of"]
 
@@ -82,3 +85,17 @@ def check(function: Any) -> None:
             raise UnsupportedNodeError(
                 f"{node.name}, line {getattr(inner, 'lineno', 0)}: {what} aren't supported by TorchScript"
             )
+    _check_names(inspect.unwrap(function), node)
+
+
+def _check_names(function: Any, node: ast.FunctionDef) -> None:
+    """Raises if a function uses a name that means nothing, or `super`."""
+    code = function.__code__
+    known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars, *function.__globals__, *vars(builtins)}
+    known.discard("super")
+    known |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for statement in node.body:
+        for inner in (statement, *_walk(statement)):
+            if isinstance(inner, ast.Name) and inner.id not in known:
+                what = "super() is no part of TorchScript" if inner.id == "super" else f"undefined value {inner.id}"
+                raise Problem(f"{node.name}, line {inner.lineno}: {what}")

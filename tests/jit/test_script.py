@@ -245,3 +245,33 @@ def test_transformers_are_written():
     args = torch.randn(4, 2, 8), torch.randn(3, 2, 8), torch.randn(3, 2, 8), hidden
     for a, b in zip(_again(jit.script(attention))(*args), attention(*args)):
         assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_names_that_mean_nothing_are_refused():
+    def calls(x):
+        return nothing_here(x)  # noqa: F821
+
+    with pytest.raises(RuntimeError, match="undefined value nothing_here"):
+        torch.jit.script(calls)
+
+
+def test_super_is_refused_and_modules_without_forward_are_not():
+    class Below(torch.nn.ReLU):
+        def forward(self, x):
+            return super().forward(x) * 3
+
+    class Grid(torch.nn.Module):
+        def double(self, x):
+            return x * 2
+
+    class Uses(torch.nn.Module):
+        def __init__(self, child):
+            super().__init__()
+            self.child = child
+
+        def forward(self, x):
+            return self.child.double(x)
+
+    with pytest.raises(RuntimeError, match="super"):
+        torch.jit.script(Uses(Below()))
+    assert torch.jit.script(Uses(Grid()))(torch.ones(2)).tolist() == [2.0, 2.0]
