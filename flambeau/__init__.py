@@ -56,8 +56,9 @@ from ._lazy import HOME as _HOME
 from ._ops.generator import Generator, default_generator
 from ._ops.registry import is_tensor
 from ._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
-from ._storage import TypedStorage, UntypedStorage, is_storage
+from ._storage import UntypedStorage
 from ._tensor import Tensor
+from ._typed_storage import TypedStorage, is_storage, legacy_classes
 from ._version import __version__
 
 newaxis = None
@@ -80,8 +81,8 @@ for _part in (_properties, _protocol, _copying, _constructors, _methods):
 _overrides.attach({**_properties.PROPERTIES, **_protocol.PROTOCOL, **_methods.quiet_methods()})
 globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)})
 globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS, *_SCHEMES)})
-globals().update(_constructors.typed_classes(), **_storage.legacy_classes())
-Storage = _storage.legacy_classes()["FloatStorage"]
+globals().update(_constructors.typed_classes(), **legacy_classes())
+Storage = legacy_classes()["FloatStorage"]
 _methods.install(globals())
 
 from . import autograd  # noqa: E402  (gives tensors `backward`)

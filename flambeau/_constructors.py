@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ from ._ops.conversion import tensor_type_name, type_argument
 from ._ops.primitive import primitive
 from ._ops.registry import functions, methods, ops, public
 from ._ops.rules import SCALAR_NAMES
-from ._storage import TypedStorage, UntypedStorage, tensor_of_storage
 from ._tensor import Tensor, detached, inherited, storage_of, wrap
+from ._typed_storage import is_storage, tensor_of_storage
 
 _new = object.__new__
 
@@ -33,7 +35,7 @@ def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = Fal
         if data.dtype is not d and not any_dtype:
             raise TypeError(f"expected a tensor of dtype {d} (got {data.dtype}); use .to() to convert it")
         return detached(data)
-    if isinstance(data, (UntypedStorage, TypedStorage)):
+    if is_storage(data):
         return tensor_of_storage(data, d)
     if isinstance(data, Size) or (isinstance(data, (int, np.integer)) and not isinstance(data, bool)):
         return wrap(empty_array(_sizes(data if isinstance(data, Size) else args), d, k), d, k)
@@ -160,11 +162,12 @@ class _TypedMeta(type):
         )  # fmt: skip
 
 
+@functools.cache
 def typed_classes(kind: str = "cpu") -> dict[str, type]:
     """FloatTensor and the like, by name, for one kind of device."""
     place = CPU if kind == "cpu" else device(kind)
     module = "torch" if kind == "cpu" else f"torch.{kind}"
-    space = {"_placed": place, "layout": strided, "is_cuda": kind == "cuda", "is_sparse": False, "__module__": module}
+    space = {"_placed": place, "layout": strided, "is_cuda": kind == "cuda", "is_xpu": False, "is_sparse": False, "__module__": module}
     return {
         word + "Tensor": _TypedMeta(word + "Tensor", (), {
             **space, "dtype": BY_NAME[d], "__doc__": f"The older way to make tensors of dtype {d}, from data or sizes.",
@@ -182,6 +185,12 @@ def new(input: Tensor, *args: Any, device: Any = None, size: Any = None) -> Tens
 
 def set_default_tensor_type(t: Any, /) -> None:
     """Sets the default dtype (and device) by a typed class or its name; `set_default_dtype` is the newer way."""
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() instead",
+        UserWarning,
+        stacklevel=2,
+    )
     d, where = type_argument(t)
     set_default_dtype(d)
     set_default_device(None if where is None or where.type == "cpu" else where)

@@ -22,16 +22,17 @@ from ._dispatch import backend_of
 from ._ops.generator import Generator
 from ._ops.quantization import quantizer_from, quantizer_parts, with_quantizer
 from ._ops.registry import ops
-from ._ops.rules import SCALAR_NAMES
 from ._ops.sparse import index_tensor
 from ._ops.sparse import rebuild as rebuild_sparse
 from ._ops.sparse_array import COMPRESSED, SparseArray, check_compressed, check_coo
 from ._ops.striding import address, byte_bounds
-from ._storage import TypedStorage, UntypedStorage, legacy_classes, raw_bytes, view_memory
+from ._storage import UntypedStorage, wrapper_of
+from ._storage_memory import copy_storage, raw_bytes, view_memory
 from ._tensor import Storage, Tensor, detached, meta_of, storage_of, wrap
+from ._typed_storage import dtype_names, typed
 
 # Dtypes without a storage class: checkpoints keep them in untyped storages.
-_STORED_UNTYPED = frozenset(d for d in ALL if f"{SCALAR_NAMES.get(d.name)}Storage" not in legacy_classes())
+_STORED_UNTYPED = frozenset(d for d in ALL if d not in dtype_names())
 _TENSOR_SLOTS = frozenset(Tensor.__slots__)
 # One storage object for each piece of memory, also where `.data` has split its counts of writes.
 _memories: WeakValueDictionary[tuple[int, int], Storage] = WeakValueDictionary()
@@ -85,7 +86,7 @@ def rebuild_storage(raw: Any, where: str = "cpu") -> Storage:
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
     """A tensor over a typed storage; RuntimeError if it would reach beyond its end."""
-    return _on_storage(storage.untyped(), storage.dtype, storage_offset, size, stride)
+    return _on_storage(storage._untyped_storage, storage.dtype, storage_offset, size, stride)
 
 
 def _on_storage(storage: UntypedStorage, d: dtype, offset: int, size: Any, stride: Any) -> Tensor:
@@ -242,20 +243,19 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
         return _rebuild_sparse_tensor, _sparse_parts(t)
     if t._k & QUANTIZED:
         memory = memory_of(t)
-        typed = TypedStorage(wrap_storage=UntypedStorage(memory), dtype=d)
-        return _rebuild_qtensor, (typed, *geometry(t, memory), quantizer_parts(t), False, OrderedDict())
+        return _rebuild_qtensor, (typed(wrapper_of(memory), d), *geometry(t, memory), quantizer_parts(t), False, OrderedDict())
     requires_grad = bool(t._k & GRAD)
     if t._k & META:
         return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]
     if t._autograd_meta is not None and t._autograd_meta.hooks:
         _warn_of_hooks(t._autograd_meta.hooks)
     memory = memory_of(t)
-    untyped = UntypedStorage(memory)
+    untyped = wrapper_of(memory)
     where = (*geometry(t, memory), requires_grad, OrderedDict())
     marks = ({name: bool(t._k & bit) for name, bit in _MARKS if t._k & bit},) if t._k & POSTPONED else ()
     if d in _STORED_UNTYPED:
         return _rebuild_tensor_v3, (untyped, *where, d, *marks)
-    return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=d), *where, *marks)
+    return _rebuild_tensor_v2, (typed(untyped, d), *where, *marks)
 
 
 def _sparse_parts(t: Tensor) -> tuple[Any, ...]:
@@ -284,16 +284,6 @@ rebuild_from_type = _rebuild_from_type_v2  # the name that parameters know
 
 
 # -- copies ------------------------------------------------------------------------------------------------------
-
-
-def copy_storage(storage: Storage, memo: dict[Any, Any]) -> Storage:
-    """A copy of a storage, the same one for all tensors that share it."""
-    low, high = byte_bounds(storage.array)
-    key = ("storage", low, high) if high > low else ("storage", id(storage))
-    if key not in memo:
-        memo[key] = Storage(raw_bytes(storage).copy())
-        memo["kept", key] = storage  # the address must not be used again while the memo lives
-    return memo[key]  # type: ignore[no-any-return]
 
 
 def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:

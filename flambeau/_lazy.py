@@ -68,6 +68,7 @@ NAMES = {
     "_C": "AVG AggregationType SUM StorageBase has_lapack has_mkl has_openmp has_spectral",
     "_C._types": "AnyType BoolType ComplexType DeviceObjType DictType FloatType FutureType IntType ListType NoneType "
     "NumberType OptionalType StringType TensorType TupleType Type UnionType",
+    "_class_sets": "_storage_classes _tensor_classes",
     "_checks": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
     "_check_value _check_with",
     "_library.schema": "parse_schema",

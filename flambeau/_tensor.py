@@ -29,6 +29,12 @@ class Storage:
         views.append(ref(view))
 
 
+class Borrowed(Storage):
+    """Memory that a NumPy array in a user's hands shares: it cannot grow."""
+
+    __slots__ = ()
+
+
 class Meta:
     """What few tensors have: a gradient, hooks, a name."""
 

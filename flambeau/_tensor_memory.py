@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -16,29 +15,29 @@ from ._ops.inplace import check_writable
 from ._ops.registry import public
 from ._ops.rules import type_name
 from ._ops.striding import address, byte_bounds, storage_bounds
-from ._storage import (
-    TypedStorage,
-    UntypedStorage,
-    laid_over,
-    legacy_classes,
-    raw_bytes,
-    share,
-    tensor_of_storage,
-    view_memory,
-)
+from ._storage import UntypedStorage, wrapper_of
+from ._storage_memory import laid_over, raw_bytes, reach_of, share, view_memory
 from ._tensor import Storage, Tensor, storage_of, version_of, wrap
+from ._typed_storage import TypedStorage, legacy_classes, tensor_of_storage, typed, warn_of_removal
 
 
 @public("Tensor.untyped_storage")
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory that the tensor and its views share."""
-    return UntypedStorage(storage_of(self), weakref.ref(self))
+    return wrapper_of(storage_of(self))
 
 
-@public("Tensor.storage", "Tensor._typed_storage", aliases=("_typed_storage",))
+@public("Tensor.storage")
 def storage(self: Tensor) -> TypedStorage:
     """The memory that the tensor and its views share, counted in elements."""
-    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
+    warn_of_removal()
+    return typed(untyped_storage(self), self.dtype)
+
+
+@public("Tensor._typed_storage")
+def _typed_storage(self: Tensor) -> TypedStorage:
+    """As `storage`, without the warning that typed storages go away."""
+    return typed(untyped_storage(self), self.dtype)
 
 
 @public("Tensor.storage_type")
@@ -74,6 +73,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
         return self
     if not isinstance(source, Tensor):
+        if size is not None and not isinstance(source, TypedStorage):
+            _make_room(self, source, storage_offset, size, stride)
         source = tensor_of_storage(source, d)
         size = (source._array.size - storage_offset,) if size is None else size
     if source.dtype is not d:
@@ -85,6 +86,18 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         array = view_memory(memory, d, shape, steps, storage_offset)
     self._array, self._storage, self._view = array, memory, None
     return self
+
+
+def _make_room(t: Tensor, storage: UntypedStorage, offset: int, size: Any, stride: Any) -> None:
+    """Lets the storage that a tensor is set to grow, if the tensor gets another size at the same time."""
+    shape = size_argument((size,))
+    steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
+    if (shape, steps) == (tuple(t._array.shape), tuple(t.stride())):  # type: ignore[attr-defined]
+        return
+    reach = reach_of(shape, steps)
+    needed = (offset + reach) * t.dtype.itemsize if reach else 0
+    if needed > storage.nbytes():
+        storage.resize_(needed)
 
 
 def read_data(t: Tensor) -> Tensor:

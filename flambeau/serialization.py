@@ -46,7 +46,7 @@ from ._serialization.options import (
 )
 from ._serialization.pickler import Storages, dump
 from ._serialization.weights_only import Unsafe
-from ._storage import TypedStorage
+from ._typed_storage import TypedStorage
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "StorageType", "add_safe_globals", "check_module_version_greater_or_equal",
@@ -318,7 +318,7 @@ def normalize_storage_type(storage_type: Any) -> Any:
 
 def storage_to_tensor_type(storage: TypedStorage) -> type:
     """The class of tensors whose elements are those of a typed storage."""
-    return typed_classes()[storage.pickle_storage_type().replace("Storage", "Tensor")]
+    return typed_classes()[storage._pickle_storage_type().replace("Storage", "Tensor")]
 
 
 def check_module_version_greater_or_equal(module: Any, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:

@@ -5,9 +5,29 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from ._storage import TypedStorage, UntypedStorage
+from . import _typed_storage
+from ._storage import StorageBase, UntypedStorage
+from ._typed_storage import TypedStorage, dtype_names
 
 __all__ = ["TypedStorage", "UntypedStorage"]
+
+# What packages take from here by PyTorch's private names.
+_StorageBase = StorageBase
+_LegacyStorage = _typed_storage.LegacyStorage
+_warn_typed_storage_removal = _typed_storage.warn_of_removal
+_reset_warn_typed_storage_removal = _typed_storage.reset_warning
+_get_always_warn_typed_storage_removal = _typed_storage.get_always_warn
+_set_always_warn_typed_storage_removal = _typed_storage.set_always_warn
+
+
+def _dtype_to_storage_type_map() -> dict[Any, str]:
+    """The names of the old storage classes, by dtype."""
+    return dict(dtype_names())
+
+
+def _storage_type_to_dtype_map() -> dict[str, Any]:
+    """The dtypes of the old storage classes, by name."""
+    return {name: d for d, name in dtype_names().items()}
 
 
 def _load_from_bytes(b: bytes) -> Any:

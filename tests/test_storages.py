@@ -59,3 +59,140 @@ def test_environment_variables_of_load(monkeypatch, tmp_path):
     monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     with pytest.raises(pickle.UnpicklingError):
         torch.load(path, weights_only=False)
+
+
+def test_one_object_stands_for_memory():
+    x = torch.zeros(3)
+    storage = x.untyped_storage()
+    assert x.untyped_storage() is storage and x[1:].untyped_storage() is storage and x.data.untyped_storage() is storage
+    assert torch.zeros(3).untyped_storage() is not storage
+
+
+def test_all_tensors_follow_a_storage_that_is_resized():
+    x = torch.arange(4.0)
+    part = x[1:3]
+    shadow = x.data
+    storage = x.untyped_storage()
+    storage.resize_(32)
+    part.fill_(7)
+    assert x.tolist() == [0, 7, 7, 3] and shadow.tolist() == x.tolist() and storage.nbytes() == 32
+    storage.resize_(0)
+    assert storage.nbytes() == 0 and x.tolist() == [0, 0, 0, 0]  # never memory of others
+    with pytest.raises(RuntimeError, match="negative"):
+        storage.resize_(-1)
+
+
+def test_memory_of_two_storages_is_exchanged():
+    x, y = torch.arange(4.0), torch.ones(4)
+    part = x[1:3]
+    x.untyped_storage().resize_(0)
+    x.untyped_storage()._swap_data_ptr_(y.untyped_storage())
+    assert x.tolist() == [1, 1, 1, 1] and part.tolist() == [1, 1] and y.untyped_storage().nbytes() == 0
+    with pytest.raises(RuntimeError, match="same nbytes"):
+        x.untyped_storage()._swap_data_ptr_(torch.zeros(8).untyped_storage())
+    with pytest.raises(RuntimeError, match="same device"):
+        x.untyped_storage()._swap_data_ptr_(torch.zeros(4, device="meta").untyped_storage())
+
+
+def test_numpy_pins_the_size():
+    x = torch.zeros(3)
+    assert x.untyped_storage().resizable()
+    x.numpy()
+    assert not x.untyped_storage().resizable()
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.untyped_storage().resize_(100)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.resize_(100)
+
+
+def test_tensors_of_storages():
+    x = torch.tensor([1.0, 2.0])
+    assert torch.tensor(x.storage()).tolist() == [1, 2] and torch.tensor(x.storage()).data_ptr() != x.data_ptr()
+    assert torch.tensor(x.untyped_storage(), dtype=torch.float32).tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Long"):
+        torch.tensor(x.storage(), dtype=torch.int64)
+
+
+def test_elements_and_slices():
+    s = torch.UntypedStorage([1, 2, 300])
+    assert s.tolist() == [1, 2, 44]
+    part = s[0:2]
+    part[0] = 9
+    assert s[0] == 9
+    for index, error in ((50, IndexError), ("a", TypeError), (slice(0, 3, 2), RuntimeError)):
+        with pytest.raises(error):
+            s[index]
+    for value in ("text", [1.5], torch.zeros(2), -1):
+        with pytest.raises(RuntimeError):
+            torch.UntypedStorage(value)
+    typed = torch.FloatStorage([1, 2, 3])
+    with pytest.raises(IndexError, match="out of range"):
+        typed[3]
+    with pytest.raises(RuntimeError, match="cannot set item"):
+        typed.fill_(typed)
+    typed.copy_(torch.IntStorage([4, 5, 6]))  # the bytes, whatever they mean
+    assert typed.untyped().int().tolist()[:4] == [4, 0, 0, 0]
+    with pytest.raises(RuntimeError, match="size does not match"):
+        typed.copy_(torch.IntStorage(2))
+
+
+def test_constructors_of_typed_storages_check_their_arguments():
+    untyped = torch.UntypedStorage(4)
+    for call, error, text in (
+        (lambda: torch.FloatStorage(device="cpu"), RuntimeError, "'device' cannot be specified"),
+        (lambda: torch.FloatStorage(dtype=torch.float), RuntimeError, "'dtype' cannot be specified"),
+        (lambda: torch.FloatStorage(what=1), TypeError, "unexpected keyword"),
+        (lambda: torch.FloatStorage(0, 0), RuntimeError, "Too many positional"),
+        (lambda: torch.FloatStorage("text"), TypeError, "invalid data type"),
+        (lambda: torch.FloatStorage(torch.zeros(1)), TypeError, "Argument type not recognized"),
+        (lambda: torch.FloatStorage(0, wrap_storage=untyped), RuntimeError, "No positional arguments"),
+        (lambda: torch.TypedStorage(wrap_storage=untyped), RuntimeError, "Argument 'dtype' must be specified"),
+        (lambda: torch.TypedStorage(wrap_storage=untyped, dtype=0), TypeError, "must be torch.dtype"),
+        (lambda: torch.TypedStorage(device="xla"), RuntimeError, "Storage device not recognized"),
+        (lambda: torch.storage._LegacyStorage(), RuntimeError, "Only child classes"),
+        (lambda: torch._C.StorageBase(), RuntimeError, "Cannot directly construct"),
+        (lambda: torch.cuda.FloatStorage.from_buffer(), RuntimeError, "Not available for CUDA"),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+    assert torch.QUInt8Storage([1, 2]).dtype is torch.quint8
+    assert torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage"
+
+
+def test_storages_without_memory():
+    s = torch.TypedStorage([1, 2, 3], device="meta", dtype=torch.int16)
+    assert s.nbytes() == 6 and s.data_ptr() == 0 and not s.is_shared() and s.resize_(10).size() == 10
+    for call, text in ((lambda: s[0], "Not available"), (s.tolist, "Not available"), (s.cpu, "Cannot copy out")):
+        with pytest.raises(NotImplementedError, match=text):
+            call()
+    with pytest.raises(RuntimeError, match="only available on CPU"):
+        s.share_memory_()
+    with pytest.raises(NotImplementedError, match="Cannot copy out"):
+        torch.ShortStorage(10).copy_(s)
+
+
+def test_deepcopy_keeps_storages_and_tensors_together():
+    import copy
+
+    x = torch.arange(3.0)
+    y, s = copy.deepcopy([x, x.storage()])
+    y.add_(1)
+    assert s.tolist() == [1, 2, 3] and x.tolist() == [0, 1, 2] and y.untyped_storage() is s.untyped()
+
+
+@pytest.mark.filterwarnings("default:TypedStorage is deprecated")
+def test_typed_storages_warn_once():
+    torch.storage._reset_warn_typed_storage_removal()
+    with pytest.warns(UserWarning, match="^TypedStorage is deprecated"):
+        torch.FloatStorage()
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.zeros(1).storage()
+    torch.storage._set_always_warn_typed_storage_removal(True)
+    try:
+        with pytest.warns(UserWarning, match="^TypedStorage is deprecated"):
+            len(torch.FloatStorage(_internal=True))
+    finally:
+        torch.storage._set_always_warn_typed_storage_removal(False)

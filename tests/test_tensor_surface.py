@@ -217,7 +217,9 @@ def test_storages():
     assert x[1] == 5
     assert x.is_set_to(x.view(6)) and not x.is_set_to(part)
     with pytest.raises(RuntimeError, match="out of bounds"):
-        torch.zeros(0).set_(x.untyped_storage(), 0, (7,), (1,))
+        torch.zeros(7).set_(x.untyped_storage(), 0, (7,), (1,))
+    grown = torch.zeros(0).set_(x.untyped_storage(), 0, (7,), (1,))  # another size: the storage grows
+    assert x.untyped_storage().nbytes() == 28 and grown[:6].tolist() == x.tolist() and grown.is_set_to(grown)
     assert torch.is_storage(x.storage())
 
 
@@ -294,9 +296,11 @@ def test_limits():
 
 
 def test_default_tensor_type():
-    torch.set_default_tensor_type("torch.DoubleTensor")
+    with pytest.warns(UserWarning, match="is deprecated as of PyTorch 2.1"):
+        torch.set_default_tensor_type("torch.DoubleTensor")
     try:
         assert torch.Tensor([1]).dtype is torch.float64
     finally:
-        torch.set_default_tensor_type(torch.FloatTensor)
+        with pytest.warns(UserWarning, match="is deprecated as of PyTorch 2.1"):
+            torch.set_default_tensor_type(torch.FloatTensor)
     assert torch.Tensor([1]).dtype is torch.float32

@@ -35,7 +35,7 @@ __all__ = [
 
 TensorBase = _TensorBase = Tensor
 _TensorMeta = type(Tensor)
-StorageBase = _storage.UntypedStorage
+StorageBase = _storage.StorageBase
 has_lapack = has_openmp = has_spectral = True
 has_mkl = has_cuda = has_mps = has_xpu = _has_mkldnn = False
 _GLIBCXX_USE_CXX11_ABI = True

@@ -31,7 +31,7 @@ from .._core.dtypes import (
 from .._core.layouts import channel_order, contiguous_format, like_strides, memory_format, preserve_format
 from .._core.state import CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
-from .._tensor import Tensor, detached, read_as, wrap
+from .._tensor import Borrowed, Storage, Tensor, detached, read_as, storage_of, wrap
 from .._tensor import is_inference as tensor_is_inference
 from . import basic, registry
 from .casting import cast_array, combine
@@ -379,6 +379,9 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
     array = input._array
     if array.dtype.isbuiltin != 1 or input._k & QUANTIZED:
         raise TypeError(f"Got unsupported ScalarType {type_name(input.dtype)}")
+    storage = storage_of(input)
+    if storage.__class__ is Storage:  # memory that NumPy knows too cannot move
+        storage.__class__ = Borrowed
     return array.view()
 
 

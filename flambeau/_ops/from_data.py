@@ -13,7 +13,7 @@ from .._core.devices import _local as current
 from .._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64, promote_types, scalar_dtype
 from .._core.state import CUDA, META, local
 from .._dispatch import backend_of
-from .._tensor import Storage, Tensor, wrap
+from .._tensor import Borrowed, Tensor, wrap
 from .casting import cast_array
 from .conversion import host_array
 from .factory import as_dtype, check_layout, device_bits, finished
@@ -43,12 +43,6 @@ def from_numpy(ndarray: Any) -> Tensor:
     made = wrap(array, dtype)
     made._storage = Borrowed(ndarray)
     return made
-
-
-class Borrowed(Storage):
-    """Memory of a NumPy array that a user still holds: it cannot grow."""
-
-    __slots__ = ()
 
 
 def _checked(array: Any) -> Any:
@@ -262,6 +256,9 @@ def _unusual(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     if isinstance(data, (int, float, complex)):
         kinds: Any = (int, float, complex)
         return array_from(next(p(data) for p in kinds if isinstance(data, p)), d)
+    if hasattr(data, "_elements"):  # a storage
+        found, d = data._elements(d)
+        return found.copy(), d
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return array_from(np.asarray(data), d)
     if isinstance(data, (dict, set, frozenset)) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):

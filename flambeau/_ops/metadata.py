@@ -7,9 +7,8 @@ from typing import Any
 from .._core.layouts import contiguous_format, like_strides, preserve_format
 from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, GRAD, META, QUANTIZED, local
-from .._tensor import Storage, Tensor, alias, storage_of
+from .._tensor import Borrowed, Storage, Tensor, alias, storage_of
 from .factory import formatted_memory, shape_argument, unwritten
-from .from_data import Borrowed
 from .registry import ops, public, relabel
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 

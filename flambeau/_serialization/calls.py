@@ -15,8 +15,9 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout
 from .._core.sizes import Size
 from .._core.state import GRAD
-from .._storage import TypedStorage, UntypedStorage
+from .._storage import UntypedStorage
 from .._tensor import Tensor
+from .._typed_storage import TypedStorage
 from . import names
 
 _KEY_PARTS = 1000  # elements of a key, counted through all its tuples: hashing is not protected against more

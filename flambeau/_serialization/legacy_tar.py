@@ -8,7 +8,7 @@ import tarfile
 from typing import Any
 
 from .._copying import _rebuild_tensor
-from .._storage import UntypedStorage
+from .._storage import UntypedStorage, bytes_of
 from .._tensor import Storage
 from .loading import Reading, aligned, finished, kind_of
 
@@ -81,7 +81,7 @@ def _storages(data: bytes, how: Reading) -> dict[int, Any]:
     for target, root_key, offset, length in views:
         root = found[int(root_key)]
         size = root.element_size()
-        part = root.untyped()[offset * size : (offset + length) * size]
+        part = bytes_of(root)[offset * size : (offset + length) * size]
         found[int(target)] = finished(part, getattr(root, "dtype", None))
     return found
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from .. import _copying
 from .._core.dtypes import dtype, uint8
-from .._storage import TypedStorage, UntypedStorage
+from .._storage import UntypedStorage
 from .._tensor import Storage
+from .._typed_storage import typed
 from . import names, weights_only
 from .archive import ALIGNMENT, Reader
 from .locations import empty_storage, restorer, to_meta
@@ -77,14 +78,14 @@ def kind_of(storage_type: Any) -> dtype | None:
     """The dtype of a storage class named in a file; None for untyped ones."""
     if storage_type is UntypedStorage:
         return None
-    found = getattr(storage_type, "dtype", None)
+    found = getattr(storage_type, "_dtype", None)
     if not isinstance(found, dtype):
         raise pickle.UnpicklingError("the file names something as a storage that is none")
     return found
 
 
 def finished(storage: UntypedStorage, d: dtype | None) -> Any:
-    return storage if d is None else TypedStorage(wrap_storage=storage, dtype=d)
+    return storage if d is None else typed(storage, d)
 
 
 def reference(saved: Any, length: int) -> tuple[Any, ...]:

@@ -19,8 +19,9 @@ from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._ops.generator import Generator
 from .._ops.striding import byte_bounds
-from .._storage import TypedStorage, UntypedStorage
+from .._storage import UntypedStorage, bytes_of
 from .._tensor import Storage
+from .._typed_storage import TypedStorage
 from . import names
 from .locations import location_tag
 
@@ -39,7 +40,7 @@ class Storages:
 
     def reference(self, storage: Any) -> tuple[Any, ...]:
         """What stands for a storage in the pickle."""
-        untyped = storage.untyped()
+        untyped = bytes_of(storage)
         typed = untyped is not storage
         d = storage.dtype if typed else BY_NAME["uint8"]
         memory = untyped._memory
@@ -48,7 +49,7 @@ class Storages:
         key, _, known = self._found.setdefault(place, (str(len(self._found)), memory, d))
         if known is not d:
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
-        kind = self._classes[f"torch.{storage.pickle_storage_type()}"] if typed else UntypedStorage
+        kind = self._classes[f"torch.{storage._pickle_storage_type()}"] if typed else UntypedStorage
         made = ("storage", kind, key, location_tag(untyped), (high - low) // d.itemsize)
         return (*made, None) if self._legacy else made
 

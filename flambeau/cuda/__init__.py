@@ -14,6 +14,7 @@ from .._core.config import OutOfMemoryError as OutOfMemoryError
 from .._core.devices import device as _device_class
 from .._core.state import CUDA
 from .._ops.generator import default_of
+from .._typed_storage import legacy_classes
 from . import amp as amp
 from .allocator import *  # noqa: F403
 from .graphs import CUDAGraph as CUDAGraph
@@ -443,7 +444,7 @@ def _random() -> Any:
 
 
 default_generators: tuple[Any, ...] = ()
-globals().update(typed_classes("cuda"))
+globals().update(typed_classes("cuda"), **legacy_classes("cuda"))
 
 
 def __getattr__(name: str) -> Any:

@@ -111,13 +111,13 @@ class Pickled:
             self._out += b"\x85R"
 
     def _put_tensor(self, value: Tensor) -> None:
-        storage = value.storage()  # type: ignore[attr-defined]
+        storage = value._typed_storage()  # type: ignore[attr-defined]
         self._kept.append(storage)
         _, _, key, location, count = self._storages.reference(storage)
         self._global("torch._utils", "_rebuild_tensor_v2")
         self._out += b"(("
         self._put("storage")
-        self._global("torch", storage.pickle_storage_type())
+        self._global("torch", storage._pickle_storage_type())
         for part in (key, location, count):
             self._put(part)
         self._out += b"tQ"

@@ -10,7 +10,7 @@ import numpy as np
 from .._backend import segments
 from .._core.state import GRAD
 from .._ops.striding import address
-from .._storage import raw_bytes
+from .._storage_memory import raw_bytes
 from .._tensor import Storage, Tensor
 from ..nn.parameter import Buffer, Parameter
 

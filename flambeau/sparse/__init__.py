@@ -31,11 +31,13 @@ class _TypedMeta(type):
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.layout is sparse_coo  # type: ignore[attr-defined]
 
 
-globals().update({
+_typed_classes = {
     word + "Tensor": _TypedMeta(word + "Tensor", (), {
-        "dtype": BY_NAME[d], "layout": sparse_coo, "is_sparse": True, "__module__": "torch.sparse",
+        "dtype": BY_NAME[d], "layout": sparse_coo, "is_sparse": True, "is_cuda": False, "is_xpu": False,
+        "__module__": "torch.sparse",
     })
     for d, word in SCALAR_NAMES.items() if not word.startswith(("UInt", "Complex", "Bool", "Q"))
-})  # fmt: skip
+}  # fmt: skip
+globals().update(_typed_classes)
 from ._invariants import check_sparse_tensor_invariants as check_sparse_tensor_invariants  # noqa: E402
 from ._invariants import spsolve as spsolve  # noqa: E402
