@@ -12,9 +12,9 @@ from ._core.dtypes import FLOATING
 from ._core.layouts import sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
 from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
-from ._ops.inplace import Stale
+from ._ops.inplace import Stale, stale
 from ._ops.registry import ops
-from ._tensor import MADE_WITHOUT_GRAD, Tensor, is_inference, meta_of, version_of
+from ._tensor import MADE_IN_INFERENCE, MADE_WITHOUT_GRAD, Tensor, is_inference, meta_of, version_of
 from ._tensor_memory import read_data, write_data
 
 _new_tuple = tuple.__new__  # a shape needs no check
@@ -66,7 +66,8 @@ def _device(self: Tensor) -> device:
 
 
 def _requires_grad(self: Tensor) -> bool:
-    if self._view is not None and self._view[5] == MADE_WITHOUT_GRAD and self.dtype.category >= FLOATING:
+    view = self._view
+    if view is not None and view[5] in (MADE_WITHOUT_GRAD, MADE_IN_INFERENCE) and self.dtype.category >= FLOATING:
         return bool((self._k | _base(self)._k) & GRAD)  # type: ignore[union-attr]
     return bool(self._k & GRAD)
 
@@ -145,6 +146,9 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 
 def _grad_fn(self: Tensor) -> Any:
+    reason = stale(self)
+    if reason is not None:
+        raise RuntimeError(reason)
     edge = self._edge
     if edge is None:
         return None
@@ -165,6 +169,9 @@ def _set_hooks(self: Tensor, hooks: Any) -> None:
 
 
 def _is_leaf(self: Tensor) -> bool:
+    reason = stale(self)
+    if reason is not None:
+        raise RuntimeError(reason)
     return self._edge is None
 
 

@@ -15,6 +15,7 @@ from ._core.printing import tensor_repr
 from ._core.state import CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local
 from ._dlpack import dlpack, dlpack_device
 from ._ops.conversion import host_array, numpy, python_array
+from ._ops.inplace import stale
 from ._ops.registry import ops
 from ._tensor import Tensor, detached, wrap
 from ._torch_dispatch import take_function
@@ -131,7 +132,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     kind = type(self).__name__
     prefix = "tensor(" if type(self) is Tensor or not type(self)._class_k else kind + "("
     meta = bool(self._k & META)
-    edge = self._edge
+    edge, lost = self._edge, stale(self) is not None
     if self._k & SPARSE:
         return ops.sparse_text(self, type(gradient_function(*edge)).__name__ if edge is not None else None)
     if self._k & QUANTIZED:
@@ -145,8 +146,8 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         default_float=default.float.name,
         prefix=prefix,
         device=str(self.device) if self._k & CUDA else None,  # type: ignore[attr-defined]
-        requires_grad=bool(self._k & GRAD),
-        grad_fn=type(gradient_function(*edge)).__name__ if edge is not None and self._k & GRAD else None,
+        requires_grad=self.requires_grad,  # type: ignore[attr-defined]
+        grad_fn="Invalid" if lost else type(gradient_function(*edge)).__name__ if edge and self._k & GRAD else None,
         is_meta=meta,
         shape=self._array.shape,
     )

@@ -79,7 +79,7 @@ class Tensor:
     # _autograd_meta  Meta, made at the first need
     # _storage  Storage shared with views, made at the first need
     # _view     of a view: (parent, op, arguments, which of several results, length of the chain, why its history
-    #           cannot be rewritten (see `MADE_…`) or 0); otherwise None
+    #           cannot be rewritten (see `MADE_…`) or 0, and the version of the memory then); otherwise None
 
     _array: Any
     dtype: Any
@@ -144,7 +144,7 @@ def is_inference(t: Tensor) -> bool:
 def refuse_inference(saved: Any) -> None:
     """Raises if a node would keep a tensor that was made in inference mode: nobody counts the writes to it."""
     for s in saved:
-        if isinstance(s, Tensor) and s._autograd_meta is INFERENCE:
+        if isinstance(s, Tensor) and is_inference(s):
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
                 "computation that autograd records: clone() them first, or use torch.no_grad() instead of inference_mode()"

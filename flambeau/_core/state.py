@@ -80,6 +80,7 @@ class Local(threading.local):
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None
     final_callbacks: Any = None  # what the running backward pass calls at its end
+    before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
 
 
 _over_forks: list[Any] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._autograd.node import Node, SavedOutput, sequence
-from .._tensor import INFERENCE, Tensor, refuse_inference
+from .._tensor import InferenceMeta, Tensor, refuse_inference
 from .saved import versions_of
 
 _new = object.__new__
@@ -17,7 +17,7 @@ def _node(op: Any, input: Tensor, saved: list[Any], outputs: Any) -> Node:
     node.info = ((input._array.shape, input.dtype, 1),)
     node.hooks = node.pre_hooks = node.versions = None
     node.saved, node.outputs = saved, outputs
-    if input._autograd_meta is INFERENCE:
+    if input._autograd_meta.__class__ is InferenceMeta:
         refuse_inference(saved)
     if input._storage is not None and input._storage.version and saved[0] is not None:
         node.versions = versions_of(saved)

@@ -28,12 +28,14 @@ from .._core.state import (
     POSTPONED,
     PROFILE,
     QUANTIZED,
+    SAVED_HOOKS,
     SPARSE,
     local,
     modes,
 )
 from .._dispatch import _check_devices, backend_of, tensors_in
 from .._tensor import (
+    MADE_IN_INFERENCE,
     MADE_WITH_OTHERS,
     MADE_WITHOUT_GRAD,
     Tensor,
@@ -72,17 +74,10 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
     `expanded` allows elements that share memory: fills and single elements may be written there.
     """
     if local.grad:
-        if t._view is not None:
-            check_view(t, others)
-        if t._k & GRAD:
-            if t._edge is None:
-                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-            node, number = t._edge
-            if node.op.__class__ is FunctionRecord and number in node.__dict__.get("as_is", ()):
-                raise RuntimeError(_frozen(t, "is being modified inplace", _IN_FUNCTION))
-    meta = t._autograd_meta
-    if meta is not None and meta.inference and not local.inference:
-        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
+        check_history(t, others)
+    check_inference(t)
+    if local.before_write is not None:
+        local.before_write(t)
     array = t._array
     if not expanded and 0 in array.strides and not t._k & SPARSE and overlaps_itself(array):
         raise RuntimeError(
@@ -97,6 +92,25 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
                     _check_partial_overlap(array, other._array)
     elif not t._k & META:
         t._array = array = _writable(array)
+
+
+def check_history(t: Tensor, others: Any = ()) -> None:
+    """Raises unless a recorded write to `t` can become part of its history."""
+    if t._view is not None:
+        check_view(t, others)
+    if t._k & GRAD:
+        if t._edge is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        node, number = t._edge
+        if node.op.__class__ is FunctionRecord and number in node.__dict__.get("as_is", ()):
+            raise RuntimeError(_frozen(t, "is being modified inplace", _IN_FUNCTION))
+
+
+def check_inference(t: Tensor) -> None:
+    """Raises if `t` was made in inference mode and is written to outside of it."""
+    meta = t._autograd_meta
+    if meta is not None and meta.inference and not local.inference:
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
 
 
 def _writable(array: Any) -> Any:
@@ -146,10 +160,6 @@ _WITH_OTHERS = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
     "modified inplace. Use the form of the operation that is not in place."
 )
-_AMBIGUOUS = (
-    "It is unclear whether the write should be recorded: move both the view and the inplace operation into the block "
-    "(to leave it out), or both outside of it."
-)
 
 
 def check_view(t: Tensor, others: Any = ()) -> None:
@@ -169,13 +179,34 @@ def check_view(t: Tensor, others: Any = ()) -> None:
     if made == MADE_WITH_OTHERS:
         raise RuntimeError(_frozen(t, "is being modified inplace", _WITH_OTHERS))
     if made and t.dtype.category >= FLOATING:
-        before, now = (
-            ("no_grad", "with grad mode enabled") if made == MADE_WITHOUT_GRAD else ("inference", "in normal mode")
-        )
-        what = "A view" if t._edge is None else f"{_output(t)} is a view of a view which"
-        raise RuntimeError(f"{what} was created in {before} mode and is being modified inplace {now}. {_AMBIGUOUS}")
+        raise RuntimeError(_unrecorded(t, "is being modified inplace"))
     if base._edge is None and base._k & GRAD and t.dtype.category >= FLOATING:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _unrecorded(t: Tensor, event: str) -> str:
+    """Why a view that was made in a block without recording has no history after a write."""
+    plain = t._view[5] == MADE_WITHOUT_GRAD
+    before, now = ("no_grad", "with grad mode enabled") if plain else ("inference", "in normal mode")
+    block = "no_grad" if plain else "inference_mode"
+    what = "A view" if t._edge is None else f"{_output(t)} is a view of a view which"
+    return (
+        f"{what} was created in {before} mode and {event} {now}. It is unclear whether the write should be recorded: do both, "
+        f"the view and the write, inside the {block} block (to leave the write out), or both outside of it."
+    )
+
+
+def stale(t: Tensor) -> str | None:
+    """Why nobody can tell the history of a view: it was made without recording, and its memory written to since."""
+    view = t._view
+    if view is None or view[5] not in (MADE_WITHOUT_GRAD, MADE_IN_INFERENCE) or t._storage.version == view[6]:  # type: ignore[union-attr]
+        return None
+    base = view[0]
+    while base._view is not None:
+        base = base._view[0]
+    if not base._k & GRAD or t.dtype.category < FLOATING:
+        return None
+    return _unrecorded(t, "its base or another view of its base has been modified inplace")
 
 
 def is_frozen(t: Tensor) -> bool:
@@ -238,7 +269,7 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
 
 def _renew(view: Tensor) -> None:
     """Gives a view the history that its base has now."""
-    parent, op, static, _, _, made = view._view
+    parent, op, static, _, _, made, _ = view._view
     if not parent._k & GRAD:
         return
     if made == MADE_WITH_OTHERS:
@@ -365,7 +396,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         result = op(before, *args)
         keep_original(before, result)
         return assign(t, result, op.name)
-    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | 0x3FF)):
+    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
         return assign(t, op(*others), op.name)
     check_writable(t, args)
     common = op.common(others)
@@ -459,6 +490,8 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
         _check_result(name, t, result.dtype, result._array.shape)
     if (t._k | result._k) & BATCHED:
         return ops.write_batched(t, result, name + "_")  # type: ignore[no-any-return]
+    if local.before_write is not None:  # the operation itself may have saved `t`
+        local.before_write(t)
     if not t._k & META:
         if result._k & SPARSE and result.dtype is not t.dtype:
             result = ops.to_dtype(result, t.dtype)
@@ -528,6 +561,10 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
                     f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, but "
                     "one of the arguments requires grad. detach() it, or leave out= away"
                 )
+    if local.duals is not None and any(t._k & DUAL for t in tensors_in((*args, *named.values(), target))):
+        raise RuntimeError(
+            f"{function.__name__}(): an out= function cannot be used with tensors that have a forward gradient; leave out= away"
+        )
     if plain and pointwise and not target._k & META:
         for a in args:
             if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:

@@ -12,7 +12,7 @@ from .._backend import affine, blas
 from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
 from .._core.state import GRAD, local, modes
-from .._tensor import INFERENCE, Tensor, alias, refuse_inference, wrap
+from .._tensor import InferenceMeta, Tensor, alias, refuse_inference, wrap
 from . import registry
 from .casting import checked_number
 from .folding import fold_array
@@ -528,7 +528,7 @@ def _record_small(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor, sma
         (weight._edge or (weight, 0)) if right else None,
     )
     node.saved = [x if right else None, None, weight if left else None, None]
-    if x._autograd_meta is INFERENCE or weight._autograd_meta is INFERENCE:
+    if x._autograd_meta.__class__ is InferenceMeta or weight._autograd_meta.__class__ is InferenceMeta:
         refuse_inference(node.saved)
     node.hooks = node.pre_hooks = node.outputs = None
     first, second = x._storage, weight._storage

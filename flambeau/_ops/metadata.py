@@ -9,6 +9,7 @@ from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, GRAD, META, QUANTIZED, local
 from .._tensor import Borrowed, Storage, Tensor, alias, storage_of
 from .factory import formatted_memory, shape_argument, unwritten
+from .inplace import check_history, check_inference
 from .registry import ops, public, relabel
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 
@@ -105,8 +106,9 @@ _IN_PLACE_NAMES = {
 
 def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     """Applies a view to the tensor itself: it keeps its identity and takes over the view's strides and history."""
-    if t._k & (GRAD | BATCHED) == GRAD and local.grad and t._edge is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if local.grad and not t._k & BATCHED:
+        check_history(t)
+    check_inference(t)
     if t._k & BATCHED:
         return ops.take_over_batched(t, function(t, *args))  # type: ignore[no-any-return]
     before = alias(t)
@@ -119,9 +121,11 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         relabel(made, _IN_PLACE_NAMES[name])
     for view in views:  # they were taken of the tensor as it was
         view._view = (before, *view._view[1:])
-    t._array, t._edge, t._k = made._array, made._edge, made._k
+    t._array = made._array
+    if local.grad:  # otherwise it keeps the history it had, as after any write that is not recorded
+        t._edge, t._k = made._edge, made._k
     if t._view is not None:
-        t._view = made._view
+        t._view = made._view if local.grad else (*made._view[:5], *t._view[5:])
     elif views:  # from now on it is a view itself, of what it was
         t._view = made._view
         storage.add_view(t)

@@ -16,7 +16,7 @@ from .._core.dtypes import FLOATING, INTEGER, bool_
 from .._core.state import local, modes
 from .._dispatch import special
 from .._kernel.elementwise import elementwise
-from .._tensor import INFERENCE, Tensor, refuse_inference, wrap
+from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from . import registry
 from .casting import broadcast_error, checked_array, number_array
 from .saved import check_version, save
@@ -94,7 +94,7 @@ def unary(op: Any) -> Callable[..., Any]:
                 kept = None
             if result is not input.dtype:
                 node.info = ((array.shape, input.dtype),)
-            if keeps_input and input._autograd_meta is INFERENCE:
+            if keeps_input and input._autograd_meta.__class__ is InferenceMeta:
                 refuse_inference((input,))
             node.saved = [input if keeps_input else None, kept]
             storage = input._storage
@@ -197,7 +197,7 @@ def binary(op: Any) -> Callable[..., Any]:
                 save(node, (a, b), plan, t)
             else:
                 node.saved = [a if plan[0] else None, b if plan[1] else None, None]
-                if a._autograd_meta is INFERENCE or b._autograd_meta is INFERENCE:
+                if a._autograd_meta.__class__ is InferenceMeta or b._autograd_meta.__class__ is InferenceMeta:
                     refuse_inference(node.saved)
                 first, second = a._storage, b._storage
                 if first is None and second is None:

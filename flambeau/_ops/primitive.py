@@ -24,6 +24,7 @@ from .._tensor import (
     MADE_WITHOUT_GRAD,
     Tensor,
     inherited,
+    is_inference,
     refuse_inference,
     storage_of,
 )
@@ -145,9 +146,11 @@ class Primitive:
         t.dtype = parent.dtype if array.dtype == parent.dtype.numpy else from_numpy_dtype(array.dtype)
         t._edge = None
         t._storage, t._autograd_meta = storage_of(parent), inherited(parent)
-        t._view = view_link(t, parent, self, static, number)
-        if local.grad:
-            t._storage.add_view(t)
+        t._view = None
+        if t._autograd_meta is None:  # views of inference tensors are nobody's
+            t._view = view_link(t, parent, self, static, number)
+            if local.grad:
+                t._storage.add_view(t)
         return t
 
     def _compute_meta(self, args: tuple[Any, ...]) -> Any:
@@ -172,6 +175,8 @@ class Primitive:
     def record(self, args: tuple[Any, ...], out: Any, traced: bool = False) -> None:
         """Attaches a node to the result(s), if an input needs a gradient and a result can have one."""
         if not (self.differentiable or self.missing):
+            return
+        if self.view and is_inference(args[0]):
             return
         if isinstance(out, Tensor):
             outs: Any = (out,)
@@ -300,21 +305,25 @@ def view_link(t: Tensor, parent: Tensor, op: Any, static: Any, number: Any) -> t
     A loop of views of views must not keep them all: a long chain becomes one step from the base.
     """
     above = parent._view
+    version = 0
     if not local.grad:
         made = MADE_IN_INFERENCE if local.inference else MADE_WITHOUT_GRAD
+        version = storage_of(parent).version
     elif number is not None:
         made = MADE_WITH_OTHERS
     else:
         made = 0 if above is None else above[5]
+        if made:
+            version = above[6]
     if above is None:
-        return (parent, op, static, number, 0, made)
+        return (parent, op, static, number, 0, made, version)
     if above[4] >= _LONGEST_CHAIN:
         base = parent
         while base._view is not None:
             base = base._view[0]
         if base.dtype is t.dtype and not t._k & CUDA:
-            return (*as_strided_link(t, base), made)
-    return (parent, op, static, number, above[4] + 1, made)
+            return (*as_strided_link(t, base), made, version)
+    return (parent, op, static, number, above[4] + 1, made, version)
 
 
 def _has_tensor(a: Any) -> bool:

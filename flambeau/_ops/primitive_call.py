@@ -14,7 +14,7 @@ from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, from_numpy_dtype
 from .._core.state import local, modes
 from .._dispatch import special
-from .._tensor import INFERENCE, Tensor, refuse_inference, wrap
+from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from .registry import memory_problem, ops
 from .saved import fetch, versions_of
 
@@ -129,7 +129,7 @@ def single_call(op: Any) -> Callable[..., Any]:
                 kept.array, kept.dtype, kept.k, kept.number, kept.version = made, d, 1, 0, 0
                 kept.shared = kept.views = None
             if keeps_input:
-                if x._autograd_meta is INFERENCE:
+                if x._autograd_meta.__class__ is InferenceMeta:
                     refuse_inference((x,))
                 node.saved = [x, *static, kept]
                 if x._storage is not None and x._storage.version:

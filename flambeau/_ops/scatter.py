@@ -14,7 +14,7 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, dtype, from_
 from .._core.sizes import wrap_dim
 from .._core.state import local, modes
 from .._dispatch import backend_of
-from .._tensor import INFERENCE, Tensor, refuse_inference, wrap
+from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
@@ -145,7 +145,7 @@ def picked(op: Any, x: Tensor, index: Tensor, dim: Any) -> Tensor:
         raise (registry.memory_problem(error) or error) from None
     if k and local.grad and x.dtype.category >= FLOATING:
         node = Node(op, (x._edge or (x, 0), None), [None, index, dim, None])
-        if index._autograd_meta is INFERENCE:
+        if index._autograd_meta.__class__ is InferenceMeta:
             refuse_inference(node.saved)
         node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))  # type: ignore[assignment]
         if index._storage is not None and index._storage.version:

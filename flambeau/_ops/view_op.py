@@ -7,7 +7,7 @@ from typing import Any
 
 from .._autograd.node import Node
 from .._core.state import GRAD, local
-from .._tensor import Storage, Tensor, inherited
+from .._tensor import Storage, Tensor, inherited, is_inference
 from .primitive import Primitive, view_link
 from .registry import derivative_name, parameter_names
 from .saved import trace
@@ -28,7 +28,7 @@ class View(Primitive):
 
     def record(self, args: tuple[Any, ...], out: Tensor, traced: bool = False) -> None:
         x = args[0]
-        if not x._k & GRAD or out.dtype.category < 2:
+        if not x._k & GRAD or out.dtype.category < 2 or is_inference(x):
             return
         node = Node(self, (x._edge or (x, 0),), args[1:])
         node.info = ((x._array.shape, x.dtype, x._k),)  # type: ignore[assignment]
@@ -59,8 +59,10 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
         storage = x._storage = Storage(x._array)
     t._storage = storage
     recorded = local.grad
-    t._view = (x, op, static, None, 0, 0) if recorded and x._view is None else view_link(t, x, op, static, None)
-    if recorded:
+    t._view = (x, op, static, None, 0, 0, 0) if recorded and x._view is None else view_link(t, x, op, static, None)
+    if t._autograd_meta is not None:  # of an inference tensor
+        t._view = None
+    elif recorded:
         storage.add_view(t)
         if x._k:  # what `record` does
             node = Node(op, (x._edge or (x, 0),), static)
@@ -76,7 +78,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
-    recorded, node = local.grad, None
+    recorded, node = local.grad and mark is None, None
     if recorded and x._k and d.category >= 2:
         node = Node(op, (x._edge or (x, 0),), [None, *static], tuple([(a.shape, d, 0) for a in arrays]))
         node.info = [(x._array.shape, d, 1)]
@@ -85,7 +87,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
         t = _new(Tensor)
         t._array, t.dtype, t._k = array, d, 0
         t._edge, t._autograd_meta, t._storage = None, mark, storage
-        t._view = view_link(t, x, op, static, number)
+        t._view = view_link(t, x, op, static, number) if mark is None else None
         if node is not None:
             t._k, t._edge = 1, (node, number)
         if recorded:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
 
 from .._autograd.functions import FunctionCtx
+from .._autograd.modes import no_grad
 from .._autograd.node import Node as RecordedNode
 from .._autograd.node import RemovableHandle, gradient_function
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._ops.registry import ops
-from .._tensor import Tensor, bump
+from .._tensor import Tensor, bump, storage_of
 
 
 class _Kind(type):
@@ -104,16 +108,82 @@ class disable_saved_tensors_hooks:
         _disabled.pop()
 
 
-class allow_mutation_on_saved_tensors:
-    """A block in which saved tensors are copied, so that writing to them later does no harm."""
+class _Handle:
+    """Stands for a saved tensor: it is alive as long as a node needs the tensor's value."""
+
+    __slots__ = ("__weakref__", "tensor")
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+
+class _SavedUntilWritten:
+    """What a block of `allow_mutation_on_saved_tensors` knows of the tensors saved in it."""
 
     def __init__(self) -> None:
-        self.hooks = saved_tensors_hooks(lambda t: ops.clone(t), lambda t: t)
+        self.cloned: WeakKeyDictionary[_Handle, Tensor] = WeakKeyDictionary()
+        self.tid_to_weakhandle: WeakValueDictionary[Any, _Handle] = WeakValueDictionary()
 
-    def __enter__(self) -> None:
+    def pack(self, t: Tensor) -> _Handle:
+        storage, array = storage_of(t), t._array
+        start = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
+        key = id(storage), storage.version, start, array.shape, array.strides, t.dtype, t._k
+        handle = self.tid_to_weakhandle.get(key)
+        if handle is None:
+            handle = self.tid_to_weakhandle[key] = _Handle(t)
+        return handle
+
+    def unpack(self, handle: _Handle) -> Tensor:
+        if getattr(local.before_write, "__self__", None) is not self:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "originally recorded: call backward inside of it."
+            )
+        return self.cloned.get(handle, handle.tensor)
+
+    def before_write(self, t: Tensor) -> None:
+        """Copies what was saved of the memory of `t` and is still needed."""
+        storage = t._storage
+        if storage is not None:
+            for handle in list(self.tid_to_weakhandle.values()):
+                if handle.tensor._storage is storage and handle not in self.cloned:
+                    with no_grad():
+                        self.cloned[handle] = ops.clone(handle.tensor)
+
+    def clear(self) -> None:
+        self.cloned.clear()
+        self.tid_to_weakhandle.clear()
+
+
+class allow_mutation_on_saved_tensors:
+    """A block in which tensors that were saved may be written to: the value that backward needs is copied before.
+
+    >>> import flambeau as torch
+    >>> x = torch.tensor([3.0], requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = y * y
+    ...     y.zero_()
+    ...     z.sum().backward()
+    tensor([0.], grad_fn=<ZeroBackward0>)
+    >>> x.grad
+    tensor([6.])
+    """
+
+    def __init__(self) -> None:
+        self.kept = _SavedUntilWritten()
+        self.hooks = saved_tensors_hooks(self.kept.pack, self.kept.unpack)
+
+    def __enter__(self) -> _SavedUntilWritten:
+        if local.before_write is not None:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         self.hooks.__enter__()
+        local.before_write = self.kept.before_write
+        return self.kept
 
     def __exit__(self, *error: Any) -> None:
+        local.before_write = None
+        self.kept.clear()
         self.hooks.__exit__(*error)
 
 
