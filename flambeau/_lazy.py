@@ -15,6 +15,7 @@ MODULES = [
     "_logging",
     "_tensor_str",
     "_utils",
+    "_vmap_internals",
     "accelerator",
     "amp",
     "ao",

@@ -151,6 +151,14 @@ def run(
     return captured
 
 
+def without_gradient(node: Node) -> Sequence[Any]:
+    """What comes of a node whose results have no gradient at all: hooks and users' functions are asked, no derivative."""
+    g = None if node.outputs is None else [None] * len(node.outputs)
+    if node.pre_hooks:
+        g = _call_pre_hooks(node, g)
+    return node.op.backward(node, g, False) if "ctx" in node.__dict__ else ()  # type: ignore[no-any-return]
+
+
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Has a function called when the backward pass that is running now ends."""
     if local.final_callbacks is None:
@@ -295,7 +303,7 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
                 meta.grad = g
             else:
                 meta.grad = clone_like(g, leaf)
-        elif create_graph or held._k & GRAD:
+        elif create_graph or held._k & GRAD or (held._k & SPARSE and not g._k & SPARSE):  # a dense sum is another tensor
             meta.grad = add(held, g)
         else:
             add_in_place(held, g)

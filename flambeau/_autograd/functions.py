@@ -207,17 +207,39 @@ class _Tangents:
         ctx = node.__dict__["ctx"]
         given: list[Any] = [None] * node.__dict__["argument_count"]
         for i, t, info in zip(node.__dict__["positions"], tangents, node.info):
-            given[i] = engine.zeros(info[0], info[1], 0) if t is None and ctx._materialize else t
-        before, ctx._replaced_saved = ctx._replaced_saved, ctx._saved_for_forward
-        try:
-            made = node.op.function.jvp(ctx, *given)
-        finally:
-            ctx._replaced_saved = before
-        made = made if isinstance(made, tuple) else (made,)
-        expected = len(node.__dict__["output_info"])
-        if len(made) != expected:
-            raise RuntimeError(f"function {node.op.name}: jvp returned {len(made)} tangents for {expected} outputs")
+            missing = t is None and ctx._materialize and info[1].category >= 2
+            given[i] = engine.zeros(info[0], info[1], 0) if missing else t
+        made = pushed(node.op.function, ctx, given, node.__dict__["differentiable"])
         return [made[i] for i in link.__dict__["kept"]]
+
+
+def pushed(function: type[Function], ctx: Any, tangents: list[Any], differentiable: list[bool]) -> Any:
+    """What a Function's `jvp` makes of the tangents of its arguments, checked: one for each differentiable output."""
+    before, ctx._replaced_saved = ctx._replaced_saved, ctx._saved_for_forward
+    try:
+        made = function.jvp(ctx, *tangents)
+    finally:
+        ctx._replaced_saved = before
+    made = made if isinstance(made, tuple) else (made,)
+    if len(made) != len(differentiable):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(differentiable)} but got "
+            f"{len(made)})"
+        )
+    for i, (t, wanted) in enumerate(zip(made, differentiable)):
+        if t is not None and not isinstance(t, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {i}.")
+        if t is not None and not wanted:
+            raise RuntimeError(
+                f"Function's jvp returned a gradient at position {i}, but the corresponding forward output is not a "
+                "differentiable Tensor. You should return None at that position instead."
+            )
+    return made
+
+
+def differentiable_outputs(ctx: Any, outs: list[Any]) -> list[bool]:
+    hidden = {id(t) for t in ctx._non_differentiable}
+    return [isinstance(t, Tensor) and id(t) not in hidden and t.dtype.category >= 2 for t in outs]
 
 
 forward_mode: Any = None  # set by forward mode: a Function of tensors that have tangents
@@ -303,7 +325,7 @@ class Function(FunctionCtx):
                 (_, *given), named = _bound(cls.forward, (None, *args), named)
                 args = tuple(given)
         if local.duals and any(isinstance(a, Tensor) and a._k & DUAL for a in args):
-            return forward_mode(cls, args, named)
+            return forward_mode(cls, args, named, separate)
         if local.batches or local.transforms:
             if not separate and not cls._transformable:
                 raise RuntimeError(
@@ -314,6 +336,11 @@ class Function(FunctionCtx):
                 taken = on_batches(cls, args, named)
                 if taken is not NotImplemented:
                     return taken
+        return cls._run(args, named, separate)[0]
+
+    @classmethod
+    def _run(cls, args: tuple[Any, ...], named: dict[str, Any], separate: bool) -> tuple[Any, Any, list[Any]]:
+        """What `apply` gives; the ctx, and the outputs as `forward` returned them."""
         ctx = cls()
         tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         tracked = local.grad and any(args[i]._k & GRAD for i in tensors)
@@ -332,7 +359,7 @@ class Function(FunctionCtx):
         if separate:
             _check_saved_inputs(ctx, args, outs)
         made = _attach(cls, ctx, args, tensors, outs, output) if tracked else _unattached(args, ctx, outs)
-        return tuple(made) if isinstance(output, tuple) else made[0]
+        return (tuple(made) if isinstance(output, tuple) else made[0]), ctx, outs
 
     _transformable = False  # whether it may be used inside transforms without `setup_context`
 
@@ -394,13 +421,13 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
             )
     node = Node(cls._record, tuple((args[i]._edge or (args[i], 0)) if args[i]._k & GRAD else None for i in positions))
     node.info = tuple((args[i]._array.shape, args[i].dtype) for i in positions)
-    hidden = {id(t) for t in ctx._non_differentiable}
+    differentiable = differentiable_outputs(ctx, outs)
     dirty = {id(t) for t in ctx._dirty}
     inputs = {id(args[i]) for i in positions}
     made = []
     as_is = set()
     for number, t in enumerate(outs):
-        if isinstance(t, Tensor) and id(t) not in hidden and t.dtype.category >= 2:
+        if differentiable[number]:
             if id(t) in dirty:
                 if t._k & GRAD and t._edge is None:
                     raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
@@ -424,7 +451,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
     if several:
         node.outputs = tuple((t._array.shape, t.dtype, t._k & ~GRAD) if isinstance(t, Tensor) else None for t in made)
     node.__dict__.update(
-        ctx=ctx, positions=positions, argument_count=len(args),
+        ctx=ctx, positions=positions, argument_count=len(args), differentiable=differentiable,
         output_info=[
             (t._array.shape, t.dtype, t._k & ~GRAD)
             if isinstance(t, Tensor) and (ctx._materialize_non_diff_grads or t._k & GRAD) else None

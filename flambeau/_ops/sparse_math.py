@@ -420,7 +420,7 @@ def _add_in_place(held: Tensor, g: Tensor) -> None:
     if not (held._k | g._k) & SPARSE:
         ops.add_(held, g)
         return
-    total = ops.add(held, g) if is_sparse(g) else ops.add(g, held)
+    total = ops.add(held, g)
     held._array, held._k = total._array, total._k & ~GRAD
 
 
@@ -431,6 +431,14 @@ def _clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     return ops.clone(g) if (g._k | leaf._k) & SPARSE else _copy_like(g, leaf)
 
 
+_sum = engine.add
+
+
+def _add_gradients(a: Tensor, b: Tensor) -> Tensor:
+    return _sum(b, a) if a._k & SPARSE and not b._k & SPARSE else _sum(a, b)
+
+
+engine.add = _add_gradients
 engine.add_in_place = _add_in_place
 engine.clone_like = _clone_like
 _dispatch.handlers[SPARSE] = handle

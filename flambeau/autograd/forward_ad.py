@@ -13,12 +13,14 @@ from weakref import ref
 
 from .._autograd import functions
 from .._autograd.functions import Function
+from .._autograd.modes import no_grad
 from .._autograd.node import SavedOutput
-from .._core.state import DUAL, GRAD, OVERRIDE, local
+from .._core.state import BATCHED, DISPATCH, DUAL, GRAD, META, OVERRIDE, POSTPONED, SPARSE, local
 from .._dispatch import handlers, tensors_in
 from .._ops import inplace, random
 from .._ops.registry import ops
-from .._tensor import Tensor, alias, detached, inherited, meta_of, storage_of, wrap
+from .._ops.striding import storage_bounds
+from .._tensor import Tensor, alias, computed, detached, inherited, meta_of, storage_of, version_of, wrap
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -108,8 +110,36 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Setting a forward grad that itself has a forward gradient at the same level is not supported."
         )
     dual: Tensor = ops.view_as(tensor, tensor)
-    set_tangent(dual, tangent)
+    set_tangent(dual, tangent if _laid_alike(tensor, tangent) else _laid_as(tensor, tangent))
     return dual
+
+
+def _laid_alike(t: Tensor, other: Tensor) -> bool:
+    """Whether every view of one is a view of the other: strides, place in memory, how it is read."""
+    if (t._k ^ other._k) & POSTPONED:
+        return False
+    pairs = zip(t._array.shape, t._array.strides, other._array.strides)
+    if (t._k | other._k) & (BATCHED | SPARSE | DISPATCH | META) or not t._array.size:
+        return t._k & (SPARSE | DISPATCH) != 0 or all(a == b or n == 1 for n, a, b in pairs) or not t._array.size
+    return all(a == b or n == 1 for n, a, b in pairs) and _room(t) == _room(other)
+
+
+def _room(t: Tensor) -> tuple[int, int]:
+    low, high = storage_bounds(t)
+    return (high - low) // t._array.itemsize, ops.storage_offset(t)
+
+
+def _laid_as(t: Tensor, tangent: Tensor) -> Tensor:
+    """A copy of a tangent in the layout of its tensor."""
+    if (t._k | tangent._k) & (BATCHED | SPARSE | DISPATCH | META):
+        return ops.clone(tangent)  # type: ignore[no-any-return]
+    size, offset = _room(t)
+    with no_grad():
+        whole = ops.new_zeros(computed(detached(tangent)), (size,))
+        steps = [s // t._array.itemsize for s in t._array.strides]
+        laid = detached(ops.as_strided(whole, t._array.shape, steps, offset))
+        laid._k |= t._k & POSTPONED
+    return ops.copy_(laid, tangent)  # type: ignore[no-any-return]
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -162,14 +192,12 @@ def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
     finally:
         local.grad = outer
     for t, tangent in zip(made, found):
-        node = t._edge[0] if t._edge is not None else None
         if not tracked:
             t._edge = None
             t._k &= ~GRAD
         set_tangent(t, tangent)
-        if tracked and tangent is not None and node is not None and node.saved and t._edge is not None:
-            # a backward pass that is differentiated forward needs the tangents of what was saved
-            node.saved = [alias(t) if s.__class__ is SavedOutput and s.number == t._edge[1] else s for s in node.saved]
+        if tracked and tangent is not None:
+            _renew_saved(t)
     if tracked:
         for f, tangent in zip(fresh, tangents):
             set_tangent(f, tangent)
@@ -191,9 +219,69 @@ def _replaced(a: Any, places: dict[int, Tensor]) -> Any:
     return type(a)([_replaced(b, places) for b in a]) if a.__class__ is list or a.__class__ is tuple else a
 
 
-def _apply_function(function: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _apply_function(function: type[Function], args: tuple[Any, ...], named: dict[str, Any], separate: bool) -> Any:
     """A custom Function of tensors with tangents: its own `jvp` is asked, not the operations inside."""
-    return _push(lambda *given: function.apply(*given, **named), args, function.__name__)
+    duals = [a for a in args if isinstance(a, Tensor) and a._k & DUAL]
+    if not local.forward_grad or local.inference:
+        return _without_tangents(lambda: function.apply(*args, **named), duals)
+    if local.transforms or any(isinstance(a, Tensor) and a._k & BATCHED for a in args):
+        return _push(lambda *given: function.apply(*given, **named), args, function.__name__)
+    tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
+    result, ctx, outs = _without_tangents(lambda: function._run(args, named, separate), duals)
+    if ctx._materialize:
+        for i, a in enumerate(args):
+            if isinstance(a, Tensor) and tangents[i] is None and a.dtype.category >= 2:
+                tangents[i] = ops.zeros_like(detached(a))
+    differentiable = functions.differentiable_outputs(ctx, outs)
+    versions = [0 if t is None else version_of(t) for t in tangents]
+    made = _without_tangents(lambda: functions.pushed(function, ctx, tangents, differentiable), duals)
+    for t, out, tangent in zip(result if isinstance(result, tuple) else (result,), outs, made):
+        if tangent is not None:
+            _set_output_tangent(t, out, tangent, list(zip(args, tangents, versions)), ctx)
+    return result
+
+
+def _set_output_tangent(t: Tensor, out: Tensor, tangent: Tensor, inputs: list[Any], ctx: Any) -> None:
+    """Gives the result of a Function its tangent, if that lies where it must: with the tangent of what `out` is part of."""
+    dirty = any(out is d for d in ctx._dirty)
+    base = _base(out)
+    for a, given, version in inputs:
+        if given is None or (out is not a and not (out._view is not None and _base(a) is base)):
+            continue
+        if dirty and (tangent is not given or version_of(given) == version):
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying "
+                "an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+        if not dirty and tangent._view is None:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+            )
+        if not dirty and _base(tangent) is not _base(given):
+            whose = "the given grad input" if given._view is None else "the same base as the given grad input"
+            raise RuntimeError(f"A custom Function is returning a view but the jvp is not returning a view of {whose}.")
+        break
+    if tangent._array.shape != t._array.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor: "
+            f"{list(tangent._array.shape)} for {list(t._array.shape)}."
+        )
+    set_tangent(t, tangent)
+    _renew_saved(t)
+
+
+def _base(t: Tensor) -> Tensor:
+    while t._view is not None:
+        t = t._view[0]
+    return t
+
+
+def _renew_saved(t: Tensor) -> None:
+    """A backward pass that is differentiated forward needs the tangents of what was saved."""
+    edge = t._edge
+    if edge is not None and edge[0].saved:
+        node, number = edge
+        node.saved = [alias(t) if s.__class__ is SavedOutput and s.number == number else s for s in node.saved]
 
 
 def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
@@ -215,7 +303,12 @@ def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
         base = base._view[0]
     whole = tangent_of(base)
     if whole is None:
-        whole = ops.zeros_like(detached(base))
+        if base._array.shape == t._array.shape and _laid_alike(detached(base), tangent):
+            set_tangent(base, tangent)  # the view is all of it
+            set_tangent(t, tangent)
+            return
+        like = detached(base)
+        whole = ops.new_zeros(tangent, like._array.shape) if tangent._k & BATCHED else ops.zeros_like(like)
         set_tangent(base, whole)
     part = inplace.replay(chain[::-1], whole)
     ops.copy_(part, tangent)

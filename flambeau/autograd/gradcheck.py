@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core.state import GRAD, SPARSE
+from .._autograd import engine
+from .._core.state import DUAL, GRAD, SPARSE
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, meta_of, wrap
 
@@ -161,7 +162,7 @@ def _analytical(out: Tensor, targets: list[_Moved], check_dtypes: bool) -> list[
     for row, m in zip(rows, targets):
         matrix = np.array(row).reshape(len(row), len(m.places))
         if m.tensor.dtype.is_complex:
-            matrix = np.stack([matrix.real, matrix.imag], -1).reshape(len(row), -1)
+            matrix = np.stack([matrix.real, matrix.imag], -1).reshape(len(row), 2 * len(m.places))
         made.append(matrix)
     return made
 
@@ -170,7 +171,7 @@ def _interleaved(matrix: Any, is_complex: bool) -> Any:
     """Rows for the real and the imaginary parts of a complex output, in turn."""
     if not is_complex:
         return matrix.real
-    return np.stack([matrix.real, matrix.imag], 1).reshape(-1, matrix.shape[-1])
+    return np.stack([matrix.real, matrix.imag], 1).reshape(2 * len(matrix), matrix.shape[-1])
 
 
 def _compare(found: Any, expected: Any, i: int, j: int, tol: tuple[float, float], is_complex: bool, how: str) -> None:
@@ -225,10 +226,19 @@ def gradcheck(
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
         _check_inputs(given)
-        _check(
-            func, given, eps, (atol, rtol), nondet_tol, check_grad_dtypes, check_batched_grad, check_forward_ad,
-            check_backward_ad, bool(masked),
-        )  # fmt: skip
+        outputs, targets = _check(
+            func, given, eps, (atol, rtol), nondet_tol, check_grad_dtypes, check_forward_ad, check_backward_ad, bool(masked)
+        )
+        if check_backward_ad and any(t._k & GRAD for t in outputs):
+            _check_multiplied(func, given, list(targets.values()), bool(masked))
+            if check_undefined_grad:
+                _check_undefined(_outputs(func(*given)))
+            if check_batched_grad:
+                _check_batched(outputs, list(targets.values()))
+        if check_forward_ad and check_undefined_grad:
+            _check_missing_tangents(func, given, targets)
+        if check_batched_forward_grad:
+            _check_batched_forward(func, given, targets)
     except GradcheckError:
         if raise_exception:
             raise
@@ -263,8 +273,9 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
 
 def _check(
     func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, tol: tuple[float, float], nondet_tol: float,
-    check_dtypes: bool, batched: bool, forward: bool, backward: bool, masked: bool,
-) -> None:  # fmt: skip
+    check_dtypes: bool, forward: bool, backward: bool, masked: bool,
+) -> tuple[list[Tensor], dict[int, _Moved]]:  # fmt: skip
+    """Compares the matrices of derivatives; gives the outputs and the inputs that were moved, by their places."""
     outputs = _outputs(func(*inputs))
     for out in outputs:
         if out._k & SPARSE:
@@ -272,19 +283,21 @@ def _check(
                 "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn "
                 "for gradcheck."
             )
-    places = [i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t._k & GRAD]
-    targets = [_Moved(inputs[i], masked) for i in places]
+    moved = {i: _Moved(t, masked) for i, t in enumerate(inputs) if isinstance(t, Tensor) and t._k & GRAD}
+    places, targets = list(moved), list(moved.values())
     shapes = [(tuple(t._array.shape), t.dtype) for t in outputs]
-    numerical = [_numerical(func, inputs, i, m, eps, shapes) for i, m in zip(places, targets)]
+    numerical = [_numerical(func, inputs, i, m, eps, shapes) for i, m in moved.items()]
     outputs = _outputs(func(*inputs))  # what the first call kept was written to
-    if not any(t._k & GRAD for t in outputs):
+    if backward and not any(t._k & GRAD for t in outputs):
         for per_output in numerical:
             for matrix in per_output:
                 if not np.allclose(matrix, 0, atol=eps):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
-        return
-    for i, out in enumerate(outputs):
-        expected = [_interleaved(per_output[i], out.dtype.is_complex) for per_output in numerical]
+        return outputs, moved
+    expectations = [
+        [_interleaved(per_output[i], out.dtype.is_complex) for per_output in numerical] for i, out in enumerate(outputs)
+    ]
+    for i, (out, expected) in enumerate(zip(outputs, expectations)):
         if backward:
             if out._k & GRAD:
                 exact = _analytical(out, targets, check_dtypes)
@@ -299,35 +312,129 @@ def _check(
                         "gives different values, although analytical gradient matches numerical gradient. The tolerance "
                         f"for nondeterminism was {nondet_tol}."
                     )
-        if forward:
-            for place, m, e in zip(places, targets, expected):
-                _compare(_by_forward_mode(func, inputs, place, m, i), e, i, place, tol, out.dtype.is_complex,
-                         "computed with forward mode ")  # fmt: skip
-    if backward:
-        _check_multiplied(func, inputs, targets, masked)
-        if batched:
-            _check_batched(outputs, targets)
+    if forward:
+        for place, *by_place in zip(places, *expectations):
+            found = _by_forward_mode(func, inputs, moved, place)
+            for i, (out, f, e) in enumerate(zip(outputs, found, by_place)):
+                _compare(f, e, i, place, tol, out.dtype.is_complex, "computed with forward mode ")
+    return outputs, moved
 
 
-def _by_forward_mode(func: Callable[..., Any], inputs: tuple[Any, ...], place: int, m: _Moved, number: int) -> Any:
-    """The matrix column by column, from tangents."""
+def _pushed(func: Callable[..., Any], inputs: tuple[Any, ...], tangents: dict[int, Any]) -> list[Any]:
+    """The outputs' tangents (None where there is none); the function gets inputs that record nothing."""
     from . import forward_ad
 
-    columns = []
-    for index in m.places:
-        for direction in (1, 1j) if m.tensor.dtype.is_complex else (1,):
-            start = np.zeros(m.values.shape, m.values.dtype)
-            start[index] = direction
-            with forward_ad.dual_level():
-                args = [
-                    forward_ad.make_dual(t, wrap(start, t.dtype)) if i == place else t for i, t in enumerate(inputs)
-                ]
-                out = _outputs(func(*args))[number]
-                tangent = forward_ad.unpack_dual(out).tangent
-                columns.append(
-                    np.zeros(out._array.shape, out.dtype.numpy).ravel() if tangent is None else _array(tangent).ravel()
+    with forward_ad.dual_level():
+        args = list(inputs)
+        for i, tangent in tangents.items():
+            args[i] = detached(inputs[i])
+            if tangent is not None:
+                args[i] = forward_ad.make_dual(args[i], tangent)
+        return [forward_ad.unpack_dual(out) for out in _outputs(func(*args))]
+
+
+def _still(targets: dict[int, _Moved]) -> dict[int, Tensor]:
+    return {i: wrap(np.zeros(m.values.shape, m.values.dtype), m.tensor.dtype) for i, m in targets.items()}
+
+
+def _by_forward_mode(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, _Moved], place: int) -> Any:
+    """The matrix of each output by one input, column by column, from tangents."""
+    columns: list[list[Any]] = []
+    for tangent in _directions(targets[place].tensor):
+        made = _pushed(func, inputs, {**_still(targets), place: tangent})
+        columns.append([_column(*pair) for pair in made])
+    return [_interleaved(np.stack(each, -1), any(np.iscomplexobj(c) for c in each)) for each in zip(*columns)]
+
+
+def _column(out: Tensor, tangent: Tensor | None) -> Any:
+    return np.zeros(out._array.shape, out.dtype.numpy).ravel() if tangent is None else _array(tangent).ravel()
+
+
+def _some_tangents(t: Tensor, count: int) -> list[Tensor]:
+    rng = np.random.default_rng(0)
+    shape, d = t._array.shape, t.dtype.numpy
+    turned = [1, 1j] if t.dtype.is_complex else [1]
+    made = [sum(part * rng.standard_normal(shape) for part in turned) for _ in range(count)]
+    return [wrap(np.asarray(values, d).reshape(shape), t.dtype) for values in made]
+
+
+def _check_missing_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, _Moved]) -> None:
+    """An input without a tangent counts as one whose tangent is zero."""
+    still = _still(targets)
+    if len(targets) == 1:
+        pairs = [(pair, (pair[0], None)) for pair in _pushed(func, inputs, still)]
+    else:
+        pairs = []
+        for place, m in targets.items():
+            tangent = _some_tangents(m.tensor, 1)[0]
+            alone: dict[int, Any] = {**dict.fromkeys(targets), place: tangent}
+            pairs += zip(_pushed(func, inputs, {**still, place: tangent}), _pushed(func, inputs, alone))
+    for given, missing in pairs:
+        if not np.allclose(_column(*given), _column(*missing), equal_nan=True):
+            raise GradcheckError(
+                "Expected forward AD to give the same tangents for an input whose tangent is zero and one that has none"
+            )
+
+
+def _check_batched_forward(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, _Moved]) -> None:
+    """Tangents of a batch by `vmap` are those one after the other."""
+    from .._vmap_internals import vmap
+
+    still = _still(targets)
+    for place, m in targets.items():
+        tangents = _some_tangents(m.tensor, 2)
+        reached: list[int] = []
+
+        def one(tangent: Tensor, place: int = place, reached: list[int] = reached) -> tuple[Any, ...]:
+            found = [tangent for _, tangent in _pushed(func, inputs, {**still, place: tangent})]
+            reached[:] = [i for i, t in enumerate(found) if t is not None]
+            return tuple(found[i] for i in reached)
+
+        expected = [one(tangent) for tangent in tangents]
+        if not reached:
+            continue
+        try:
+            found = vmap(one)(ops.stack(tangents))
+        except RuntimeError as error:
+            raise GradcheckError(
+                "gradcheck or gradgradcheck failed while testing batched forward gradient computation (as check_batched_"
+                f"forward_grad asks). {error}"
+            ) from error
+        for i, batch in enumerate(found):
+            if not all(np.allclose(_array(a), _array(e[i])) for a, e in zip(ops.unbind(batch), expected)):
+                raise GradcheckError(
+                    "gradcheck or gradgradcheck failed while testing batched forward gradient computation: the tangents by "
+                    "vmap differ from those one after the other"
                 )
-    return _interleaved(np.stack(columns, -1), any(np.iscomplexobj(c) for c in columns))
+
+
+def _check_undefined(outputs: list[Tensor]) -> None:
+    """A node that receives no gradient at all gives none, or zeros."""
+    seen: set[int] = set()
+    for out in outputs:
+        if not out._k & GRAD or out._edge is None or id(out._edge[0]) in seen:
+            continue
+        node = out._edge[0]
+        seen.add(id(node))
+        try:
+            found = engine.without_gradient(node)
+        except RuntimeError as error:
+            warnings.warn(_UNDEFINED, stacklevel=5)
+            raise GradcheckError(
+                "Expected backward function to handle undefined output grads: a gradient that comes as None counts as zero. "
+                f"{error}"
+            ) from error
+        if any(g is not None and (_dense(g) != 0).any() for g in found):
+            warnings.warn(_UNDEFINED, stacklevel=5)
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
+            )
+
+
+_UNDEFINED = (
+    "Backwards compatibility: New undefined gradient support checking feature is enabled by default; pass "
+    "check_undefined_grad=False to leave it out"
+)
 
 
 def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets: list[_Moved], masked: bool) -> None:
@@ -431,8 +538,8 @@ def gradgradcheck(
     def first_derivative(*args: Any) -> tuple[Any, ...]:
         values, given = args[:-count], args[-count:]
         values = tuple(
-            ops.requires_grad_(detached(v)) if isinstance(v, Tensor) and v.dtype.category >= 2 and not v._k & GRAD
-            and isinstance(i, Tensor) and i._k & GRAD else v
+            ops.requires_grad_(v if v._k & DUAL else detached(v)) if isinstance(v, Tensor) and v.dtype.category >= 2
+            and not v._k & GRAD and isinstance(i, Tensor) and i._k & GRAD else v
             for v, i in zip(values, inputs)
         )  # fmt: skip
         wanted = [v for v, i in zip(values, inputs) if isinstance(i, Tensor) and i._k & GRAD]
@@ -442,7 +549,8 @@ def gradgradcheck(
 
     return gradcheck(
         first_derivative, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, masked=masked,
     )  # fmt: skip
 
