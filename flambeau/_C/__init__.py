@@ -43,6 +43,20 @@ _NodeBase = Node
 _PRIVATE = (_AutoDispatchBelowAutograd, _LinAlgError, _disabled_torch_function_impl, _nn)
 
 
+def _set_mkldnn_enabled(enabled: bool) -> None:
+    """Sets the switch `torch.backends.mkldnn.enabled`."""
+    from ..backends import mkldnn
+
+    mkldnn.set_flags(enabled)
+
+
+def _get_mkldnn_enabled() -> bool:
+    """Reads the switch `torch.backends.mkldnn.enabled`."""
+    from ..backends import mkldnn
+
+    return bool(mkldnn.enabled)  # type: ignore[attr-defined]
+
+
 class AggregationType(enum.Enum):
     """How values of several processes become one."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._aten_layers import OF_NN
 from .._core.devices import device as _device
 from .._methods import install
 from .._ops.conversion import to_arguments
 
 install(globals(), "nn.functional")
+globals().update(OF_NN)
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:

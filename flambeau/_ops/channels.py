@@ -27,6 +27,14 @@ def _has_channels_last(a: Any) -> bool:
     return strides_channels_last((n, c, 1, length), (first, second, length * third, third))
 
 
+def volume_has_channels_last(a: Any) -> bool:
+    """Whether (C, depth, height, width) has its channels side by side in memory."""
+    if a.flags.c_contiguous:
+        return False
+    whole = max(n * stride for n, stride in zip(a.shape, a.strides))
+    return bool(strides_channels_last((1, *a.shape), (whole, *a.strides)))
+
+
 def with_channels_last(backend: Any, a: Any) -> Any:
     """The same elements with channels last."""
     last = a.ndim - 1

@@ -137,6 +137,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
                     _close_op, (ops.to_dtype(input, default.float), ops.to_dtype(other, default.float), rtol, atol)
                 )
             return eq_op.call(input, other)
+        other = ops.to_dtype(other, default.float)  # differences of integers would wrap around
         bound = ops.add(ops.abs(ops.mul(other, rtol)), atol)
         return ops.bitwise_or(eq_op.call(input, other), le_op.call(ops.abs(ops.sub(input, other)), bound))
     if rtol == 0 and atol == 0:

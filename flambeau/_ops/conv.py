@@ -239,6 +239,9 @@ def _check_shapes(x: Any, weight: Any, bias: Any, transposed: bool, groups: int)
         )
 
 
+_MOST_PADDING = (1 << 62) - 1  # both sides together are a 64-bit number
+
+
 def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, extra: Ints, groups: int) -> None:
     for wrong, what in (
         (min(padding) < 0, "negative padding"), (min(extra) < 0, "negative output_padding"),
@@ -247,6 +250,11 @@ def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, extra: Ints, gro
     ):  # fmt: skip
         if wrong:
             raise RuntimeError(f"{what} is not supported")
+    for dim, n in enumerate(padding):
+        if n > _MOST_PADDING:
+            raise RuntimeError(
+                f"Given padding={n} at dimension {dim} , expected padding to be at most {_MOST_PADDING}"
+            )
 
 
 def _run(
@@ -282,7 +290,10 @@ def _run(
                 f"Calculated padded input size per channel: ({sizes[0]}). Kernel size: ({sizes[1]}). Kernel size "
                 "can't be greater than actual input size"
             )
-    return convolution_op(input, weight, bias, stride, padding, dilation, transposed, extra, groups)
+    made = convolution_op(input, weight, bias, stride, padding, dilation, transposed, extra, groups)
+    if x[1] == 0 and not transposed:  # of no channels PyTorch makes none, and the bias gets no gradient
+        return ops.narrow(made, 1, 0, 0)  # type: ignore[no-any-return]
+    return made
 
 
 def _batched(name: str, input: Tensor, rank: int) -> tuple[Tensor, bool]:

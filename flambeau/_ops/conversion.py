@@ -166,13 +166,16 @@ def to_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dtype | 
         where = where if first is None else first
         if rest and (rest[0] is None or isinstance(rest[0], (dtype, type))):
             d = rest.pop(0)
+        elif rest:
+            rest.append("")  # behind a device comes a dtype: no form has this
     if other is not None:
         d, where = other.dtype, other.device
     flags = {"non_blocking": False, "copy": False}
+    wrong = any(not isinstance(v, bool) for v in rest)
     flags.update(zip(flags, rest))
     for name in flags:
         flags[name] = named.pop(name, flags[name])
-    if len(rest) > 2 or named or any(not isinstance(v, bool) for v in flags.values()):
+    if wrong or len(rest) > 2 or named or any(not isinstance(v, bool) for v in flags.values()):
         kinds = ", ".join(type(a).__name__ for a in args)
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({kinds}); expected (device, dtype, non_blocking, "

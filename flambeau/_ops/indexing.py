@@ -43,9 +43,24 @@ def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> 
     return out
 
 
+def _part(x: Any, key: Any) -> Any:
+    """x[key]; dimensions made by None get the strides that `unsqueeze` gives them, where NumPy's would be 0."""
+    if key.__class__ is not tuple or None not in key or x.flags.c_contiguous:
+        return x[key]
+    shape, source = [], 0
+    for part in key:
+        if part is None:
+            shape.append(1)
+        else:
+            count = x.ndim - sum(p is not None and p is not Ellipsis for p in key) if part is Ellipsis else 1
+            shape += x.shape[source : source + count]
+            source += count
+    return x.reshape((*shape, *x.shape[source:]))[tuple([_ALL if part is None else part for part in key])]
+
+
 def _basic(name: str, backward_name: str) -> Any:
     def forward(backend: Any, x: Any, key: Any) -> Any:
-        return x[key]
+        return _part(x, key)
 
     return view_primitive(lambda g, shape, key: getitem_backward(g, shape, key), name, backward_name)(forward)
 
@@ -65,7 +80,7 @@ def basic_view(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     op = slice_op if last.__class__ is slice else unsqueeze_op if last is None else select_op
     if (x._k | modes.on) > 1:
         return op(x, key)
-    return view_of(op, x, x._array[key], (key,))
+    return view_of(op, x, _part(x._array, key), (key,))
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------
@@ -258,7 +273,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if result is not NotImplemented:
             return result
     kind = key.__class__
-    short, op = key, slice_op
+    short, op, made = key, slice_op, False
     if kind is tuple:
         last: Any = None
         whole = True  # nothing but numbers
@@ -270,7 +285,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 step = part.step
                 if step is not None and (step.__class__ is not int or step <= 0):
                     return _general(self, key)
-            elif part is not None and part is not Ellipsis:
+            elif part is None:
+                made = True
+            elif part is not Ellipsis:
                 return _general(self, key) if k else _plain_selection(self, key)
             whole = False
         if whole:
@@ -286,7 +303,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if step is not None and (step.__class__ is not int or step <= 0):
             return _general(self, key)
     elif key is None:
-        short, op = (None, ...), unsqueeze_op
+        short, op, made = (None, ...), unsqueeze_op, True
     elif kind is Tensor and k <= 1:
         if not k:
             return _plain_selection(self, (key,))
@@ -297,7 +314,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         return _general(self, key)
     try:
         if k <= 1:
-            return view_of(op, self, self._array[short], (short,))
+            array = _part(self._array, short) if made else self._array[short]
+            return view_of(op, self, array, (short,))
         return op(self, short)  # type: ignore[no-any-return]
     except (IndexError, TypeError):
         pass  # the general form says it in PyTorch's words

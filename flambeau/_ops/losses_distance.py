@@ -63,7 +63,7 @@ def _quick_cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8, added: bool
             return NotImplemented
     except AttributeError:
         return NotImplemented
-    if not -a.ndim <= dim < a.ndim:
+    if not -a.ndim <= dim < a.ndim or eps < 0:
         return NotImplemented
     dim = dim + a.ndim if dim < 0 else dim
     if dim != a.ndim - 1 and a.size >= PARALLEL:
@@ -86,6 +86,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> torch.nn.functional.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
+    if eps < 0:
+        raise RuntimeError(f"cosine_similarity: eps must be non-negative, but got {eps}")
     common = promote_types(x1.dtype, x2.dtype)
     if common.category != FLOATING:
         raise RuntimeError("expected common dtype to be floating point, yet common dtype is " + str(common))

@@ -99,16 +99,41 @@ def _places(mode: str, shape: tuple[int, ...], pads: tuple[int, ...]) -> Places:
     return Places([_sources(mode, n, *pair) for n, pair in zip(size, pairs)], size)
 
 
+def _not_padded(rank: int, shape: Sequence[int]) -> str:
+    return (
+        f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+        f"dimensions for input, but got: {list(shape)}"
+    )
+
+
+def define_pads(mode: str, name: str) -> dict[str, Any]:
+    """PyTorch's operators of one mode, by name: one for each number of dimensions."""
+
+    def define(rank: int) -> Any:
+        def padded(input: Tensor, padding: Sequence[int]) -> Tensor:
+            if len(padding) != 2 * rank:
+                raise RuntimeError(f"padding size is expected to be {2 * rank}, but got: {len(padding)}")
+            if input._array.ndim not in (rank + 1, rank + 2):
+                raise RuntimeError(_not_padded(rank, input._array.shape))
+            return pad(input, padding, mode)
+
+        padded.__name__ = padded.__qualname__ = f"{name}{rank}d"
+        return padded
+
+    return {f"{name}{rank}d": define(rank) for rank in (1, 2, 3)}
+
+
 def _check_pads(shape: tuple[int, ...], pad: Sequence[int], mode: str) -> None:
     count = len(pad) // 2
     if len(pad) % 2 or not (len(shape) in (count + 1, count + 2) and 1 <= count <= 3):
         raise NotImplementedError(
-            "pad: a mode other than 'constant' pads the last 1 to 3 dimensions of an input with a channel dimension before them"
+            f"Padding size {len(pad)} is not supported for {len(shape)}D input tensor: a mode other than 'constant' pads the "
+            "last 1 to 3 dimensions of an input with a channel dimension before them"
         )
     if any(n == 0 for n in shape[-count:] if mode != "circular") or any(
         n == 0 for n in shape[len(shape) - count - 1 :]
     ):
-        raise RuntimeError(f"Expected the input to have non-zero sizes, but got {list(shape)}")
+        raise RuntimeError(_not_padded(count, shape))
     for i in range(count):
         n, before, after = shape[-1 - i], int(pad[2 * i]), int(pad[2 * i + 1])
         if mode == "reflect" and (before >= n or after >= n):
@@ -137,7 +162,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     tensor([[1., 1., 2., 2.]])
     """
     if len(pad) % 2:
-        raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}")
+        raise RuntimeError(f"Padding length must be divisible by 2, got {len(pad)}")
     if len(pad) // 2 > input._array.ndim:
         raise RuntimeError(
             f"Padding length should be less than or equal to two times the input dimension, got {len(pad)} numbers for "
@@ -181,11 +206,13 @@ def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
 
 
 @primitive(name="pixel_shuffle", grad={"x": lambda g, r: unshuffle_pixels(g, r)})
+@keeps_channels_last()
 def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(backend, x, r, False)
 
 
 @primitive(name="pixel_unshuffle", grad={"x": lambda g, r: shuffle_pixels(g, r)})
+@keeps_channels_last()
 def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(backend, x, r, True)
 
@@ -251,9 +278,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
     if groups <= 0:
-        raise RuntimeError(f"channel_shuffle: groups must be positive, got {groups}")
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if shape[1] % groups:
         raise RuntimeError(
-            f"channel_shuffle: channels must be divisible by groups, got {shape[1]} channels and {groups} groups."
+            f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
         )
     return shuffle_channels(input, groups)  # type: ignore[no-any-return]

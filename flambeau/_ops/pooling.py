@@ -14,7 +14,7 @@ from .._core.dtypes import FLOATING, bfloat16, dtype, float32, from_numpy_dtype,
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, wrap
 from . import pool_arrays as arrays
-from .channels import keeps_channels_last
+from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
 from .conv_arrays import Ints
 from .fused import Fused, record
 from .pool_arrays import Windows
@@ -35,13 +35,24 @@ def _flat(t: Tensor, rank: int) -> Tensor:
     return ops.reshape(t, (*lead, math.prod(shape[len(shape) - rank :])))
 
 
-def _to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tensor:
+def to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tensor:
     """Gradients of maxima, added up where the maxima were."""
+    _check_gradient("adaptive_max", g._array.shape, rank)
     if not (g._k | index._k | modes.on):
         return wrap(arrays.at_places(g._array, index._array, tuple(shape), rank), g.dtype)
     lead = shape[: len(shape) - rank]
     flat = (*lead, math.prod(shape[len(shape) - rank :]))
     return ops.reshape(into_zeros(scatter_add_op, flat, g, _flat(index, rank), _flat(g, rank), len(lead)), tuple(shape))
+
+
+def _check_gradient(kind: str, shape: Sequence[int], rank: int) -> None:
+    """No results, which adaptive pooling can give, have no derivative in PyTorch."""
+    if 0 in shape[-rank - 1 :]:
+        raise RuntimeError(
+            f"{kind}_pool{rank}d_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but "
+            f"grad_output has sizes {list(shape)} with dimension {len(shape) - rank - 1 + shape[-rank - 1 :].index(0)} "
+            "being empty"
+        )
 
 
 def _max_shape(x: Any, windows: Windows) -> list[Any]:
@@ -69,17 +80,20 @@ def _named(out: Tensor, kind: str, rank: int) -> Tensor:
 
 @primitive(
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
-    grad={"x": lambda g, others, x_shape, windows: _to_places(g, others[0], x_shape, len(windows))},
+    grad={"x": lambda g, others, x_shape, windows: to_places(g, others[0], x_shape, len(windows))},
 )  # fmt: skip
 @keeps_channels_last(takes=lambda x, windows: x.ndim == len(windows) + 2 > 3)
 def max_pool(backend: Any, x: Any, windows: Windows) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
-    return arrays.largest(backend, x, windows)
+    made = arrays.largest(backend, x, windows)
+    if x.ndim == 4 and len(windows) == 3 and volume_has_channels_last(x):
+        return [with_channels_last(backend, a.reshape((1, *a.shape)))[0] for a in made]
+    return made
 
 
 def _max_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     shape, rank = node.saved[1:]
-    return (_to_places(g, fetch(node, 0), shape, rank),)
+    return (to_places(g, fetch(node, 0), shape, rank),)
 
 
 _FUSED_MAX = [
@@ -118,8 +132,11 @@ def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool
 )  # fmt: skip
 def mean_pool_backward(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
     """The adjoint of `mean_pool`."""
+    _check_gradient("adaptive_avg", x.shape, len(windows))
     return arrays.spread(backend, x, windows, divisor)
 
+
+_INT_MAX = (1 << 31) - 1
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
@@ -161,10 +178,17 @@ def _results(
     name: str, shape: Sequence[int], kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Ints:
     """How many windows there are along each dimension, after PyTorch's checks."""
+    if max(map(abs, (*kernel, *stride, *padding, *dilation))) > _INT_MAX:
+        raise RuntimeError(
+            f"{name}: value cannot be converted to type int without overflow: kernel_size, stride, padding and dilation "
+            f"must be less than 2**31, but got {list(kernel)}, {list(stride)}, {list(padding)} and {list(dilation)}"
+        )
     if min(kernel) <= 0:
         raise RuntimeError(f"{name}: kernel size should be greater than zero, but got {list(kernel)}")
     if min(stride) <= 0:
-        raise RuntimeError(f"{name}: stride should be greater than zero, but got {list(stride)}")
+        zero = "stride must be greater than zero" if name == "max_pool1d" else "stride should not be zero"
+        said = zero if 0 in stride else "stride should be greater than zero"
+        raise RuntimeError(f"{name}: {said}, but got {list(stride)}")
     if min(dilation) <= 0:
         raise RuntimeError(f"{name}: dilation should be greater than zero, but got {list(dilation)}")
     if min(padding) < 0:
@@ -332,20 +356,40 @@ def _fractional_table(samples: Any, size: int, count: int, kernel: int) -> Any:
     return np.stack([start, start + kernel, np.ones_like(start)], -1)
 
 
+def _fractional_argument(name: str, argument: str, value: Any, rank: int) -> Ints:
+    """As `spread`, but a sequence has a number for each dimension."""
+    if isinstance(value, (tuple, list)) and len(value) != rank:
+        count = "" if rank == 2 else "three "
+        raise RuntimeError(f"{name}: {argument} must either be a single Int or tuple of {count}Ints, but got {value}")
+    return spread(name, argument, value, rank)
+
+
 def _fractional(
     name: str, rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if isinstance(input, Tensor) and 0 in input._array.shape[1:]:
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got "
+            f"{list(input._array.shape)}"
+        )
     shape = _check(name, input, rank, "f")
-    kernel = spread(name, "kernel_size", kernel_size, rank)
+    kernel = _fractional_argument(name, "kernel_size", kernel_size, rank)
     if output_size is None:
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
         output_size = tuple(int(n * r) for n, r in zip(shape[-rank:], ratios))
-    size = spread(name, "output_size", output_size, rank)
-    for n, k, count in zip(shape[-rank:], kernel, size):
-        if count < 1 or k < 1 or count + k - 1 > n:
-            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {n} for {count} results")
+    size = _fractional_argument(name, "output_size", output_size, rank)
+    for n, k, count, what in zip(shape[-rank:], kernel, size, ("time", "height", "width")[-rank:]):
+        if count < 0 or k < 1:
+            raise RuntimeError(
+                f"{name}(): kernel_size must be positive and output_size must not be negative, but got {kernel_size} and "
+                f"{output_size}"
+            )
+        if count + k - 1 > n:
+            raise RuntimeError(
+                f"{name}(): pool {what} {k} too large relative to input {what} {n} (for an output of {count})"
+            )
     planes = shape[:-rank] if len(shape) == rank + 2 else (1, shape[0])
     if samples is None:
         samples = ops.rand((*planes, rank), dtype=input.dtype, device=input.device)
@@ -354,6 +398,9 @@ def _fractional(
     given = samples._array.shape
     if len(given) != 3 or given[0] < planes[0] or given[1] != planes[1] or given[2] != rank:
         raise RuntimeError(f"Expect _random_samples to be of size {[*planes, rank]}; got {list(given)}.")
+    if 0 in size:
+        none = (*shape[:-rank], *size)
+        return ops.new_zeros(input, none), ops.new_zeros(input, none, dtype=int64)
     numbers = _host(samples)
     order = range(rank) if rank == 3 else (1, 0)  # PyTorch's order of the random numbers
     tables = [

@@ -203,7 +203,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise RuntimeError(
             f"grid_sampler(): expected input and grid to have same dtype, but input has {input.dtype} and grid has {grid.dtype}"
         )
-    if len(grid._array.shape) != rank + 2 or grid._array.shape[0] != shape[0]:
+    if len(grid._array.shape) != rank + 2:
         raise RuntimeError(
             f"grid_sampler(): expected grid and input to have same batch size and rank, but got input with sizes "
             f"{list(shape)} and grid with sizes {list(grid._array.shape)}"
@@ -251,6 +251,22 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
 _FUSED = [Fused("grid_sample", _label(rank), _gradient) for rank in range(4)]
 
 
+def _check_sampled(input: Tensor, grid: Tensor) -> None:
+    shape, points = input._array.shape, grid._array.shape
+    if shape and points and shape[0] != points[0]:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(shape)} and "
+            f"grid with sizes {list(points)}"
+        )
+    if points and points[-1] != len(shape) - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {len(shape) - 2} in last dimension, but got grid with sizes "
+            f"{list(points)}"
+        )
+    if len(shape) not in (4, 5):
+        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(shape)}")
+
+
 @public("nn.functional.grid_sample", method=False)
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
@@ -276,10 +292,7 @@ def grid_sample(
             UserWarning,
             stacklevel=3,
         )
-    if input._array.ndim not in (4, 5):
-        raise RuntimeError(
-            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}"
-        )
+    _check_sampled(input, grid)
     return _sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
@@ -288,10 +301,7 @@ def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """`grid_sample` with numbers for its modes."""
-    if input._array.ndim not in (4, 5):
-        raise RuntimeError(
-            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input._array.shape)}"
-        )
+    _check_sampled(input, grid)
     return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
 
@@ -368,4 +378,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
+    if align_corners and min(size[2:]) == 1:
+        warnings.warn(
+            "affine_grid: along a dimension of one pixel, align_corners=True puts it at 0, since version 1.3 in the middle "
+            "of the span. See the documentation of affine_grid for details.",
+            UserWarning,
+            stacklevel=3,
+        )
     return affine_grid_generator(theta, size, bool(align_corners))

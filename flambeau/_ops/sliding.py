@@ -98,7 +98,8 @@ def functional_unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, paddin
     if min(count) < 1:
         raise RuntimeError(
             f"unfold: no block of kernel_size={kernel}, dilation={spacing}, padding={around} fits into "
-            f"{tuple(shape[-2:])}: the calculated shape of the array of sliding blocks is {count}"
+            f"{tuple(shape[-2:])}: calculated shape of the array of sliding blocks as {count}, but its components "
+            "must be at least one"
         )
     if len(shape) == 3:
         return ops.squeeze(im2col(ops.unsqueeze(input, 0), kernel, spacing, around, step), 0)
@@ -129,11 +130,16 @@ def fold(
             f"got {shape[-2]} and {kernel}"
         )
     count = arrays.output_size(size, kernel, step, around, spacing)
-    if min(count) < 1 or math.prod(count) != shape[-1]:
+    given = f"output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={around}, stride={step}"
+    if min(count) < 1:
         raise RuntimeError(
-            f"fold: output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={around}, stride={step} "
-            f"make the calculated number of sliding blocks {count[0]} * {count[1]} = {math.prod(count)}, "
-            f"but input has {shape[-1]}"
+            f"fold: given {given}, calculated shape of the array of sliding blocks as {count}, but its components must be "
+            "at least one"
+        )
+    if math.prod(count) != shape[-1]:
+        raise RuntimeError(
+            f"fold: given {given}, expected size of input's dimension {len(shape) - 1} to match the calculated number of "
+            f"sliding blocks {count[0]} * {count[1]} = {math.prod(count)}, but got {shape[-1]}"
         )
     if len(shape) == 2:
         return ops.squeeze(col2im(ops.unsqueeze(input, 0), size, kernel, spacing, around, step), 0)

@@ -33,7 +33,7 @@ def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], outpu
             f"'{len(output_size)}'"
         )
     for dim, (n, m, s) in enumerate(zip(output_size, usual, stride)):
-        if not m - s < n < m + s:
+        if n >= 0 and not m - s < n < m + s:  # a negative one is refused with the others
             raise ValueError(
                 f'invalid output_size "{tuple(output_size)}" (dim {dim} must be between {m - s} and {m + s})'
             )
@@ -44,6 +44,9 @@ def _max_unpool(
     name: str, rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
     nondeterministic(f"max_unpooling{max(rank, 2)}d_forward_out")
+    if kernel_size == () and rank > 1:
+        wanted = "two elements (height, width)" if rank == 2 else "three elements (depth, height, width)"
+        raise RuntimeError(f"There should be exactly {wanted} in output_size, but got 0 elements.")
     kernel = spread(name, "kernel_size", kernel_size, rank)
     step = kernel if stride is None else spread(name, "stride", stride, rank)
     shape = input._array.shape
@@ -52,6 +55,12 @@ def _max_unpool(
             f"Input to {name} should be a {rank + 1}d or {rank + 2}d Tensor, but got a tensor with {len(shape)} dimensions."
         )
     size = _size(kernel, step, spread(name, "padding", padding, rank), shape, output_size)
+    for dim, n in enumerate(size):
+        if n < 0:
+            raise ValueError(
+                "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
+                f"output_size[{dim}]={n}"
+            )
     if indices.dtype is not int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {type_name(indices.dtype)}")
     if indices._array.shape != shape:
@@ -59,7 +68,7 @@ def _max_unpool(
             f"Expected shape of indices to be same as that of the input tensor ({list(shape)}) but got indices tensor "
             f"with shape: {list(indices._array.shape)}"
         )
-    if 0 in shape[-rank:] or min(step) <= 0 or min(size) <= 0:
+    if 0 in shape[-rank:] or min(step) <= 0:
         raise RuntimeError(
             f"{name}: sizes and strides should be greater than zero, but got input {list(shape)}, stride {list(step)} "
             f"and output size {list(size)}"
@@ -67,6 +76,8 @@ def _max_unpool(
     if input.dtype.category != FLOATING:
         raise not_implemented(name, input.dtype)
     lead, places = shape[:-rank], math.prod(size)
+    if not places:
+        return ops.new_zeros(input, (*lead, *size))  # type: ignore[no-any-return]
     flat = ops.reshape(indices, (*lead, math.prod(shape[-rank:])))
     values = ops.reshape(input, flat._array.shape)
     try:

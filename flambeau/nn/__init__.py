@@ -18,3 +18,5 @@ from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
+
+functional.grad = grad  # type: ignore[attr-defined]  # PyTorch's has it there as well

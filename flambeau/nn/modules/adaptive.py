@@ -25,7 +25,7 @@ def _check_cutoffs(cutoffs: Sequence[int], classes: int) -> None:
     rising = all(a < b for a, b in zip([0, *cutoffs], [*cutoffs, classes]))
     if not rising or any(int(c) != c for c in cutoffs):
         raise ValueError(
-            "cutoffs should be unique, positive integers in increasing order, each between 1 and n_classes-1: "
+            "cutoffs should be a sequence of unique, positive integers in increasing order, each between 1 and n_classes-1: "
             f"got {list(cutoffs)} for {classes} classes"
         )
 

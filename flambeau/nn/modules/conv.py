@@ -109,7 +109,7 @@ def _check_channels(inputs: int, outputs: int, groups: int) -> None:
 def _check_padding(padding: Any, mode: str, stride: Ints) -> None:
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise ValueError(f"padding must be 'same', 'valid' or numbers, got {padding!r}")
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same', or numbers")
         if padding == "same" and any(s != 1 for s in stride):
             raise ValueError(f"padding='same' is not supported for strided convolutions, got a stride of {stride}")
     if mode not in _PADDING_MODES:
@@ -227,7 +227,9 @@ class _ConvTransposeNd(_ConvNd):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
-            raise ValueError(f"{type(self).__name__}: the only padding_mode is 'zeros', got {padding_mode!r}")
+            raise ValueError(
+                f'Only "zeros" padding mode is supported for {type(self).__name__}, but got {padding_mode!r}'
+            )
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias,
             padding_mode, device, dtype,

@@ -51,11 +51,12 @@ class Unflatten(Module):
 
     def _require_tuple_int(self, input: Any) -> None:
         if not isinstance(input, (tuple, list)):
-            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(input).__name__}")
+            raise TypeError(f"unflattened_size must be tuple of ints, but found type {type(input).__name__}")
         for i, size in enumerate(input):
             if not isinstance(size, int):
                 raise TypeError(
-                    f"unflattened_size must be a tuple of ints, but found a {type(size).__name__} at position {i}"
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {i}"
                 )
 
     def forward(self, input: Tensor) -> Tensor:

@@ -208,13 +208,15 @@ class Module(TreeMethods, StateMethods, HookMethods):
         own = self.__dict__
         if "_buffers" not in own:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
-        if value is not None and not isinstance(value, Tensor):
+        if value is not None and not isinstance(value, Tensor) and not hasattr(value, "__torch_function__"):
             raise TypeError(
                 f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
             )
         if name not in own["_buffers"]:
-            own.pop(name, None)
-            self.register_buffer(name, value, value.persistent)
+            if getattr(value, "persistent", True):
+                self.register_buffer(name, value)  # which a subclass may have with two arguments
+            else:
+                self.register_buffer(name, value, False)
             return
         own["_buffers"][name] = _seen_by(_global_buffer_registration_hooks, self, name, value)
         if value is not None and isinstance(value, Buffer):
@@ -291,7 +293,7 @@ class Module(TreeMethods, StateMethods, HookMethods):
         tensor([0.])
         """
         self._check_name(name, "buffer", "_buffers")
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not isinstance(tensor, Tensor) and not hasattr(tensor, "__torch_function__"):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
@@ -368,6 +370,8 @@ class Module(TreeMethods, StateMethods, HookMethods):
         >>> module.to(torch.float64).total
         tensor([0., 0.], dtype=torch.float64)
         """
+        if "copy" in kwargs:
+            raise RuntimeError(".to() does not accept copy argument")
         kwargs.setdefault("non_blocking", False)
         dtype, where, _, format = to_arguments(args, kwargs)
         if dtype is not None and dtype.category < 2:

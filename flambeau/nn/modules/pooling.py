@@ -144,8 +144,10 @@ class _FractionalMaxPoolNd(Module):
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else parse(output_size)
         self.output_ratio = None if output_ratio is None else parse(output_ratio)
-        if (output_size is None) == (output_ratio is None):
-            raise ValueError(f"{type(self).__name__} needs either an output_size or an output_ratio")
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError(f"{type(self).__name__}: only one of output_size and output_ratio may be specified")
         if self.output_ratio is not None:
             for i in range(len(self.kernel_size)):
                 if not 0 < self.output_ratio[i] < 1:
@@ -172,6 +174,14 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima over windows of (N, C, D, H, W) at random places, for an output of any smaller size."""
 
     _parse = staticmethod(_triple)
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:  # fmt: skip
+        if min(_triple(kernel_size), default=1) <= 0:
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        super().__init__(kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
     def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool3d(

@@ -1,0 +1,271 @@
+"""Arguments that layers refuse, in PyTorch's words; layouts, empty results and names of the compiled core."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+
+
+def zeros(*shape, **options):
+    return torch.zeros(*shape, **options)
+
+
+# -- pooling ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", (1, 2, 3))
+@pytest.mark.parametrize("kind", ("max", "avg"))
+def test_a_pool_refuses_a_stride_of_zero_and_numbers_beyond_an_int(kind, rank):
+    pool, x = getattr(F, f"{kind}_pool{rank}d"), zeros(1, 2, *[4] * rank)
+    with pytest.raises(RuntimeError, match="stride should not be zero|stride must be greater than zero"):
+        pool(x, 2, 0)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type int without overflow"):
+        pool(x, 2**62)
+
+
+def test_fractional_pools_say_what_does_not_fit():
+    x = zeros(1, 2, 7, 7)
+    for arguments, said in (
+        (((), 3), "kernel_size must either"), ((2, (3,)), "output_size must either"),
+        ((2, (9, 3)), "too large relative to input height"), ((2, (3, 9)), "too large relative to input width"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=said):
+            F.fractional_max_pool2d(x, *arguments)
+    with pytest.raises(RuntimeError, match="Expected input to have non-zero size"):
+        nn.FractionalMaxPool2d(3, output_ratio=0.5)(zeros(1, 0, 50, 32))
+    with pytest.raises(ValueError, match="kernel_size must be greater than 0"):
+        nn.FractionalMaxPool3d(0, output_size=1)
+    with pytest.raises(ValueError, match="only one of output_size and output_ratio"):
+        nn.FractionalMaxPool2d(2, output_size=1, output_ratio=0.5)
+    assert nn.FractionalMaxPool2d([2, 2], output_size=[0, 1])(torch.rand(3, 2, 5, 5)).shape == (3, 2, 0, 1)
+
+
+def test_unpooling_to_nothing_and_to_less_than_nothing():
+    x, places = torch.randn(1, 1, 2, 2), zeros(1, 1, 2, 2, dtype=torch.int64)
+    with pytest.raises(ValueError, match="non-negative spatial dimensions"):
+        F.max_unpool2d(x, places, [1, 1], stride=5, padding=[3, 4])
+    assert F.max_unpool2d(x, places, [1, 1], stride=5, padding=[3, 4], output_size=[0, 1]).shape == (1, 1, 0, 1)
+    with pytest.raises(RuntimeError, match="There should be exactly two elements"):
+        nn.MaxUnpool2d(())(x[0], places[0])
+
+
+@pytest.mark.parametrize("name", ("adaptive_avg_pool2d", "adaptive_max_pool2d", "adaptive_avg_pool3d"))
+def test_a_pool_without_results_has_no_derivative(name):
+    x = torch.ones(1, 6, 5, 4, requires_grad=True)
+    out = getattr(F, name)(x, 0)
+    with pytest.raises(RuntimeError, match="Expected grad_output to have non-zero size for non-batch dimensions"):
+        out.sum().backward()
+
+
+def test_a_volume_without_a_batch_keeps_its_channels_last():
+    x = zeros(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d)[0]
+    out, places = F.max_pool3d(x, 2, return_indices=True)
+    assert out.stride() == places.stride() == (1, 12, 6, 3)
+
+
+# -- derivatives as operators ------------------------------------------------------------------------------------------
+
+
+def test_derivatives_of_convolutions_are_operators():
+    x = torch.sin(torch.arange(36.0)).reshape(2, 3, 6)
+    weight = torch.cos(torch.arange(27.0)).reshape(3, 3, 3)
+    g = torch.sin(torch.arange(18.0) * 3).reshape(2, 3, 3)
+    settings = ([2], [1], [1], False, [0], 1)
+    first = torch.ops.aten.convolution_backward(g, x, weight, [3], *settings, [True] * 3)
+    assert [round(t.pow(2).sum().item(), 2) for t in first] == [91.05, 23.24, 0.87]
+    only = torch.ops.aten.convolution_backward(g, x, weight, [3], *settings, [False, True, False])
+    assert only[0] is None and only[2] is None and torch.equal(only[1], first[1])
+    second = torch.ops.aten._convolution_double_backward(
+        x * 2, weight * 3, torch.ones(3), g, weight, x, *settings, [True] * 3
+    )
+    assert [round(t.pow(2).sum().item(), 1) for t in second] == [369.4, 819.5, 93.0]
+    with pytest.raises(RuntimeError, match="expected groups to be greater than 0, but got groups=0"):
+        torch.ops.aten.convolution_backward(g, x, weight, [3], [2], [1], [1], False, [0], 0, [True] * 3)
+
+
+def test_derivatives_of_pools_are_operators():
+    x = torch.sin(torch.arange(64.0) * 7).reshape(2, 2, 4, 4).requires_grad_()
+    out, places = F.max_pool2d(x, 2, return_indices=True)
+    g = torch.cos(torch.arange(16.0)).reshape(2, 2, 2, 2)
+    (wanted,) = torch.autograd.grad(out, x, g)
+    aten, plain = torch.ops.aten, x.detach()
+    made = aten.max_pool2d_with_indices_backward(g, plain, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+    assert torch.equal(made, wanted)
+    assert torch.equal(aten.adaptive_max_pool2d_backward(g, plain, places), wanted)
+    assert torch.equal(aten.fractional_max_pool2d_backward(g, plain, [2, 2], [2, 2], places), wanted)
+    means = aten._adaptive_avg_pool2d_backward(g, plain)
+    assert torch.allclose(means, (g / 4).repeat_interleave(2, 2).repeat_interleave(2, 3))
+    with pytest.raises(RuntimeError, match="Expected a tensor of dimension"):
+        aten.max_pool2d_with_indices_backward(g, plain, [2, 2], [1, 1], [0, 0], [1, 1], False, places)
+    with pytest.raises(RuntimeError, match="expected sizes"):
+        aten.adaptive_max_pool2d_backward(plain, plain, places)
+    with pytest.raises(RuntimeError, match="gradOutput sizes unexpected"):
+        aten.fractional_max_pool2d_backward(g[0], plain, [2, 2], [2, 2], places)
+    with pytest.raises(RuntimeError, match="Expected dimensions"):
+        aten._adaptive_avg_pool2d_backward(g[0], plain)
+
+
+# -- convolutions and pads ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_convolution_of_no_channels_gives_none():
+    layer = nn.Conv1d(0, 8, 2, stride=2)
+    out = layer(zeros(2, 0, 15))
+    assert out.shape == (2, 0, 7)
+    out.sum().backward()
+    assert layer.bias.grad.tolist() == [0.0] * 8
+
+
+def test_paddings_of_convolutions():
+    with pytest.raises(RuntimeError, match="Given padding=9223372036854775803 at dimension 0 , expected padding to be"):
+        F.conv1d(zeros(1, 2, 9), zeros(2, 2, 3), padding=9223372036854775803)
+    with pytest.raises(ValueError, match="Invalid padding string"):
+        nn.Conv2d(3, 3, 2, padding="foo")
+    with pytest.raises(ValueError, match='Only "zeros" padding mode is supported'):
+        nn.ConvTranspose2d(3, 3, 2, padding_mode="reflect")
+
+
+def test_convolutions_under_the_names_of_the_compiled_core():
+    x, weight = torch.randn(1, 2, 4, 4, 4), torch.randn(3, 2, 2, 2, 2)
+    made = torch._C._nn.slow_conv3d(x, weight.reshape(3, 16), 2, None, [1, 1, 1], [0, 0, 0])
+    assert torch.allclose(made, F.conv3d(x, weight), atol=1e-5)
+    with pytest.raises(RuntimeError, match="It is expected stride equals to 3"):
+        torch._C._nn.slow_conv3d(x, weight, [2, 2, 2], None, [])
+    with pytest.raises(ValueError, match="Padding height too large"):
+        torch.ops.aten.slow_conv3d(x, weight, kernel_size=[2, 2, 2], stride=[1, 1, 1], padding=[2**62] * 3)
+    with pytest.raises(RuntimeError, match="2D kernel_size expected"):
+        torch._C._nn.thnn_conv2d(zeros(1, 1, 1, 1), zeros(1, 1), [])
+
+
+def test_pads_under_the_names_of_the_compiled_core():
+    x = torch.arange(9.0).reshape(1, 1, 3, 3)
+    assert torch.equal(torch._C._nn.reflection_pad2d(x, [1, 0, 0, 1]), F.pad(x, (1, 0, 0, 1), "reflect"))
+    assert torch.equal(torch.ops.aten.replication_pad1d(x[0], [1, 2]), F.pad(x[0], (1, 2), "replicate"))
+    with pytest.raises(RuntimeError, match="padding size is expected to be 6, but got: 5"):
+        torch.ops.aten.reflection_pad3d(zeros(1, 1, 3, 3, 3), (1,) * 5)
+    with pytest.raises(RuntimeError, match="2D or 3D"):
+        torch.ops.aten.reflection_pad1d(x, (2, 2))
+    with pytest.raises(RuntimeError, match="Expected 2D or 3D"):
+        nn.ReflectionPad1d(2)(zeros(3, 0, 10))
+    with pytest.raises(NotImplementedError, match="Padding size 2 is not supported for 4D input tensor"):
+        nn.ReflectionPad1d(2)(zeros(3, 3, 10, 10))
+
+
+def test_shuffled_pixels_keep_their_channels_last():
+    x = torch.randn(3, 18, 4, 4).to(memory_format=torch.channels_last)
+    made = F.pixel_shuffle(x, 3)
+    assert made.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(F.pixel_unshuffle(made, 3), x)
+
+
+# -- other layers ------------------------------------------------------------------------------------------------------
+
+
+def test_grids_are_checked():
+    image, grid = zeros(1, 1, 2, 2), zeros(1, 1, 1, 2)
+    for x, points, said in (
+        (image[0], grid, "expected grid to have size 1 in last dimension"),
+        (image, zeros(1, 1, 1, 1, 3), "expected grid to have size 2 in last dimension"),
+        (image, zeros(2, 1, 1, 2), "expected grid and input to have same batch size"),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            F.grid_sample(x, points, align_corners=False)
+    with pytest.warns(UserWarning, match="See the documentation of affine_grid"):
+        F.affine_grid(zeros(1, 2, 3), (1, 1, 2, 1), align_corners=True)
+
+
+def test_words_of_other_layers():
+    with pytest.raises(RuntimeError, match="Number of groups to divide channels in must be positive"):
+        torch.native_channel_shuffle(zeros(1, 3, 2, 2), 0)
+    with pytest.raises(RuntimeError, match="eps must be non-negative"):
+        F.cosine_similarity(zeros(1, 2), zeros(1, 2), eps=-1.0)
+    with pytest.raises(RuntimeError, match="match the calculated number of sliding blocks"):
+        nn.Fold((4, 5), (2, 3))(zeros(1, 6, 10))
+    with pytest.raises(RuntimeError, match="its components must be at least one"):
+        nn.Unfold((2, 3))(zeros(1, 2, 2, 2))
+    with pytest.raises(TypeError, match="must be tuple of ints, but found element of type float at pos 2"):
+        nn.Unflatten(1, (2, 5, 5.0))
+    with pytest.raises(ValueError, match="cutoffs should be a sequence of unique,"):
+        nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10, 20])
+
+
+def test_arguments_of_to():
+    net = nn.Sequential(nn.Linear(3, 3))
+    cpu, number = torch.device("cpu"), torch.tensor(3)
+    for arguments, named in (
+        ((cpu, True), {}), ((None, True), {}), (([],), {}), (({},), {"non_blocking": True}),
+        ((cpu, number), {"non_blocking": True}),
+    ):  # fmt: skip
+        for moved in (net, number):
+            with pytest.raises(TypeError):
+                moved.to(*arguments, **named)
+    with pytest.raises(RuntimeError, match="does not accept copy"):
+        net.to("cpu", copy=True)
+    assert net.to(None) is net
+
+
+def test_buffers_may_be_like_tensors_and_registered_with_two_arguments():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+    class Layer(nn.Linear):
+        def __init__(self):
+            super().__init__(2, 2)
+            self.bar = nn.Buffer(zeros(2))
+
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    module, like = nn.Module(), Like()
+    module.register_buffer("one", like)
+    assert module.get_buffer("one") is like
+    module.one = Like()
+    assert "bar" in dict(Layer().named_buffers())
+    module.plain = 5
+    with pytest.raises(KeyError):
+        module.plain = nn.Buffer(zeros(1))
+
+
+# -- names of the compiled core ------------------------------------------------------------------------------------------
+
+
+def test_masked_softmax():
+    x = torch.tensor([[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]], requires_grad=True)
+    mask = torch.tensor([[False, False, True], [True, False, False]])
+    made = torch._masked_softmax(x, mask, 1, 2)
+    assert torch.allclose(made, torch.tensor([[0.26894, 0.73106, 0.0], [0.0, 0.5, 0.5]]), atol=1e-5)
+    made[0, 0].backward()
+    assert torch.allclose(x.grad[0], torch.tensor([0.19661, -0.19661, 0.0]), atol=1e-5)
+    assert torch._softmax(x.detach().half(), 1, True).dtype == torch.float32
+
+
+def test_a_nested_tensor_from_a_mask():
+    x = torch.arange(12.0).reshape(2, 3, 2)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    rows = torch._nested_tensor_from_mask(x, mask).unbind()
+    assert torch.equal(rows[0], x[0, :2]) and torch.equal(rows[1], x[1])
+    with pytest.raises(RuntimeError, match="left-aligned"):
+        torch._nested_tensor_from_mask(x, ~mask)
+    with pytest.raises(RuntimeError, match="Bool"):
+        torch._nested_tensor_from_mask(x, mask.float())
+
+
+def test_gradients_of_convolutions_beside_the_functions():
+    assert F.grad is nn.grad
+    assert torch._VF._add_relu(torch.tensor([-1.0, 2.0]), torch.tensor([0.5, 1.0])).tolist() == [0.0, 3.0]
+
+
+def test_isclose_of_bytes_does_not_wrap_around():
+    low, high = torch.tensor([1, 5], dtype=torch.uint8), torch.tensor([2, 4], dtype=torch.uint8)
+    assert torch.isclose(low, high, rtol=0, atol=1).tolist() == [True, True]
+
+
+def test_a_new_dimension_has_the_strides_of_unsqueeze():
+    x = zeros(1, 3, 16, 16).contiguous(memory_format=torch.channels_last)[:, :, ::2, ::2]
+    assert x[0][None].stride() == x[0].unsqueeze(0).stride() == (3, 1, 96, 6)
+    assert zeros(3, 4, 5).permute(2, 0, 1)[:, None, 1:2].stride() == (1, 60, 20, 5)
+    assert x[..., None].shape == (1, 3, 8, 8, 1) and x[0, None, 1:].shape == (1, 2, 8, 8)
