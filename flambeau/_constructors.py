@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._backend.placement import as_device, bits
+from ._backend.placement import as_device, bits, cuda_problem
 from ._core.devices import CPU, device, set_default_device
 from ._core.dtypes import BY_NAME, COMPLEX, default, dtype, set_default_dtype
 from ._core.layouts import strided
@@ -28,6 +28,11 @@ _new = object.__new__
 def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = False) -> Tensor:
     """The old constructors: sizes as numbers, or one argument that is data, a size, a storage or a tensor."""
     k = bits(where)
+    if len(args) > 1 and isinstance(args[0], (tuple, list)):
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)}): "
+            "expected one sequence, or sizes"
+        )
     if len(args) != 1:
         return wrap(empty_array(_sizes(args) if args else (0,), d, k), d, k)
     data = args[0]
@@ -152,7 +157,14 @@ class _TypedMeta(type):
     dtype: dtype
     _placed: device
 
+    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> Any:
+        if bases:
+            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type; inherit from torch.Tensor")
+        return super().__new__(mcs, name, bases, space)
+
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        if cls._placed.type == "cuda" and cuda_problem() is not None:
+            raise TypeError(f"type torch.cuda.{cls.__name__} not available. {cuda_problem()}")
         return construct(cls.dtype, cls._placed if device is None else device, args)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -192,6 +204,8 @@ def set_default_tensor_type(t: Any, /) -> None:
         stacklevel=2,
     )
     d, where = type_argument(t)
+    if where is not None and where.type == "cuda" and cuda_problem() is not None:
+        raise TypeError(f"type {t} not available. {cuda_problem()}")
     set_default_dtype(d)
     set_default_device(None if where is None or where.type == "cpu" else where)
 

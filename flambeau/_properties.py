@@ -9,11 +9,12 @@ from ._autograd.node import gradient_function
 from ._core.devices import CPU, device
 from ._core.devices import META as META_DEVICE
 from ._core.dtypes import FLOATING
-from ._core.layouts import sparse_coo, sparse_csr, strided
+from ._core.layouts import channel_order, contiguous_format, memory_format, sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
 from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
 from ._ops.inplace import Stale, stale
 from ._ops.registry import ops
+from ._ops.views import is_contiguous
 from ._tensor import MADE_IN_INFERENCE, MADE_WITHOUT_GRAD, Tensor, is_inference, meta_of, version_of
 from ._tensor_memory import read_data, write_data
 
@@ -199,9 +200,28 @@ def _type_check(name: str) -> Any:
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dimensions from the outermost in memory to the innermost."""
-    strides = stride(self)
-    return tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], -self._array.shape[d])))
+    """The dimensions from the outermost in memory to the innermost.
+
+    With `ambiguity_check`, RuntimeError if another order would fit as well; a list of memory formats says which orders
+    are meant: then exactly one of them must fit.
+    """
+    if self._k & SPARSE:
+        raise AttributeError("Can't get dim order on sparse tensors; to_dense() gives a tensor that has one")
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else None
+    if formats is None and not isinstance(ambiguity_check, bool):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    if formats is not None and not all(isinstance(each, memory_format) for each in formats):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    shape, strides = self._array.shape, stride(self)
+    if len([n for n in shape if n != 1]) < len(shape) or len(set(strides)) < len(strides):
+        fitting = [each for each in formats or () if is_contiguous(self, each)]
+        if ambiguity_check and len(fitting) != 1:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            )
+        if fitting:
+            return tuple(range(len(shape))) if fitting[0] is contiguous_format else channel_order(fitting[0], len(shape))
+    return tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], -shape[d])))
 
 
 def dim(self: Tensor) -> int:

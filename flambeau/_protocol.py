@@ -59,7 +59,8 @@ def _scalar(self: Tensor) -> Any:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if self._k & GRAD and local.grad:
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar loses its history; detach() it first",
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first: the number has no history.",
             UserWarning,
             stacklevel=3,
         )

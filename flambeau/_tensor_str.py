@@ -8,6 +8,7 @@ from typing import Any
 
 from ._core.printing import PRINT_OPTIONS as PRINT_OPTS
 from ._core.printing import _array_text, _with_suffixes, set_printoptions
+from ._ops.registry import ops
 from ._tensor import Tensor
 
 __all__ = ["PRINT_OPTS", "printoptions", "set_printoptions"]
@@ -31,6 +32,16 @@ def _tensor_str(self: Tensor, indent: int) -> str:
     """The numbers of a tensor in brackets."""
     plain = self.detach().cpu().resolve_conj().resolve_neg()
     return _array_text(plain.numpy(), indent)
+
+
+def get_summarized_data(self: Tensor) -> Tensor:
+    """A tensor with only the elements that are shown of a long one: those at both ends of each dimension."""
+    edge = PRINT_OPTS.edgeitems
+    for d in range(self.dim()):  # type: ignore[attr-defined]
+        if self.size(d) > 2 * edge:  # type: ignore[attr-defined]
+            parts = (self.narrow(d, 0, edge), self.narrow(d, self.size(d) - edge, edge))  # type: ignore[attr-defined]
+            self = ops.cat(parts, d)
+    return self
 
 
 def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:

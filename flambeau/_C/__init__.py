@@ -8,8 +8,9 @@ from typing import Any
 
 from .. import _storage
 from .._autograd.node import Node
+from .._core.config import config
 from .._core.devices import device, get_default_device
-from .._core.dtypes import dtype, get_default_dtype
+from .._core.dtypes import ALL, QUANTIZED, dtype, get_default_dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
 from .._core.state import FUNCTION_MODE, local, modes
@@ -268,3 +269,17 @@ def __getattr__(name: str) -> Any:
 
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _get_all_dtypes() -> list[dtype]:
+    """All dtypes but the quantized ones and those of less than eight bits."""
+    small = ("int1", "int2", "int3", "int4", "int5", "int6", "int7")
+    return [d for d in ALL if d not in QUANTIZED and d.name.removeprefix("u") not in small]
+
+
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    return config.fill_uninitialized_memory
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
+    config.fill_uninitialized_memory = mode

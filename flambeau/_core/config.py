@@ -44,7 +44,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     True
     >>> torch.use_deterministic_algorithms(False)
     """
-    config.deterministic, config.warn_only = bool(mode), bool(warn_only)
+    for name, given in (("mode' (position 1)", mode), ("warn_only'", warn_only)):
+        if given.__class__ is not bool:
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument '{name} must be bool, not {type(given).__name__}"
+            )
+    config.deterministic, config.warn_only = mode, warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -54,7 +59,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether operations that are not deterministic only warn."""
-    return config.deterministic and config.warn_only
+    return config.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:

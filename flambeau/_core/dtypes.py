@@ -14,7 +14,7 @@ class dtype:
     """The type of a tensor's elements; every one is a single object, compared by identity."""
 
     __slots__ = (
-        "aliases", "category", "code", "is_complex", "is_floating_point", "is_signed", "itemsize", "name",
+        "aliases", "category", "code", "is_complex", "is_floating_point", "itemsize", "name",
         "numpy", "wide",
     )  # fmt: skip
 
@@ -23,7 +23,6 @@ class dtype:
         self.aliases = aliases
         self.is_floating_point = category == FLOATING
         self.is_complex = category == COMPLEX
-        self.is_signed = not (category == BOOL or name.startswith("uint"))
         self.itemsize = self.numpy.itemsize
         self.wide: dtype = self  # the type that arithmetic is made in
 
@@ -48,7 +47,19 @@ class dtype:
             rest = self.name.removeprefix(kind)
             if rest != self.name and not (kind in ("int", "uint") and int(rest) < 8):
                 return letter + rest.replace("_", "")
+        if self.name.startswith("bits"):
+            rest = self.name.removeprefix("bits")
+            return f"b{rest}" if "x" in rest else f"b{rest}x1"
         return self.name
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the type has negative numbers."""
+        if self.name.startswith("q"):
+            raise RuntimeError("isSignedType not supported for quantized types")
+        if self.name.startswith("bits"):
+            raise RuntimeError("Bits types are undefined")
+        return not (self.category == BOOL or self.name.startswith("uint"))
 
     def to_real(self) -> dtype:
         """The type of the parts of a complex dtype."""

@@ -43,11 +43,15 @@ class Size(tuple):  # type: ignore[type-arg]
         found = tuple.__getitem__(self, index)
         return Size(found) if isinstance(index, slice) else found
 
-    def __add__(self, other: Any) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, tuple):
+            return Size(tuple.__add__(self, other))
+        if hasattr(other, "__radd__"):
+            return NotImplemented
+        raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
 
-    def __radd__(self, other: Any) -> Size:
-        return Size(tuple(other) + tuple(self))
+    def __radd__(self, other: Any) -> Any:
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times: Any) -> Size:
         return Size(tuple.__mul__(self, times))
@@ -95,7 +99,7 @@ def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
 def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """The shape given either as numbers or as one sequence: f(2, 3) and f((2, 3))."""
     if len(args) == 1 and not isinstance(args[0], int) and isinstance(args[0], Iterable):
-        args = tuple(args[0])
+        args = tuple(list.__iter__(args[0]) if isinstance(args[0], list) else args[0])
     out: list[int] = []
     for value in args:
         if value.__class__ is not int:

@@ -16,6 +16,7 @@ from .._core.dtypes import (
     complex32,
     complex64,
     complex128,
+    default,
     dtype,
     float16,
     float32,
@@ -255,6 +256,8 @@ def type_argument(given: Any) -> tuple[dtype, device | None]:
     """The dtype and device that a dtype, a typed class (FloatTensor) or its name stands for."""
     if isinstance(given, dtype):
         return given, None
+    if given is Tensor:
+        return default.float, None
     if isinstance(given, type) and hasattr(given, "_placed"):
         return given.dtype, given._placed  # type: ignore[attr-defined]
     name = given if isinstance(given, str) else getattr(given, "__name__", str(given))

@@ -306,7 +306,7 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         ),
         Update(
             _signed(index_put, f"backend x values {indices} dims accumulate"), tensors=2 + count,
-            name="index_put" + suffix, backward_name="IndexPutBackward0",
+            name="index_put" + suffix, backward_name="IndexPutBackward0", expanded="index_put_",
             grad={
                 "x": _signed(of_self, f"g {indices} dims accumulate"),
                 "values": _signed(of_values, f"g values_shape {indices} dims"),

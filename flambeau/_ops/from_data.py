@@ -32,8 +32,8 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if not ndarray.flags.writeable:
         warnings.warn(
-            "The given NumPy array is not writable: writing to the tensor would fail or change what others hold. Copy "
-            "the array first if the tensor is to be written to.",
+            "The given NumPy array is not writable, and there are no non-writable tensors: writing to the tensor would "
+            "fail or change what others hold. Copy the array first if the tensor is to be written to.",
             stacklevel=3,
         )
     array = _checked(ndarray)
@@ -276,7 +276,7 @@ def _on_device(array: Any, k: int, index: int | None) -> Any:
     return array
 
 
-def _quick_tensor(data: Any) -> Any:
+def _quick_tensor(data: Any = None) -> Any:
     kind = data.__class__
     if kind is list:
         kind = data[0].__class__ if data else None

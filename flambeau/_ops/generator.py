@@ -34,6 +34,8 @@ class Generator:
 
     def __init__(self, device: Any = "cpu"):
         self._device = as_device(device)
+        if self._device.type not in ("cpu", "cuda"):
+            raise RuntimeError(f"{self._device.type.upper()} device type not an accelerator.")
         bits(self._device)
 
     @functools.cached_property

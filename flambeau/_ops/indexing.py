@@ -15,7 +15,7 @@ from .._tensor import Tensor, bump, wrap
 from . import registry
 from .casting import checked_array
 from .fancy import read, records_for, without_masks
-from .inplace import check_writable, overlaps_itself
+from .inplace import check_apart, check_writable, overlaps_itself, warn_of_expanded
 from .primitive import primitive
 from .registry import functions, methods, ops, public, records, relabel
 from .rules import type_name
@@ -423,8 +423,10 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
     if not basic and not (key.__class__ is Tensor and not key._k and key._array.ndim and key.dtype in (int64, bool_)):
         return False
     check_writable(x, expanded=True)
-    if not basic and 0 in x._array.strides:
-        _warn_of_expanded(x)
+    if not basic:
+        check_apart(x, (key,))
+        if 0 in x._array.strides and overlaps_itself(x._array):
+            warn_of_expanded("index_put_")
     try:
         if basic:
             x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)] = given
@@ -436,15 +438,6 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
         return False
     bump(x)
     return True
-
-
-def _warn_of_expanded(x: Tensor) -> None:
-    if overlaps_itself(x._array):
-        warnings.warn(
-            "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-            "operation: elements that share memory are all written.",
-            stacklevel=4,
-        )
 
 
 def _given(value: Any, d: Any) -> Any:

@@ -68,10 +68,11 @@ def overlaps_itself(array: Any) -> bool:
     return False
 
 
-def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
+def check_writable(t: Tensor, others: Any = (), expanded: bool = False, partial: bool = True) -> None:
     """Raises unless an in-place operation may write to `t` (PyTorch's rules for leaves, views and overlap).
 
-    `expanded` allows elements that share memory: fills and single elements may be written there.
+    `expanded` allows elements that share memory: fills and single elements may be written there. `partial` asks whether
+    the others overlap it in part.
     """
     if local.grad:
         check_history(t, others)
@@ -86,7 +87,7 @@ def check_writable(t: Tensor, others: Any = (), expanded: bool = False) -> None:
         )
     if not isinstance(array, np.ndarray) or array.flags.writeable:
         storage = t._storage
-        if storage is not None:
+        if storage is not None and partial:
             for other in others:
                 if isinstance(other, Tensor) and other is not t and other._storage is storage:
                     _check_partial_overlap(array, other._array)
@@ -133,7 +134,28 @@ def _apart_or_same(written: Any, read: Any) -> bool:
 
 def _check_partial_overlap(written: Any, read: Any) -> None:
     same = written.shape == read.shape and written.strides == read.strides and _span(written) == _span(read)
-    if not same and written.size and read.size and _dense_overlap(written, read):
+    if not same:
+        _check_overlap(written, read)
+
+
+def check_apart(t: Tensor, others: Any) -> None:
+    """Raises if a tensor that is written piece by piece shares memory with one that is read."""
+    storage = t._storage
+    for other in others:
+        if isinstance(other, Tensor) and (other is t or (storage is not None and other._storage is storage)):
+            _check_overlap(t._array, other._array)
+
+
+def warn_of_expanded(name: str, stacklevel: int = 4) -> None:
+    warnings.warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation: elements that share memory are all written.",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _check_overlap(written: Any, read: Any) -> None:
+    if written.size and read.size and _dense_overlap(written, read):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
             "a single memory location; clone() one of them first"
@@ -589,7 +611,8 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         for t, r in zip(target, result):
             if isinstance(t, Tensor) and t.dtype is not r.dtype:
                 raise RuntimeError(
-                    f"{function.__name__}: Expected out tensor to have dtype {r.dtype.name}, but got {t.dtype.name} instead"
+                    f"{function.__name__}: Expected out tensor to have dtype {r.dtype.name}, but got {t.dtype.name} instead "
+                    f"(expected scalar_type {type_name(r.dtype)} but found {type_name(t.dtype)})"
                 )
             write_out(t, r, function.__name__)
         return type(result)(target) if type(result) in (tuple, list) else with_out(type(result))(*target)
@@ -662,8 +685,9 @@ def resize_out(t: Tensor, shape: Any) -> None:
         return
     if t._array.size:
         warnings.warn(
-            f"An output with one or more elements was resized from {list(t._array.shape)} to {list(shape)}; "
-            "pass one of that shape or an empty one, as resizing is deprecated",
+            f"An output with one or more elements was resized since it had shape {list(t._array.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+            "release outputs will not be resized unless they have zero elements. Pass one of that shape, or an empty one.",
             UserWarning,
             stacklevel=4,
         )

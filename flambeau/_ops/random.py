@@ -523,6 +523,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     if p is not None:
         made = bernoulli_(ops.empty_like(input, memory_format=contiguous_format), p, generator=generator)
         return made if out is None else write_out(out, made, "bernoulli")
+    if out is not None and isinstance(out, Tensor) and out.dtype is not input.dtype:  # zeros and ones fit every dtype
+        resize_out(out, input._array.shape)
+        return bernoulli_(out, input, generator=generator)
     _check_floating("bernoulli_tensor_cpu_p_", input)
     made = _sampled("bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy)
     return made if out is None else write_out(out, made, "bernoulli")

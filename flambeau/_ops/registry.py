@@ -163,7 +163,7 @@ def _with_out(function: Any) -> Any:
         if named and "out" in named:
             target = named.pop("out")
             if target is not None:
-                return into_out(target, function, args, named)
+                return into_out(target, function, args, _numpy_named(function, named))
         try:
             return function(*args, **named)
         except (AttributeError, TypeError):
@@ -187,6 +187,14 @@ def older_form(name: str, factor: Any = None) -> Any:
     return factor
 
 
+def _numpy_named(function: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """Named arguments whose NumPy names are replaced by PyTorch's, where the function does not have them."""
+    if _NUMPY_NAMES.keys().isdisjoint(named):
+        return named
+    own = parameter_names(function)
+    return {name if name in own else _NUMPY_NAMES.get(name, name): value for name, value in named.items()}
+
+
 def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     """A call that failed: an argument that is no tensor may know what to do (`__torch_function__`)."""
     if not modes.overrides and any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in flat(args)):
@@ -207,6 +215,9 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
             ) from None
         if any(error.obj is a for a in (*args, *named.values())):
             raise TypeError(f"{function.__name__}(): an argument has the wrong type, {kind}") from None
+    if isinstance(error, TypeError) and f"{function.__name__}() missing" in str(error):  # in PyTorch's words
+        text = str(error).replace(" argument:", " arguments:").replace("'", '"')
+        raise TypeError(text[text.index(function.__name__) :]) from None
     raise  # the error that is being handled
 
 

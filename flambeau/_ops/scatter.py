@@ -385,10 +385,12 @@ def _row_shapes(
         raise error(
             f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}"
         )
-    if len(shape) != len(given) and not (len(shape) <= 1 and len(given) <= 1):
-        raise error(f"{name}(): source must have as many dimensions as self, got {list(given)} for {list(shape)}")
-    if shape[:dim] != given[:dim] or shape[dim + 1 :] != given[dim + 1 :]:
-        raise error(f"{name}(): source {list(given)} must match self {list(shape)} in all dimensions but {dim}")
+    alike = len(shape) == len(given) or (len(shape) <= 1 and len(given) <= 1)
+    if not alike or shape[:dim] != given[:dim] or shape[dim + 1 :] != given[dim + 1 :]:
+        raise error(
+            f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(shape)} source.shape = {list(given)}"
+        )
 
 
 def _as_rows(x: Any, index: Any, source: Any = None) -> tuple[Any, Any, Any]:
@@ -516,7 +518,8 @@ def _of_fill(g: Tensor, index: Tensor, dim: int) -> Tensor:
 
 
 @update(
-    tensors=3, name="index_fill", backward_name=lambda node: f"IndexFillBackward{0 if node.edges[2] is None else 1}",
+    tensors=3, name="index_fill", apart=1, expanded="index_fill_",
+    backward_name=lambda node: f"IndexFillBackward{0 if node.edges[2] is None else 1}",
     grad={
         "x": lambda g, index, dim: ops.index_fill(g, dim, index, 0),
         "value": lambda g, index, dim: _of_fill(g, index, dim),

@@ -34,6 +34,7 @@ from . import index_kernels as kernels
 from .casting import broadcast_error, checked_array, checked_number, number_array
 from .declare import pointwise
 from .factory import number_of
+from .inplace import warn_of_expanded
 from .primitive import primitive
 from .registry import methods, ops, public, quick
 from .rules import not_implemented, ring, type_name
@@ -115,7 +116,15 @@ def _need_mask(name: str, mask: Any) -> None:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {type_name(mask.dtype)}")
 
 
-@updates(out=True)
+def _fill_expanded(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """`masked_fill_` where elements share memory: one of them that the mask names is enough to fill them all."""
+    warn_of_expanded("masked_fill_", 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ops.index_put_(input, (ops.expand_as(mask, input),), value)  # type: ignore[no-any-return]
+
+
+@updates(out=True, expanded=_fill_expanded)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     """A copy with a number, or a 0-d tensor, wherever the mask holds.
 
@@ -131,13 +140,15 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
                 f"masked_fill_ only supports a 0-dimensional value tensor, got {value._array.ndim} dimension(s)"
             )
         value = value if value.dtype is d else fitting(value, d)
+        if value._storage is not None and value._storage is input._storage:
+            value = ops.clone(value)  # it is one number, read before anything is written
     else:
         value = wrap(checked_array(number_of(value, "masked_fill", "value"), d), d)
     return masked_fill_op, (input, mask, value)
 
 
 @update(
-    tensors=3, name="masked_scatter", rows=True,
+    tensors=3, name="masked_scatter", rows=True, apart=0,
     grad={
         "x": lambda g, mask: ops.masked_fill(g, mask, 0),
         "source": lambda g, mask, source_shape: ops.reshape(

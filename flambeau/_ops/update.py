@@ -19,7 +19,16 @@ from .._tensor import Tensor, alias, bump, wrap
 from . import registry
 from .basic import zeros
 from .casting import checked_number
-from .inplace import assign, check_writable, keep_original, pointwise_in_place, rewrite_history
+from .inplace import (
+    assign,
+    check_apart,
+    check_writable,
+    keep_original,
+    overlaps_itself,
+    pointwise_in_place,
+    rewrite_history,
+    warn_of_expanded,
+)
 from .pointwise_op import Pointwise
 from .primitive import Primitive
 from .registry import functions, methods, ops
@@ -30,10 +39,15 @@ _PLAIN = GRAD | CUDA | META
 class Update(Primitive):
     """A primitive made from `write(backend, x, …)`, which changes x; x is copied first unless it runs in place.
 
-    The copy lies in memory as x does, or by rows if `rows` says so.
+    The copy lies in memory as x does, or by rows if `rows` says so. In place, the first `apart` of the other arguments
+    may not share x's memory. `expanded` is the name by which a warning calls the in-place form when elements of x share
+    memory; without one that raises.
     """
 
-    def __init__(self, write: Callable[..., Any], rows: bool = False, **options: Any):
+    def __init__(
+        self, write: Callable[..., Any], rows: bool = False, apart: int | None = None, expanded: str | None = None,
+        **options: Any,
+    ):  # fmt: skip
         def forward(backend: Any, x: Any, *rest: Any) -> Any:
             out = row_major(x) if rows else duplicate(x)
             write(backend, out, *rest)
@@ -43,7 +57,7 @@ class Update(Primitive):
         forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
         options.setdefault("meta", lambda x, *rest: (x.shape, from_numpy_dtype(x.dtype)))
         super().__init__(forward, **options)
-        self.write = write
+        self.write, self.apart, self.expanded = write, apart, expanded
         # a derivative that looks at the old or new value of x needs them as separate tensors
         self.keeps = any(
             kind in ("out", "outs") or (kind == "value" and position == 0)
@@ -59,7 +73,11 @@ def update(**options: Any) -> Callable[[Any], Update]:
 
 def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
     """t = op(t, *rest) in t's own memory, with its history."""
-    check_writable(t, rest)
+    check_writable(t, rest, op.expanded is not None, partial=False)
+    if op.apart != 0:
+        check_apart(t, rest if op.apart is None else rest[: op.apart])
+    if op.expanded is not None and 0 in t._array.strides and overlaps_itself(t._array):
+        warn_of_expanded(op.expanded)
     args = (t, *rest)
     k = modes.on
     for a in args[: op.tensors]:
@@ -110,8 +128,13 @@ def _on_device(backend: Any, t: Tensor) -> Any:
     return t._array if t._k & CUDA else backend.from_numpy(t._array)
 
 
-def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = ()) -> Callable[[Any], Any]:
-    """Makes public forms of a function that checks its arguments and returns (record, arguments of the record)."""
+def updates(
+    *, out: bool = True, method: bool = True, aliases: Iterable[str] = (), expanded: Any = None
+) -> Callable[[Any], Any]:
+    """Makes public forms of a function that checks its arguments and returns (record, arguments of the record).
+
+    `expanded` is what a pointwise operation in place calls instead, if elements of its input share memory.
+    """
 
     def decorate(prepare: Any) -> Any:
         name = prepare.__name__
@@ -124,6 +147,9 @@ def updates(*, out: bool = True, method: bool = True, aliases: Iterable[str] = (
         def changed(*args: Any, **named: Any) -> Any:
             op, given = prepare(*args, **named)
             if isinstance(op, Pointwise):
+                array = given[0]._array
+                if expanded is not None and 0 in array.strides and overlaps_itself(array):
+                    return expanded(*given)
                 return pointwise_in_place(op, *given)
             return write_into(op, *given)
 

@@ -15,6 +15,7 @@ from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.dtypes import dtype as dtype_class
 from .._core.layouts import (
     channel_order,
+    channels_last,
     check_format,
     contiguous_format,
     is_dense_in_order,
@@ -233,6 +234,8 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     torch.Size([3, 2, 2])
     """
     shape = input._array.shape
+    if isinstance(dim, str):
+        raise TypeError("unflatten(): argument 'dim' (position 1) must be int, not str")
     dim, sizes = wrap_dim(dim, len(shape)), size_argument((sizes,), "sizes")
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
@@ -639,7 +642,8 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
     check_format(memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by is_contiguous")
-    order = channel_order(memory_format, x.ndim) if x.ndim in (4, 5) else ()
+    fits = x.ndim == (4 if memory_format is channels_last else 5)
+    order = channel_order(memory_format, x.ndim) if fits else ()
     if len(order) != x.ndim:
         return False
     return is_dense_in_order(x.shape, x.strides, order, x.itemsize)

@@ -245,13 +245,20 @@ def _number_function(t: Tensor, name: str) -> None:
         raise TypeError(f"{name} is only implemented on CPU tensors")
 
 
+def _write_numbers(t: Tensor, made: list[Any]) -> None:
+    array = np.array([value.item() if isinstance(value, Tensor) else value for value in made])  # type: ignore[attr-defined]
+    if array.dtype.kind in "OSU":
+        wrong = next((value for value in made if not isinstance(value, (int, float, complex, np.generic))), None)
+        raise TypeError(f"must be real number, not {type(wrong).__name__}")
+    t._array[...] = cast_array(array.reshape(t._array.shape), t.dtype)
+
+
 @public("Tensor.apply_")
 def apply_(input: Tensor, callable: Any) -> Tensor:
     """Replaces every element by a Python function of it (slow: meant for trying things out)."""
     _number_function(input, "apply_")
     check_writable(input)
-    made = [callable(value) for value in input._array.ravel().tolist()]
-    input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    _write_numbers(input, [callable(value) for value in input._array.ravel().tolist()])
     bump(input)
     return input
 
@@ -268,8 +275,7 @@ def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
     check_writable(input)
     _check_fits(input._array.shape, other._array.shape, (input, other))
     pairs = zip(input._array.ravel().tolist(), np.broadcast_to(other._array, input._array.shape).ravel().tolist())
-    made = [callable(a, b) for a, b in pairs]
-    input._array[...] = cast_array(np.array(made).reshape(input._array.shape), input.dtype)
+    _write_numbers(input, [callable(a, b) for a, b in pairs])
     bump(input)
     return input
 

@@ -26,7 +26,7 @@ class OptState(Enum):
     STEPPED = 2
 
 
-def _fresh() -> dict[str, Any]:
+def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -68,7 +68,7 @@ class GradScaler:
         )
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
-        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
     def _lazy_init(self, device: Any) -> None:
         self._scale = ops.full((), self._init_scale, dtype=float32, device=device)
@@ -153,6 +153,12 @@ class GradScaler:
             and "grad_scaler" in inspect.signature(optimizer.step).parameters
         ):
             state["stage"] = OptState.STEPPED
+            warnings.warn(
+                "GradScaler passes itself as grad_scaler to optimizer.step(), which is deprecated: let the optimizer read "
+                "its attributes grad_scale and found_inf instead",
+                FutureWarning,
+                stacklevel=2,
+            )
             return optimizer.step(*args, **kwargs, grad_scaler=self)
         if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
@@ -181,7 +187,7 @@ class GradScaler:
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             self._adapt(any(f.item() for f in found))
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _adapt(self, overflowed: bool) -> None:
         assert self._scale is not None and self._growth_tracker is not None

@@ -248,7 +248,7 @@ class Event:
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ):
         if not is_available():
-            raise RuntimeError("torch.cuda.Event requires CUDA support")
+            raise RuntimeError("Tried to instantiate dummy base class Event: there is no GPU")
         self._event = _cupy().cuda.Event(block=blocking, disable_timing=not enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:

@@ -13,7 +13,7 @@ class CUDAGraph:
     """A record of GPU work, to be replayed; cannot be made."""
 
     def __init__(self, keep_graph: bool = False):
-        raise RuntimeError(f"CUDAGraph: {_REFUSAL}")
+        raise RuntimeError(f"Tried to instantiate dummy base class CUDAGraph: {_REFUSAL}")
 
 
 class graph:

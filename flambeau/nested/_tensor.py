@@ -50,6 +50,8 @@ class NestedTensor(Tensor):
         if name in ("__get__", "__set__"):  # properties that say the same of all samples: dtype, device
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
+        if name == "is_same_size":  # also asked of a plain tensor
+            return _is_same_size(*args)
         own = _METHODS.get(name)
         if own is not None and isinstance(args[0], NestedTensor):
             return own(*args, **kwargs)
@@ -69,6 +71,12 @@ class NestedTensor(Tensor):
 
 def _parts(t: Tensor) -> list[Tensor]:
     return t.__dict__["parts"]
+
+
+def _is_same_size(t: Tensor, other: Tensor) -> bool:
+    if not (isinstance(t, NestedTensor) and isinstance(other, NestedTensor)):
+        raise RuntimeError("Expected both self and other to be nested tensors.")
+    return [p.shape for p in _parts(t)] == [p.shape for p in _parts(other)]  # type: ignore[attr-defined]
 
 
 def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -265,6 +273,7 @@ _METHODS: dict[str, Any] = {
     "__len__": lambda t: len(_parts(t)),
     "is_floating_point": lambda t: t.dtype.is_floating_point,
     "is_complex": lambda t: t.dtype.is_complex,
+    "is_same_size": _is_same_size,
     "__repr__": NestedTensor.__repr__,
 }
 _METHODS |= {

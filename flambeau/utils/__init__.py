@@ -1,7 +1,9 @@
 """Tools around tensors."""
 
+import weakref
 from typing import Any
 
+from .._copying import own_slots
 from . import dlpack as dlpack
 
 _LATER = frozenset(
@@ -32,10 +34,21 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     names = ("__class__", "__dict__", "dtype", "_array", "_autograd_meta", "_edge", "_k", "_storage", "_view")
     if t1._view is not None or t2._view is not None:
         raise RuntimeError("Cannot swap tensors that are views")
-    first, second = ([getattr(t, name) for name in names] for t in (t1, t2))
+    for name, t in (("t1", t1), ("t2", t2)):
+        if weakref.getweakrefcount(t):
+            raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    slots = own_slots(type(t1))
+    if sorted(slots) != sorted(own_slots(type(t2))):
+        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+    names = (*names, *(name for name in slots if hasattr(t1, name) or hasattr(t2, name)))
+    missing = object()
+    first, second = ([getattr(t, name, missing) for name in names] for t in (t1, t2))
     for t, values in ((t1, second), (t2, first)):
         for name, value in zip(names, values):
-            setattr(t, name, value)
+            if value is not missing:
+                setattr(t, name, value)
+            elif hasattr(t, name):
+                delattr(t, name)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,9 +19,7 @@ class _Deterministic(types.ModuleType):
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError(
-                f"_set_deterministic_fill_uninitialized_memory(): expected a bool, not {type(mode).__name__}"
-            )
+            raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
         _config.fill_uninitialized_memory = mode
 
 

@@ -206,8 +206,10 @@ def test_rows_as_numpy():
 def test_self_as_source():
     x = numbers(5)
     before = x.numpy().copy()
-    x.scatter_add_(0, tensor([1, 2, 3, 4, 0]), x)
-    np.testing.assert_allclose(x.numpy(), before + np.roll(before, 1))
+    made = x.scatter_add(0, tensor([1, 2, 3, 4, 0]), x)
+    np.testing.assert_allclose(made.numpy(), before + np.roll(before, 1))
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        x.scatter_add_(0, tensor([1, 2, 3, 4, 0]), x)
 
 
 # -- where, masks, positions ---------------------------------------------------------------------------------------

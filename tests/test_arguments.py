@@ -1,0 +1,125 @@
+"""How arguments are understood and what is said of wrong ones: sizes, types, formats, modes."""
+
+import pytest
+
+import flambeau as torch
+
+
+def test_sizes_are_joined_with_tuples_only():
+    size = torch.Size([1, 2])
+    assert size + (3,) == torch.Size([1, 2, 3]) and (3,) + size == torch.Size([3, 1, 2])
+    with pytest.raises(TypeError, match=r"can only concatenate tuple \(not list\) to torch.Size"):
+        size + [3]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        3 + size
+
+    class Other:
+        def __radd__(self, other):
+            return 42
+
+    assert size + Other() == 42
+
+
+def test_results_of_python_functions_are_numbers():
+    with pytest.raises(TypeError, match="must be real number, not str"):
+        torch.arange(3).apply_(lambda k: "text")
+    assert torch.arange(3).apply_(lambda k: k + 0.5).tolist() == [0, 1, 2]
+
+
+def test_deterministic_switches_take_bools():
+    with pytest.raises(TypeError, match=r"argument 'mode' \(position 1\) must be bool, not int"):
+        torch.use_deterministic_algorithms(1)
+    with pytest.raises(TypeError, match="argument 'warn_only' must be bool, not int"):
+        torch.use_deterministic_algorithms(False, warn_only=1)
+    with pytest.raises(RuntimeError, match="expected a bool, but got int"):
+        torch.utils.deterministic.fill_uninitialized_memory = 1
+    torch.use_deterministic_algorithms(False, warn_only=True)
+    try:
+        assert torch.is_deterministic_algorithms_warn_only_enabled() and torch.get_deterministic_debug_mode() == 0
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch._C._get_deterministic_fill_uninitialized_memory()
+
+
+def test_dim_order_that_is_not_unique():
+    formats = [torch.contiguous_format, torch.channels_last]
+    assert torch.empty(2, 3, 5, 7).dim_order(ambiguity_check=True) == (0, 1, 2, 3)
+    assert torch.empty(2, 2, 1, 2).dim_order(ambiguity_check=formats) == (0, 1, 2, 3)
+    last = torch.empty(2, 2, 1, 2).to(memory_format=torch.channels_last)
+    assert last.dim_order(ambiguity_check=formats) == (0, 2, 3, 1)
+    for shape, check in (((2, 2, 1, 2), True), ((2, 2, 1, 1), formats)):
+        with pytest.raises(RuntimeError, match="does not have unique dim order"):
+            torch.empty(shape).dim_order(ambiguity_check=check)
+    with pytest.raises(TypeError, match="ambiguity_check"):
+        torch.empty(2).dim_order(ambiguity_check="no")
+    with pytest.raises(AttributeError):
+        torch.eye(2).to_sparse().dim_order()
+
+
+def test_dtypes_say_what_they_are():
+    assert torch.bits16.abbr == "b16x1" and torch.bits4x2.abbr == "b4x2" and torch.uint8.is_signed is False
+    with pytest.raises(RuntimeError, match="not supported for quantized"):
+        _ = torch.quint8.is_signed
+    assert torch.quint8 not in torch._C._get_all_dtypes() and torch.bits8 in torch._C._get_all_dtypes()
+
+
+def test_generators_of_other_devices():
+    for kind in ("opengl", "meta"):
+        with pytest.raises(RuntimeError, match="not an accelerator"):
+            torch.Generator(kind)
+
+
+def test_formats_of_another_rank_are_just_not_there():
+    assert not torch.zeros(2, 3, 4, 4).is_contiguous(memory_format=torch.channels_last_3d)
+
+
+def test_numpy_names_with_out():
+    out = torch.zeros(2)
+    torch.logcumsumexp(torch.zeros(2), axis=0, out=out)
+    assert torch.allclose(out, torch.tensor([0.0, 0.6931]), atol=1e-3)
+
+
+def test_zeros_and_ones_fit_every_dtype():
+    out = torch.zeros(4, dtype=torch.bool)
+    assert torch.bernoulli(torch.ones(4), out=out) is out and out.all()
+    assert torch.zeros(3, dtype=torch.int8).bernoulli_(torch.ones(3, dtype=torch.float64)).tolist() == [1, 1, 1]
+
+
+def test_typed_classes_are_no_bases():
+    with pytest.raises(TypeError, match=r"type 'torch.FloatTensor' is not an acceptable base type"):
+
+        class Wrong(torch.FloatTensor):
+            pass
+
+    assert torch.arange(2).type(torch.Tensor).dtype is torch.float32
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        torch.LongTensor((6, 0), 1, 1, 0)
+    with pytest.raises(TypeError, match='missing 1 required positional arguments: "data"'):
+        torch.tensor()
+
+
+def test_swapped_tensors():
+    import weakref
+
+    a, b = torch.zeros(1), torch.ones(2)
+    keep = weakref.ref(a)
+    with pytest.raises(RuntimeError, match="has weakref"):
+        torch.utils.swap_tensors(a, b)
+    del keep
+
+    class Slotted(torch.Tensor):
+        __slots__ = ("extra",)
+
+    with pytest.raises(RuntimeError, match="different slots"):
+        torch.utils.swap_tensors(a, Slotted(torch.ones(1)))
+    first, second = Slotted(torch.zeros(1)), Slotted(torch.ones(2))
+    first.extra = 3
+    torch.utils.swap_tensors(first, second)
+    assert second.extra == 3 and not hasattr(first, "extra") and first.tolist() == [1, 1]
+
+
+def test_nested_tensors_of_the_same_sizes():
+    a, b = (torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(n, 4)]) for n in (3, 2))
+    assert a.is_same_size(a.clone()) and not a.is_same_size(b)
+    with pytest.raises(RuntimeError, match="Expected both self and other to be nested"):
+        a.is_same_size(torch.ones(2))
