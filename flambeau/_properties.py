@@ -92,13 +92,19 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         self._k &= ~GRAD
 
 
-def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Starts (or ends) the recording of operations on this tensor."""
-    if requires_grad and (local.transforms or local.batches):
+def refuse_in_transforms() -> None:
+    """Raises inside `vmap`, `grad` and the like, which record for themselves."""
+    if local.transforms or local.batches:
         raise RuntimeError(
             "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
             "of a function being transformed by a functorch transform: use transforms inside, or call it outside."
         )
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Starts (or ends) the recording of operations on this tensor."""
+    if requires_grad:
+        refuse_in_transforms()
     return _start_recording(self, requires_grad)
 
 

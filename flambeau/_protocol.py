@@ -12,7 +12,7 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local
+from ._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local
 from ._dlpack import dlpack, dlpack_device
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.inplace import stale
@@ -129,7 +129,14 @@ def _contains(self: Tensor, element: Any) -> bool:
 # -- text --------------------------------------------------------------------------------------------------------
 
 
+transformed_text: Any = None  # set by `func`: how a tensor reads inside a transform; None for one that is not of it
+
+
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    if self._k & BATCHED or local.transforms:
+        text = transformed_text(self)
+        if text is not None:
+            return text  # type: ignore[no-any-return]
     kind = type(self).__name__
     prefix = "tensor(" if type(self) is Tensor or not type(self)._class_k else kind + "("
     meta = bool(self._k & META)

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from typing import Any
 
-from .._core.state import DUAL, GRAD, local
+from .._core.state import BATCHED, DUAL, GRAD, local
 from .._tensor import Tensor, detached, version_of, wrap
 from . import engine
 from .node import Node, SavedOutput
@@ -324,7 +324,8 @@ class Function(FunctionCtx):
             with contextlib.suppress(TypeError):  # what does not fit, `forward` says itself
                 (_, *given), named = _bound(cls.forward, (None, *args), named)
                 args = tuple(given)
-        if local.duals and any(isinstance(a, Tensor) and a._k & DUAL for a in args):
+        dual = local.duals and any(isinstance(a, Tensor) and a._k & DUAL for a in args)
+        if dual and not local.transforms and not any(isinstance(a, Tensor) and a._k & BATCHED for a in args):
             return forward_mode(cls, args, named, separate)
         if local.batches or local.transforms:
             if not separate and not cls._transformable:
@@ -336,6 +337,8 @@ class Function(FunctionCtx):
                 taken = on_batches(cls, args, named)
                 if taken is not NotImplemented:
                     return taken
+        if dual:
+            return forward_mode(cls, args, named, separate)
         return cls._run(args, named, separate)[0]
 
     @classmethod

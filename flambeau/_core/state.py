@@ -75,7 +75,7 @@ class Local(threading.local):
     duals: Any = None  # weak references to the tensors that have a tangent; None without an open level
     forward_grad = True  # whether operations compute tangents
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
-    transforms = 0  # open transforms that differentiate (`func.grad` and the like)
+    transforms: Any = ()  # open transforms that differentiate (`func.grad` and the like): (level, kind), innermost last
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None

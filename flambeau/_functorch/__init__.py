@@ -1,1 +1,12 @@
 """PyTorch's private home of `torch.func`; the names of it that programs import."""
+
+import importlib
+from typing import Any
+
+_MODULES = ("apis", "autograd_function", "eager_transforms", "make_functional", "utils", "vmap")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

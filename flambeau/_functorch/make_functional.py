@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..func import functional_call
 from ..nn.modules.module import Module
+from ..nn.parameter import Parameter
 
 __all__ = [
-    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "make_functional",
-    "make_functional_with_buffers",
+    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functional_init",
+    "functional_init_with_buffers", "make_functional", "make_functional_with_buffers",
 ]  # fmt: skip
 
 
@@ -45,7 +47,10 @@ def make_functional_with_buffers(model: Module, disable_autograd_tracking: bool 
     buffers = dict(model.named_buffers())
     if disable_autograd_tracking:
         params = {name: p.detach() for name, p in params.items()}
-    empty = copy.deepcopy(model).to("meta")
+    # what is copied has neither memory nor values, and is shared where the model shares it
+    stand_ins: dict[int, Any] = {id(b): b.detach().to("meta") for b in buffers.values()}
+    stand_ins.update({id(p): Parameter(p.detach().to("meta"), p.requires_grad) for p in model.parameters()})
+    empty = copy.deepcopy(model, stand_ins)
     return FunctionalModuleWithBuffers(empty, params, buffers), tuple(params.values()), tuple(buffers.values())
 
 
@@ -76,3 +81,46 @@ def combine_state_for_ensemble(models: Any) -> tuple[Any, tuple[Tensor, ...], tu
     functions, params, buffers = zip(*[make_functional_with_buffers(m) for m in models])
     stacked = tuple(ops.stack(group).detach() for group in zip(*params))
     return functions[0], stacked, tuple(ops.stack(group).detach() for group in zip(*buffers))
+
+
+def functional_init(model_class: type[Module], ensemble_shape: Any = (), device: Any = "cpu") -> Callable[..., Any]:
+    """A function that makes an ensemble of modules: (their stacked parameters, function(parameters, inputs), names).
+
+    >>> import flambeau as torch
+    >>> weights, function, names = functional_init(torch.nn.Linear, (5,))(2, 3)
+    >>> names, weights[0].shape
+    (('weight', 'bias'), torch.Size([5, 3, 2]))
+    """
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        weights, _, function, names, _ = functional_init_with_buffers(model_class, ensemble_shape, device)(
+            *args, **kwargs
+        )
+        return weights, lambda params, inputs: function(params, (), inputs), names
+
+    return made
+
+
+def functional_init_with_buffers(
+    model_class: type[Module], ensemble_shape: Any = (), device: Any = "cpu"
+) -> Callable[..., Any]:
+    """The same for modules with buffers: (parameters, buffers, function(parameters, buffers, inputs), names of both)."""
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if len(ensemble_shape) >= 2:
+            raise ValueError("functional_init: an ensemble_shape of more than one dimension is not supported")
+        if not ensemble_shape:
+            models = [model_class(*args, **kwargs).to(device)]
+        elif ensemble_shape[0] <= 0:
+            raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
+        else:
+            models = [model_class(*args, **kwargs).to(device) for _ in range(ensemble_shape[0])]
+        function, *first = make_functional_with_buffers(models[0])
+        states = [first, *[make_functional_with_buffers(m)[1:] for m in models[1:]]]
+        stacked = [tuple(ops.stack(group).detach() for group in zip(*kind)) for kind in zip(*states)]
+        weights, buffers = stacked if ensemble_shape else first
+        run = function.forward
+        names = function.param_names, function.buffer_names
+        return weights, buffers, lambda params, state, inputs: run(params, state, *inputs), *names
+
+    return made

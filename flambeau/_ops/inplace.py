@@ -656,6 +656,11 @@ def _destination(target: Tensor, args: tuple[Any, ...], pointwise: bool) -> Any:
 def write_out(t: Any, result: Tensor, name: str) -> Tensor:
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    if (t._k | result._k) & BATCHED:
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view ops: inside "
+            "vmap leave out=, and use the result."
+        )
     if not can_cast(result.dtype, t.dtype):
         raise RuntimeError(
             f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(t.dtype)}"

@@ -15,10 +15,10 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, empty_strided, offered
 from .._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
-from .._core.state import CUDA, GRAD, META, local
+from .._core.state import BATCHED, CUDA, GRAD, META, local
 from .._dispatch import backend_of
 from .._kernel.elementwise import arrangement, by_layout
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, alias, wrap
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
 from .pointwise_call import backward, binary, general, unary
 from .registry import derivative_name, memory_problem, ops, parameter_names, records, relabel
@@ -67,8 +67,11 @@ class _Constant:
 
 def constant_in(r: Tensor, inputs: list[Tensor]) -> Tensor:
     """A gradient that depends on its inputs only by their signs and the like: differentiable, with derivative zero."""
+    if inputs and r._k & BATCHED:
+        return r.around(constant_in(r.value, inputs))  # type: ignore[attr-defined, no-any-return]
     if inputs:
-        r = wrap(r._array, r.dtype, r._k | GRAD)
+        r = alias(r)
+        r._k |= GRAD
         node = Node(_Constant, tuple(t._edge or (t, 0) for t in inputs))
         node.info = [(t._array.shape, t.dtype, t._k & ~GRAD) for t in inputs]
         r._edge = (node, 0)

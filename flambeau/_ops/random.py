@@ -393,7 +393,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     if not isinstance(p, Tensor):
         return fill(input, "bernoulli", draws.bernoulli, generator, float(number_of(p, "bernoulli_", "p")))
     if local.batches:
-        return ops.copy_(input, ops.bernoulli(ops.expand_as(p, input), generator=generator))  # type: ignore[no-any-return]
+        return mapped.filled(lambda t, p: bernoulli_(t, p, generator=generator), input, p)  # type: ignore[no-any-return]
     check_writable(input)
     engine = engine_of(generator, "bernoulli_", input._k)
     node = _history("bernoulli", input, p)
@@ -472,6 +472,12 @@ def _check_floating(name: str, t: Any) -> None:
         raise not_implemented(name, t.dtype)
 
 
+def _normal_of_tensors(engine: Any, mean: Any, std: Any, numpy_dtype: Any) -> Any:
+    if isinstance(std, np.ndarray) and not bool((std >= 0).all()):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    return transforms.normal_tensor(engine, mean, std, numpy_dtype)
+
+
 @public(method=False)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any
@@ -497,8 +503,6 @@ def normal(
     if isinstance(std, Tensor):
         if std.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if not std._k & META and std._array.size and not bool((std._array >= 0).all()):
-            raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     d = (mean if isinstance(mean, Tensor) else std).dtype
@@ -507,7 +511,7 @@ def normal(
             np.broadcast_shapes(mean._array.shape, std._array.shape)
         except ValueError:
             raise broadcast_error((mean, std)) from None
-    made = _sampled("normal", transforms.normal_tensor, generator, d, (mean, std), d.numpy)
+    made = _sampled("normal", _normal_of_tensors, generator, d, (mean, std), d.numpy)
     relabel(made, f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}")
     return made if out is None else write_out(out, made, "normal")
 
@@ -521,7 +525,10 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     tensor([0., 1.])
     """
     if p is not None:
-        made = bernoulli_(ops.empty_like(input, memory_format=contiguous_format), p, generator=generator)
+        if local.batches and not isinstance(p, Tensor):
+            made = mapped.like(lambda t: bernoulli(t, p, generator=generator), input)
+        else:
+            made = bernoulli_(ops.empty_like(input, memory_format=contiguous_format), p, generator=generator)
         return made if out is None else write_out(out, made, "bernoulli")
     if out is not None and isinstance(out, Tensor) and out.dtype is not input.dtype:  # zeros and ones fit every dtype
         resize_out(out, input._array.shape)

@@ -199,7 +199,8 @@ def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
         if tracked and tangent is not None:
             _renew_saved(t)
     if tracked:
-        for f, tangent in zip(fresh, tangents):
+        for t, f, tangent in zip(duals, fresh, tangents):
+            f._k &= ~GRAD | t._k  # it was only for the tangent that its operation was recorded
             set_tangent(f, tangent)
     return out
 
@@ -224,7 +225,7 @@ def _apply_function(function: type[Function], args: tuple[Any, ...], named: dict
     duals = [a for a in args if isinstance(a, Tensor) and a._k & DUAL]
     if not local.forward_grad or local.inference:
         return _without_tangents(lambda: function.apply(*args, **named), duals)
-    if local.transforms or any(isinstance(a, Tensor) and a._k & BATCHED for a in args):
+    if any(isinstance(a, Tensor) and a._k & BATCHED for a in args):
         return _push(lambda *given: function.apply(*given, **named), args, function.__name__)
     tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
     result, ctx, outs = _without_tangents(lambda: function._run(args, named, separate), duals)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.modes import enable_grad
-from .._core.state import GRAD
+from .._core.state import BATCHED, GRAD
 from .._ops.registry import ops
+from .._properties import refuse_in_transforms
 from .._tensor import Tensor, detached
 from . import forward_ad
 
@@ -27,6 +28,7 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
 
 def _fresh(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
     """Inputs to differentiate by: connected to the caller's graph only if it is to be differentiated further."""
+    refuse_in_transforms()
     if create_graph:
         return tuple(ops.view_as(t, t) if t._k & GRAD else ops.requires_grad_(detached(t)) for t in inputs)
     return tuple(ops.requires_grad_(detached(t)) for t in inputs)
@@ -182,6 +184,11 @@ def jacobian(
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     _not_both(strict, vectorize, "jacobian")
     given, values = _tuple(inputs, "inputs given to jacobian")
+    if strategy == "forward-mode" and any(t._k & BATCHED for t in values):
+        raise RuntimeError(
+            "Batching rule not implemented for aten::_make_dual: inside vmap use torch.func.jacfwd instead of "
+            "torch.autograd.functional.jacobian"
+        )
     values = _fresh(values, create_graph)
     out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jacobian")
     if strict:

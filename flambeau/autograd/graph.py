@@ -67,7 +67,7 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if _disabled:
             raise RuntimeError(_disabled[-1])
-        if local.transforms:
+        if any(kind != "Jvp" for _, kind in local.transforms):
             raise RuntimeError("torch.func.{grad, vjp, jacrev, hessian} don't support saved tensor hooks")
         local.saved_hooks = (*local.saved_hooks, (self.pack_hook, self.unpack_hook))
         modes.enter(SAVED_HOOKS)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from .._core.state import BATCHED, local
+from .._core.state import BATCHED, DUAL, local, modes
 from .._ops.registry import ops
 from .._overrides import disabled_torch_function
 from .._tensor import Tensor
@@ -75,10 +76,14 @@ class Samples:
 
     @property
     def flags(self) -> Any:
+        return self._first().flags
+
+    def _first(self) -> Any:
+        """The first sample, of which only shape and strides may be used; the whole of an empty batch."""
         whole = self._whole
-        if isinstance(whole, Samples) or not whole.shape[self._dim]:
-            return whole.flags
-        return whole[(slice(None),) * self._dim + (0, ...)].flags
+        if isinstance(whole, Samples):
+            whole = whole._first()
+        return whole[(slice(None),) * self._dim + (0, ...)] if self._whole.shape[self._dim] else whole
 
     def __bool__(self) -> bool:
         raise ValuesRead(_BRANCH)
@@ -107,13 +112,13 @@ class Batched(Tensor):
     bdim: int
     level: int
 
+    def refresh(self) -> None:
+        """Takes over what became of the values: after a write they may have a history."""
+        self._k = self.value._k & ~DUAL | BATCHED
+
     def around(self, value: Tensor) -> Batched:
         """Another stack of samples in the place of this one's."""
         return make_batched(value, self.bdim, self.level)
-
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        inner = "\n".join("    " + line for line in repr(self.value).splitlines())
-        return f"BatchedTensor(lvl={self.level}, bdim={self.bdim}, value=\n{inner}\n)"
 
     def __format__(self, spec: str) -> str:
         return object.__format__(self, spec)
@@ -124,6 +129,7 @@ class Batched(Tensor):
 
 class _Levels(threading.local):
     open: tuple[tuple[int, int, str], ...] = ()  # (level, batch size, randomness)
+    directions: frozenset[int] = frozenset()  # of these, at which only tangents are batched, never what they belong to
 
 
 levels = _Levels()
@@ -133,10 +139,44 @@ def set_levels(open_levels: tuple[tuple[int, int, str], ...]) -> None:
     levels.open = local.batches = open_levels
 
 
+def mapped_levels() -> tuple[tuple[int, int, str], ...]:
+    """The open levels at which values may be batched."""
+    return tuple(e for e in levels.open if e[0] not in levels.directions) if levels.directions else levels.open
+
+
+@contextmanager
+def directions_only() -> Iterator[None]:
+    """A block in which nothing but tangents is batched at the innermost level."""
+    outer = levels.directions
+    levels.directions = outer | {levels.open[-1][0]}
+    try:
+        yield
+    finally:
+        levels.directions = outer
+
+
+def next_level() -> int:
+    """The number of a transform that is opened now: one more than that of the innermost open one."""
+    return 1 + max(levels.open[-1][0] if levels.open else 0, local.transforms[-1][0] if local.transforms else 0)
+
+
+@contextmanager
+def opened(size: int, randomness: str) -> Iterator[int]:
+    """A block inside a `vmap` over batches of a size: its level."""
+    outer, level = levels.open, next_level()
+    set_levels((*outer, (level, size, randomness)))
+    modes.enter(BATCHED)
+    try:
+        yield level
+    finally:
+        set_levels(outer)
+        modes.leave(BATCHED)
+
+
 def make_batched(value: Tensor, bdim: int, level: int) -> Batched:
     t = object.__new__(Batched)
     t._array = Samples(value._array, bdim)
-    t.dtype, t._k = value.dtype, value._k | BATCHED
+    t.dtype, t._k = value.dtype, value._k & ~DUAL | BATCHED
     t._edge = t._autograd_meta = t._storage = t._view = None
     t.value, t.bdim, t.level = value, bdim, level
     return t
@@ -147,6 +187,13 @@ def unwrap(t: Any, level: int) -> tuple[Any, int | None]:
     if isinstance(t, Batched) and t.level == level:
         return t.value, t.bdim
     return t, None
+
+
+def rewrapped(t: Any, dim: int | None, level: int) -> Any:
+    """What `unwrap` took apart, or another value in its place."""
+    if dim is None or not isinstance(t, Tensor):
+        return t
+    return make_batched(t, dim % t._array.ndim, level)
 
 
 def in_front(t: Any, level: int) -> Any:
@@ -188,6 +235,6 @@ def batch_size(args: Any, level: int) -> int:
 
 
 __all__ = [
-    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "flat_tensors", "in_front", "levels", "make_batched",
-    "set_levels", "unwrap",
+    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "in_front", "levels", "make_batched",
+    "mapped_levels", "next_level", "opened", "rewrapped", "set_levels", "unwrap",
 ]  # fmt: skip

@@ -55,6 +55,8 @@ def _moved(name: str, value: Any, size: int) -> Any:
 def by_parameter_names(level: int, op: Any, args: Any) -> Any:
     """Runs the op once, its dimensions moved behind the batch's."""
     tensors = args[: op.tensors]
+    if op.name == "transpose" and not args[0]._array.ndim:
+        return args[0]
     # a 0-d sample counts as having one dimension, which the batch does not have
     if any(isinstance(t, Tensor) and not t._array.ndim for t in tensors):
         return NotImplemented
@@ -97,8 +99,12 @@ def expand(level: int, op: Any, args: Any) -> Any:
 
 @batch_rule("cat", "stack")
 def join(level: int, op: Any, args: Any) -> Any:
-    size = batch_size(args, level)
-    return make_batched(op([_stacked(x, level, size) for x in args[0]], args[1] + 1), 0, level)
+    size, tensors = batch_size(args, level), args[0]
+    if op.name == "cat":  # where an empty tensor of one dimension goes with all others
+        tensors = [x for x in tensors if x._array.shape != (0,)] or tensors
+        if any(x.dtype is not tensors[0].dtype for x in args[0]):
+            tensors = args[0]
+    return make_batched(op([_stacked(x, level, size) for x in tensors], args[1] + 1), 0, level)
 
 
 @batch_rule(
@@ -159,4 +165,4 @@ def matmul(level: int, op: Any, args: Any) -> Any:
 
 @batch_rule("nonzero", "nonzero_tuple", "masked_select", "unique")
 def shaped_by_values(level: int, op: Any, args: Any) -> Any:
-    raise dynamic(op.name, "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive")
+    raise dynamic(op.name, "nonzero", "where", "argwhere", "masked_select", "unique", "unique_consecutive")

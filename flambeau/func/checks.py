@@ -14,7 +14,12 @@ HOOKS = (
 
 
 def chosen(args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
-    """The positions that `argnums` names, counted from the front."""
+    """The positions of arguments that `argnums` names, counted from the front."""
+    return positions(argnums, len(args))
+
+
+def positions(argnums: Any, count: int) -> tuple[int, ...]:
+    """The positions among `count` arguments."""
     if isinstance(argnums, int):
         numbers: tuple[Any, ...] = (argnums,)
     elif isinstance(argnums, tuple):
@@ -26,9 +31,9 @@ def chosen(args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
     for n in numbers:
         if not isinstance(n, int):
             raise RuntimeError(f"argnum must be int, got: {type(n)}")
-        if not -len(args) <= n < len(args):
-            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
-    found = tuple(n % len(args) for n in numbers)
+        if not -count <= n < count:
+            raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
+    found = tuple(n % count for n in numbers)
     if len(set(found)) != len(found):
         raise RuntimeError(f"argnums elements must be unique, got {argnums}")
     return found
@@ -93,4 +98,4 @@ def primals_and_tangents(primals: Any, tangents: Any) -> tuple[list[Tensor], lis
     return flat, directions, spec
 
 
-__all__ = ["chosen", "hooks", "outputs", "primals_and_tangents", "real", "with_aux"]
+__all__ = ["chosen", "hooks", "outputs", "positions", "primals_and_tangents", "real", "with_aux"]

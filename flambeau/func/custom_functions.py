@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from .._autograd import functions
 from .._autograd.functions import Function
-from .._core.state import BATCHED, modes
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import batch_size, deepest, levels, make_batched, set_levels, unwrap
+from .batched import batch_size, deepest, levels, opened, rewrapped, set_levels, unwrap
 
 
 class VmapInfo(NamedTuple):
@@ -34,7 +33,7 @@ def _on_batches(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any
             "set generate_vmap_rule=True."
         )
     level = deepest(args)
-    if named and deepest(tuple(named.values())):
+    if any(isinstance(value, Tensor) for value in named.values()):
         raise NotImplementedError(
             f"{cls.__name__}: kwarg-only Tensor args are not supported inside vmap; pass them in order"
         )
@@ -69,34 +68,10 @@ def _on_batches(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any
             f"The vmap staticmethod of {cls.__name__} returned an incompatible (output, out_dims) pair: expected out_dims "
             f"to have the structure of output. output has structure {out_spec}, out_dims={out_dims}."
         ) from None
-    return tree_unflatten([_rewrapped(t, d, level) for t, d in zip(outs, places)], out_spec)
-
-
-def _rewrapped(t: Any, dim: Any, level: int) -> Any:
-    if dim is None or not isinstance(t, Tensor):
-        return t
-    return make_batched(t, dim % t._array.ndim, level)
+    return tree_unflatten([rewrapped(t, d, level) for t, d in zip(outs, places)], out_spec)
 
 
 # -- the rule that is made ---------------------------------------------------------------------------------------
-
-
-class _Samples:
-    """A level of vmap in which a method of a Function runs once for all samples."""
-
-    def __init__(self, info: VmapInfo):
-        self.info = info
-
-    def __enter__(self) -> int:
-        self.outer = levels.open
-        level = self.outer[-1][0] + 1 if self.outer else 1
-        set_levels((*self.outer, (level, *self.info)))
-        modes.enter(BATCHED)
-        return level
-
-    def __exit__(self, *error: Any) -> None:
-        set_levels(self.outer)
-        modes.leave(BATCHED)
 
 
 def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, named: Any) -> tuple[Any, Any]:
@@ -106,16 +81,16 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
 
     def inside(ctx: Any, saved: tuple[Any, ...], dims: Any, level: int) -> Any:
         inner = ctx.inner
-        inner._replaced_saved = tuple(_rewrapped(t, d, level) for t, d in zip(saved, dims))
+        inner._replaced_saved = tuple(rewrapped(t, d, level) for t, d in zip(saved, dims))
         return inner
 
     def forward(ctx: Any, *given: Any, **more: Any) -> Any:
         inner = ctx.inner = cls()
         inner.needs_input_grad = ctx.needs_input_grad
-        with _Samples(info) as level:
+        with opened(*info) as level:
             flat, spec = tree_flatten(given)
             places, _ = tree_flatten(in_dims, is_leaf=lambda d: d is None)
-            samples = tree_unflatten([_rewrapped(a, d, level) for a, d in zip(flat, places)], spec)
+            samples = tree_unflatten([rewrapped(a, d, level) for a, d in zip(flat, places)], spec)
             if separate:
                 out = cls.forward(*samples, **more)
                 cls.setup_context(inner, samples, out)
@@ -142,9 +117,9 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
 
     def run(ctx: Any, method: Any, kind: str, given: Any, dims: Any, wanted: Any) -> Any:
         saved = ctx.saved_tensors
-        with _Samples(info) as level:
+        with opened(*info) as level:
             inner = inside(ctx, saved, place[kind], level)
-            samples = [g if g is None else _rewrapped(g, d, level) for g, d in zip(given, dims)]
+            samples = [g if g is None else rewrapped(g, d, level) for g, d in zip(given, dims)]
             results = method(inner, *samples)
         results = results if isinstance(results, (tuple, list)) else (results,)
         return tuple(wanted(i, *unwrap(r, level)) for i, r in enumerate(results))
@@ -158,14 +133,14 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
                 return g
             if at is None:
                 return g if dim is None else ops.sum(g, dim)
-            return _with_batch(g, dim, at, info.batch_size)
+            return with_batch(g, dim, at, info.batch_size)
 
         return run(ctx, method, "_to_save", gradients, place["outs"], fitted)
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         def fitted(i: int, t: Any, dim: Any) -> Any:
             at = place["outs"][i]
-            return t if not isinstance(t, Tensor) or at is None else _with_batch(t, dim, at, info.batch_size)
+            return t if not isinstance(t, Tensor) or at is None else with_batch(t, dim, at, info.batch_size)
 
         kind = "_saved_for_forward" if place.get("_saved_for_forward") else "_to_save"
         return run(ctx, cls.jvp, kind, tangents, in_dims, fitted)
@@ -179,7 +154,7 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
     return tree_unflatten(list(made), place["spec"]), place["outs"]
 
 
-def _with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
+def with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
     """A result with its batch dimension at a place; repeated if it has none."""
     if dim is None:
         shape = list(g._array.shape)
@@ -190,4 +165,4 @@ def _with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
 
 functions.on_batches = _on_batches
 
-__all__ = ["VmapInfo"]
+__all__ = ["VmapInfo", "with_batch"]

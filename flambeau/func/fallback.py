@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._core.state import BATCHED
 from .._ops.generator import default_generator
 from .._ops.registry import ops
 from .._ops.striding import address
@@ -47,25 +46,31 @@ def on_batches(function: Any, args: Any, named: Any) -> Any:
     level = deepest((args, named)) if named else deepest(args)
     if not level:
         return NotImplemented
-    if is_in_place(function) and args and isinstance(args[0], Tensor) and unwrap(args[0], level)[1] is None:
-        raise not_possible(function.__name__)
     rule = function_rules.get(function.__name__)
     if rule is not None:
         result = rule(function, level, args, named)
         if result is not NotImplemented:
             return result
-    _guard.passed = function
+    if is_in_place(function) and args and isinstance(args[0], Tensor) and unwrap(args[0], level)[1] is None:
+        raise not_possible(function.__name__)
     try:
-        return function(*args, **named)
+        return as_written(function, level, args, named)
     except ValuesRead as error:
         if function.__name__ in error.by:
-            raise
+            raise dynamic(function.__name__, *error.by) from None
         reason = error
-    finally:
-        _guard.passed = None
     if named.get("out") is not None:
         raise reason
     return _each(level, function, args, named, reason)
+
+
+def as_written(function: Any, level: int, args: Any, named: Any) -> Any:
+    """The rule of functions that look after batches themselves."""
+    _guard.passed = function
+    try:
+        return function(*args, **named)
+    finally:
+        _guard.passed = None
 
 
 def is_in_place(function: Any) -> bool:
@@ -79,7 +84,7 @@ def _each(level: int, function: Any, args: Any, named: Any, reason: ValuesRead) 
     if writes:
         target = args[0]
         if isinstance(target, Batched):  # its history may be another
-            target._k = target.value._k | BATCHED
+            target.refresh()
         return target
     return _stacked(function.__name__, outs, level, reason)
 
@@ -88,8 +93,8 @@ def not_possible(name: str) -> RuntimeError:
     return RuntimeError(
         f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
         "more elements than `self`: `other` is mapped over and `self` is not, so it cannot hold what differs between "
-        f"samples. Please try to use out-of-place operators instead of {name}, or make `self` from a mapped tensor, as "
-        "with `zeros_like`."
+        f"samples. Please try to use out-of-place operators instead of {name}, or, for inplace ones, make `self` from a "
+        "mapped tensor, as with `zeros_like`."
     )
 
 
@@ -169,7 +174,7 @@ def _stacked(name: str, outs: list[Any], level: int, reason: ValuesRead) -> Any:
 
 def dynamic(name: str, *by: str) -> ValuesRead:
     return ValuesRead(
-        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {name}: the "
+        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}: the "
         "shape of its result depends on the elements, which differ between samples.", by,
     )  # fmt: skip
 
@@ -192,4 +197,4 @@ def _strided_view(level: int, op: Any, args: tuple[Any, ...]) -> Any:
     return make_batched(ops.as_strided(value, (array.shape[bdim], *made.shape), steps, offset), 0, level)
 
 
-__all__ = ["dynamic", "each_sample", "function_rules", "is_in_place", "not_possible", "on_batches"]
+__all__ = ["as_written", "dynamic", "each_sample", "function_rules", "is_in_place", "not_possible", "on_batches"]

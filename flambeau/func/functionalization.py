@@ -9,7 +9,8 @@ from typing import Any
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_unflatten
-from .vmap import Batched
+from .batched import Batched
+from .tracking import root
 
 __all__ = ["debug_unwrap", "functionalize", "replace_all_batch_norm_modules_"]
 
@@ -33,11 +34,11 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     def function(*args: Any, **named: Any) -> Any:
         flat, spec = tree_flatten((args, named))
         copies = [ops.clone(a) if isinstance(a, Tensor) else a for a in flat]
-        versions = [c._version if isinstance(c, Tensor) else 0 for c in copies]  # type: ignore[attr-defined]
+        versions = [root(c)._version if isinstance(c, Tensor) else 0 for c in copies]  # type: ignore[attr-defined]
         given, options = tree_unflatten(copies, spec)
         out = func(*given, **options)
         for a, c, before in zip(flat, copies, versions):
-            if isinstance(a, Tensor) and c._version != before:
+            if isinstance(a, Tensor) and root(c)._version != before:  # type: ignore[attr-defined]
                 ops.copy_(a, c)
         return out
 

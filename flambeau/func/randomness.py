@@ -11,6 +11,7 @@ from .._ops import random
 from .._ops.registry import ops
 from .._tensor import Tensor
 from .batched import in_front, levels, make_batched, set_levels, unwrap
+from .fallback import as_written, function_rules, not_possible
 
 
 @contextmanager
@@ -57,19 +58,20 @@ class _Drawing:
     def fill(make: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
         """Functions that write into their tensor."""
         with _outside() as (level, _, different):
-            value, bdim = unwrap(t, level)
-            if bdim is None:
-                if different:
-                    raise RuntimeError(
-                        "vmap: Cannot ask for different inplace randomness on an unbatched tensor, which cannot hold numbers "
-                        "that differ between samples"
-                    )
-                return make(t)
-            if different:
-                make(value if bdim == 0 else ops.movedim(value, bdim, 0))
-            else:
-                ops.copy_(value, ops.unsqueeze(make(ops.empty_like(ops.select(value, bdim, 0))), bdim))
-            return t
+            return _written(make, t, level, different)
+
+    @staticmethod
+    def filled(make: Callable[[Tensor, Tensor], Tensor], t: Tensor, source: Tensor) -> Tensor:
+        """The same for numbers of distributions that another tensor describes."""
+        with _outside() as (level, _, different):
+            front = in_front(source, level)
+            if front is None:
+                return _written(lambda t: make(t, source), t, level, different)
+            if not different:
+                raise RuntimeError(_SAME_OF_BATCHED)
+            if unwrap(t, level)[1] is None:
+                raise not_possible("bernoulli_")
+            return _written(lambda batch: make(batch, _aligned(front, t._array.shape)), t, level, different)
 
     @staticmethod
     def sampled(make: Callable[..., Tensor], sources: tuple[Any, ...]) -> Tensor:
@@ -78,9 +80,7 @@ class _Drawing:
             fronts = [in_front(t, level) if isinstance(t, Tensor) else None for t in sources]
             if not different:
                 if any(t is not None for t in fronts):
-                    raise RuntimeError(
-                        "Vmap does not currently support same randomness with a batched tensor input: the numbers would differ"
-                    )
+                    raise RuntimeError(_SAME_OF_BATCHED)
                 return make(*sources)
             shape = broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
             batch = [
@@ -88,6 +88,27 @@ class _Drawing:
                 else _aligned(front, shape) for t, front in zip(sources, fronts)
             ]  # fmt: skip
             return make_batched(make(*batch), 0, level)
+
+
+_SAME_OF_BATCHED = (
+    "Vmap does not currently support same randomness with a batched tensor input: the numbers would differ"
+)
+
+
+def _written(make: Callable[[Tensor], Tensor], t: Tensor, level: int, different: bool) -> Tensor:
+    value, bdim = unwrap(t, level)
+    if bdim is None:
+        if different:
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor, which cannot hold numbers "
+                "that differ between samples"
+            )
+        return make(t)
+    if different:
+        make(value if bdim == 0 else ops.movedim(value, bdim, 0))
+    else:
+        ops.copy_(value, ops.unsqueeze(make(ops.empty_like(ops.select(value, bdim, 0))), bdim))
+    return t
 
 
 def _repeated(t: Tensor, size: int) -> Tensor:
@@ -101,3 +122,4 @@ def _aligned(front: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 random.mapped = _Drawing
+function_rules["bernoulli_"] = as_written  # says itself what it cannot do, first of all about randomness

@@ -4,46 +4,61 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 from .._autograd.modes import enable_grad, inference_mode
-from .._autograd.node import Node
 from .._core.dtypes import FLOATING
 from .._core.state import GRAD, local
 from .._ops.registry import ops
-from .._tensor import Tensor, detached
+from .._tensor import Tensor, detached, is_inference
 from ..autograd import grad as _autograd_grad
-from ..autograd.forward_ad import jvp_of
+from ..autograd.forward_ad import _set_fwd_grad_enabled, dual_level, jvp_of, set_tangent, tangent_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import checks
-from .batched import Batched, levels, make_batched
+from .batched import Batched, directions_only, make_batched, mapped_levels, next_level
+from .tracking import entered
+from .tracking import root as _root
 from .vmap import vmap
 
 
-class _transform:
+class Open(NamedTuple):
+    """An open transform that differentiates."""
+
+    level: int
+    kind: str  # Grad or Jvp
+
+
+class transform:
     """A transform that differentiates is open: operations are recorded, and Functions must be fit for transforms.
 
     Gives whether its results are part of what is recorded outside: not under `no_grad` or in inference mode.
     """
 
+    def __init__(self, kind: str = "Grad"):
+        self._kind = kind
+
     def __enter__(self) -> bool:
-        checks.hooks()
+        forward = self._kind == "Jvp"  # tangents do without the recording
+        if not forward:
+            checks.hooks()
         self._outer = local.grad
         self._normal = inference_mode(False)
         self._normal.__enter__()
-        local.grad = True
-        local.transforms += 1
+        local.grad = self._outer if forward else True
+        self._others = local.transforms
+        local.transforms = (*self._others, Open(next_level(), self._kind))
         return self._outer
 
     def __exit__(self, *error: Any) -> None:
-        local.transforms -= 1
+        local.transforms = self._others
         self._normal.__exit__(*error)
         local.grad = self._outer
 
 
 def _lift(t: Tensor) -> Tensor:
     """A tensor batched at every open level of vmap, so that each sample has its own derivative."""
-    for level, size, _ in levels.open:
+    for level, size, _ in mapped_levels():
         if not _is_batched_at(t, level):
             t = _batch_below(t, level, size)
     return t
@@ -64,13 +79,6 @@ def _batch_below(t: Tensor, level: int, size: int) -> Tensor:
     return make_batched(ops.clone(value), 0, level)
 
 
-def _root(t: Tensor) -> Tensor:
-    """The plain tensor inside nested batches."""
-    while isinstance(t, Batched):
-        t = t.value
-    return t
-
-
 def _in_front(t: Batched) -> Tensor:
     return t.value if t.bdim == 0 else ops.movedim(t.value, t.bdim, 0)
 
@@ -84,14 +92,12 @@ def _rewrap(like: Tensor, root: Tensor, shift: int = 0) -> Tensor:
     return root
 
 
-class _Entry:
-    """The edge between what a function is differentiated by and what it is given, which it may write to."""
-
-    name, backward_name = "entry", "AliasBackward0"
-
-    @staticmethod
-    def backward(node: Node, g: Tensor, create_graph: bool) -> list[Tensor]:
-        return [g]
+def _without_history(t: Tensor) -> Tensor:
+    """The same memory and tangent; new to the transform, also if the tensor was made in inference mode."""
+    other = detached(t)
+    other._autograd_meta = None
+    set_tangent(other, tangent_of(t))
+    return other
 
 
 def _fresh(t: Tensor, connected: bool) -> tuple[Tensor, Tensor]:
@@ -101,13 +107,12 @@ def _fresh(t: Tensor, connected: bool) -> tuple[Tensor, Tensor]:
     if connected and root._k & GRAD:
         leaf = ops.view_as(root, root)
     else:
-        leaf = detached(root)
+        leaf = _without_history(root)
         leaf._k |= GRAD
-        leaf._autograd_meta = None  # new to this transform, also if the tensor was made in inference mode
-    given = detached(leaf)
+    given = _without_history(leaf)
     if leaf.dtype.category >= FLOATING:
         given._k |= GRAD
-        given._edge = (Node(_Entry, (leaf._edge or (leaf, 0),)), 0)
+        given._edge = (entered(leaf), 0)
     else:
         leaf._k &= ~GRAD
     return _rewrap(t, leaf), _rewrap(t, given)
@@ -130,10 +135,12 @@ def _flattened(t: Tensor, base: set[int]) -> Tensor:
     return make_batched(_flattened(inner, base), len(base), t.level)
 
 
-def _wrap_all(t: Tensor) -> Tensor:
+def _wrap_all(t: Tensor, at: int = 0) -> Tensor:
     """Inverse of `_aligned` for the open levels."""
-    for level, _, _ in levels.open:
-        t = make_batched(t, 0, level)
+    if isinstance(t, Batched):
+        return make_batched(_wrap_all(_in_front(t), at + 1), 0, t.level)
+    for level, _, _ in mapped_levels():
+        t = make_batched(t, at, level)
     return t
 
 
@@ -142,30 +149,39 @@ def _settle(result: Any, leaves: list[Tensor], connected: bool) -> Any:
     own = {id(_root(t)) for t in leaves if _root(t)._edge is None}
 
     def settled(t: Any) -> Any:
-        if not isinstance(t, Tensor) or not _root(t)._k & GRAD:
+        if not isinstance(t, Tensor):
             return t
         root = _root(t)
-        if not connected:
-            return _rewrap(t, detached(root))
-        stack, seen = [root._edge or (root, 0)], set()
-        while stack:
-            target, _ = stack.pop()
-            if id(target) in seen:
-                continue
-            seen.add(id(target))
-            if isinstance(target, Tensor):
-                if id(target) not in own:
-                    return t
-                continue
-            stack += [e for e in target.edges if e is not None]
-        return _rewrap(t, detached(root))
+        tangent = tangent_of(root)
+        if tangent is not None:
+            set_tangent(root, settled(tangent))
+        if not root._k & GRAD or (connected and _hangs_on_others(root, own)):
+            return t
+        return _rewrap(t, _without_history(root))
 
     return tree_map(settled, result)
+
+
+def _hangs_on_others(t: Tensor, own: set[int]) -> bool:
+    """Whether the history of a tensor leads to leaves that are not among the transform's own."""
+    stack, seen = [t._edge or (t, 0)], set()
+    while stack:
+        target, _ = stack.pop()
+        if id(target) in seen:
+            continue
+        seen.add(id(target))
+        if isinstance(target, Tensor):
+            if id(target) not in own and target._k & GRAD:
+                return True
+            continue
+        stack += [e for e in target.edges if e is not None]
+    return False
 
 
 def _gradients(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], base: Any) -> list[Tensor]:
     roots = [_aligned(o, base) for o in outputs]
     given = [_aligned(c, base) for c in cotangents]
+    given = [_rewrap(c, _without_history(_root(c))) if is_inference(_root(c)) else c for c in given]
     wanted = [_root(i) for i in inputs]
     pairs = [(o, c) for o, c in zip(roots, given) if o._k & GRAD]
     if pairs:
@@ -188,7 +204,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
         numbers = checks.chosen(args, argnums)
-        with _transform() as connected:
+        with transform() as connected:
             flat, spec = tree_flatten(tuple(args[n] for n in numbers))
             leaves, given = _entries(flat, connected)
             replaced = list(args)
@@ -205,7 +221,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
                     "use vjp or jacrev for more"
                 )
             tensors = [t for t in leaves if isinstance(t, Tensor)]
-            found = iter(_gradients([out], tensors, [_ones_like(out)], levels.open))
+            found = iter(_gradients([out], tensors, [_ones_like(out)], mapped_levels()))
             grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
             grads = grads[0] if isinstance(argnums, int) else grads
             grads, out, aux = _settle((grads, out, aux), tensors, connected)
@@ -253,8 +269,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (tensor([1.0000, 0.5403]),)
     """
     where = "vjp(f, *primals)"
-    with _transform() as connected:
-        base = levels.open
+    with transform() as connected:
+        base = mapped_levels()
         flat, spec = tree_flatten(primals)
         leaves, entered = _entries(flat, connected)
         tensors = [t for t in leaves if isinstance(t, Tensor)]
@@ -263,7 +279,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
         def back(cotangents: Any, *more: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
             recorded = local.grad
-            with enable_grad():
+            with inference_mode(False), enable_grad():
                 given, given_spec = tree_flatten((cotangents, *more) if more else cotangents)
                 if given_spec != out_spec:
                     raise RuntimeError(
@@ -285,36 +301,68 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     >>> torch.func.jvp(torch.sin, (torch.tensor([0.0]),), (torch.tensor([2.0]),))[1]
     tensor([2.])
     """
-    where = "jvp(f, primals, tangents)"
     flat, directions, spec = checks.primals_and_tangents(primals, tangents)
-    with _transform() as connected:
+
+    def run(given: list[Tensor]) -> tuple[list[Tensor], Any, Any]:
+        where = "jvp(f, primals, tangents)"
+        out, aux = checks.with_aux(where, func(*tree_unflatten(given, spec)), has_aux)
+        return (*checks.outputs(where, out), aux)
+
+    forward = _by_tangents if local.duals is None else _by_differentiating_twice
+    outs, found, out_spec, aux = forward(run, flat, directions)
+    if strict and any(t is None for t in found):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
+    made = [ops.zeros_like(_detached(o)) if t is None else t for t, o in zip(found, outs)]
+    value, tangent = tree_unflatten(outs, out_spec), tree_unflatten(made, out_spec)
+    return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def _by_tangents(run: Any, flat: list[Tensor], directions: list[Tensor]) -> tuple[list[Tensor], list[Any], Any, Any]:
+    """(outputs, their tangents, how they were arranged, aux) of a function of tensors that carry tangents."""
+    with transform("Jvp") as connected, dual_level(), _set_fwd_grad_enabled(True):
+        given = []
+        for t, direction in zip(flat, directions):
+            lifted = _lift(t)
+            plain = _root(lifted)
+            if connected and plain._k & GRAD:
+                value = ops.view_as(plain, plain)
+            else:
+                value = _without_history(plain)
+            if value.dtype.category >= FLOATING:
+                set_tangent(value, _placed(direction, lifted))
+            given.append(_rewrap(lifted, value))
+        outs, out_spec, aux = run(given)
+        found = [None if tangent_of(_root(o)) is None else _rewrap(o, tangent_of(_root(o))) for o in outs]
+    return outs, found, out_spec, aux
+
+
+def _by_differentiating_twice(
+    run: Any, flat: list[Tensor], directions: list[Tensor]
+) -> tuple[list[Tensor], list[Any], Any, Any]:
+    """The same inside another `jvp`, since a tensor carries one tangent: backward is linear in what it begins with."""
+    with transform("Jvp") as connected, enable_grad():
         leaves, entered = _entries(flat, connected)
-        out, aux = checks.with_aux(where, func(*tree_unflatten(entered, spec)), has_aux)
-        outs, out_spec = checks.outputs(where, out)
-        roots = [_aligned(o, levels.open) for o in outs]
-        inputs = [_root(t) for t in leaves]
-        given = [_root(_matched(_lift(d), leaf)) for d, leaf in zip(directions, leaves)]
-        found = jvp_of(roots, inputs, given, create_graph=True)
-        if strict and any(t is None for t in found):
-            raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
-                "with strict=True."
-            )
-        made = [_wrap_all(ops.zeros_like(detached(r)) if t is None else t) for t, r in zip(found, roots)]
-        results = (tree_unflatten(outs, out_spec), tree_unflatten(made, out_spec), aux)
-        value, tangent, aux = _settle(results, leaves, connected)
-        return (value, tangent, aux) if has_aux else (value, tangent)
+        outs, out_spec, aux = run(entered)
+        roots = [_aligned(o, mapped_levels()) for o in outs]
+        placed = [_placed(d, leaf) for d, leaf in zip(directions, leaves)]
+        tangents = jvp_of(roots, [_root(t) for t in leaves], placed, create_graph=True)
+        found = [None if t is None else _wrap_all(t) for t in tangents]
+        outs, found, aux = _settle((outs, found, aux), leaves, connected)
+        return outs, found, out_spec, aux
 
 
-def _matched(t: Tensor, like: Tensor) -> Tensor:
-    """`t` with its batch dimensions where `like` has them."""
-    if not isinstance(like, Batched):
-        return t
-    assert isinstance(t, Batched)
-    value, bdim = t.value, t.bdim
-    if bdim != like.bdim:
-        value = ops.movedim(value, bdim, like.bdim)
-    return make_batched(_matched(value, like.value), like.bdim, like.level)
+def _placed(t: Tensor, like: Tensor) -> Tensor:
+    """The values of `t` with the batch dimensions where the values of `like` have them; those of `like` alone."""
+    base = [level for level, _, _ in mapped_levels()]
+    aligned = _aligned(_lift(t), mapped_levels())
+    places: list[Any] = [len(base) + i for i in range(like._array.ndim)]
+    while isinstance(like, Batched):
+        places.insert(like.bdim, base.index(like.level))
+        like = like.value
+    return aligned if places == sorted(places) else ops.permute(aligned, places)
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -418,7 +466,8 @@ def jacfwd(
 
             def one(direction: Tensor, i: int = i) -> Any:
                 tangents = tuple(direction if j == i else ops.zeros_like(_detached(p)) for j, p in enumerate(flat))
-                return jvp(partial, tuple(flat), tangents, has_aux=has_aux)[1:]
+                with nullcontext() if randomness == "different" else directions_only():
+                    return jvp(partial, tuple(flat), tangents, has_aux=has_aux)[1:]
 
             made = vmap(one, out_dims=(-1, 0) if has_aux else -1, randomness=randomness)(_basis(t))
             if has_aux:
@@ -449,4 +498,4 @@ def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return jacrev(jacrev(func, argnums), argnums)
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import bool_, uint8
+from .._core.layouts import channels_last, channels_last_3d
 from .._core.sizes import size_argument
-from .._core.state import BATCHED, modes
+from .._core.state import BATCHED
 from .._dispatch import handlers
 from .._ops.generator import default_generator
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import Batched, deepest, in_front, levels, make_batched, set_levels, unwrap
+from .batched import Batched, deepest, in_front, levels, make_batched, opened, unwrap
 from .fallback import each_sample, function_rules, not_possible, on_batches
 
 rules: dict[str, Callable[..., Any]] = {}
@@ -91,10 +92,17 @@ def vmap(
     >>> torch.func.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
     tensor([2., 2., 2.])
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    return mapping(func, in_dims, out_dims, randomness, lambda size: chunk_size)
+
+
+def mapping(
+    func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_of: Callable[[int], int | None]
+) -> Callable[..., Any]:
+    """`vmap` with a chunk size that may depend on the batch's."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
     @functools.wraps(func)
     def mapped(*args: Any, **named: Any) -> Any:
@@ -117,6 +125,7 @@ def vmap(
                 f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
             ) from None
         size = _batch_size(func, in_dims, flat, dims)
+        chunk_size = chunk_of(size)
         if chunk_size is not None and chunk_size < size:
             return _in_chunks(func, flat, dims, spec, named, size, chunk_size, out_dims, randomness)
         return _run(func, flat, dims, spec, named, size, out_dims, randomness)
@@ -186,7 +195,7 @@ def _write(t: Tensor, src: Any, name: str = "copy_") -> Tensor:
         ops.copy_(t.value, ops.movedim(aligned, 0, bdim) if bdim else aligned)
     else:
         ops.copy_(t.value, ops.unsqueeze(ops.expand(src, t._array.shape), bdim))
-    t._k = t.value._k | BATCHED
+    t.refresh()
     return t
 
 
@@ -251,8 +260,57 @@ def _strided(function: Any, level: int, args: Any, named: Any) -> Any:
     value, bdim = unwrap(t, level)
     if bdim is None:
         return NotImplemented
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"as_strided: size and stride must have the same length! Got size {list(size)} and stride {list(stride)}"
+        )
+    begin = value.storage_offset()
+    last = begin + sum((n - 1) * s for n, s in zip(t._array.shape, t.stride()))  # type: ignore[attr-defined]
+    start = begin if offset is None else offset
+    end = start + sum((n - 1) * s for n, s in zip(size, stride))
+    if 0 not in size and (0 in t._array.shape or start < begin or end > last):
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {start}) can access memory outside of `tensor`, which "
+            "is one sample. This is not supported inside of vmap: use view operations."
+        )
     step = value.stride()[bdim]
     return make_batched(function(value, (value._array.shape[bdim], *size), (step, *stride), offset), 0, level)
+
+
+def _empty_strided(function: Any, level: int, args: Any, named: Any) -> Any:
+    """Samples of any strides, one behind another in memory."""
+    if in_front(args[0], level) is None or len(args) < 3:
+        return NotImplemented
+    front, size, stride = in_front(args[0], level), size_argument((args[1],)), size_argument((args[2],))
+    step = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    return make_batched(function(front, (front._array.shape[0], *size), (step, *stride), **named), 0, level)
+
+
+def _conj(function: Any, level: int, args: Any, named: Any) -> Any:
+    value, bdim = unwrap(args[0], level)
+    return NotImplemented if bdim is None else make_batched(function(value), bdim, level)
+
+
+def _dense_copy(function: Any, level: int, args: Any, named: Any) -> Any:
+    """Formats are for a number of dimensions."""
+    form = named.get("memory_format", args[1] if len(args) > 1 else None)
+    rank = {channels_last: 4, channels_last_3d: 5}.get(form)
+    if rank is not None and args[0]._array.ndim != rank:
+        raise RuntimeError(
+            f"NYI: querying is_contiguous inside of vmap for memory_format {form} of samples of {args[0]._array.ndim} "
+            "dimensions: it is only supported with memory_format torch.preserve_format or torch.contiguous_format"
+        )
+    return NotImplemented
+
+
+def _mm(function: Any, level: int, args: Any, named: Any) -> Any:
+    ranks = [a._array.ndim for a in args if isinstance(a, Tensor)]
+    if len(ranks) == 2 and ranks != [2, 2]:
+        raise RuntimeError(
+            f"Shape mismatch: Got incorrect dims for mm(a, b). a has dim {ranks[0]} and b has dim {ranks[1]} but expected "
+            "them to have dim 2 and dim 2"
+        )
+    return NotImplemented
 
 
 def _resize(function: Any, level: int, args: Any, named: Any) -> Any:
@@ -273,9 +331,12 @@ for _maker in ("_is_all_true", "_is_any_true"):
     function_rules[_maker] = _of_all
 for _maker in ("new_zeros", "new_ones", "new_empty", "new_full"):
     function_rules[_maker] = _made_new
-function_rules.update(
-    {"one_hot": _one_hot, "resize_": _resize, "getitem": _by_mask, "as_strided": _strided, "__getitem__": _by_mask}
-)
+for _maker in ("clone", "contiguous", "is_contiguous"):
+    function_rules[_maker] = _dense_copy
+for _maker in ("getitem", "__getitem__"):
+    function_rules[_maker] = _by_mask
+function_rules.update(one_hot=_one_hot, resize_=_resize, as_strided=_strided, new_empty_strided=_empty_strided)
+function_rules.update(conj=_conj, mm=_mm)
 ops.write_batched, ops.take_over_batched, ops.on_batches = _write, _take_over, on_batches
 
 
@@ -283,16 +344,9 @@ ops.write_batched, ops.take_over_batched, ops.on_batches = _write, _take_over, o
 
 
 def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_dims: Any, randomness: str) -> Any:
-    outer = levels.open
-    level = outer[-1][0] + 1 if outer else 1
-    set_levels((*outer, (level, size, randomness)))
-    modes.enter(BATCHED)
-    try:
+    with opened(size, randomness) as level:
         given = [a if d is None else make_batched(a, d, level) for a, d in zip(flat, dims)]
         out = func(*tree_unflatten(given, spec), **named)
-    finally:
-        set_levels(outer)
-        modes.leave(BATCHED)
     leaves, out_spec = tree_flatten(out)
     _check_out_dims(func, out_dims)
     if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
@@ -351,4 +405,4 @@ def _in_chunks(
     return tree_unflatten(joined, out_spec[0])
 
 
-__all__ = ["Batched", "batch_rule", "in_front", "levels", "make_batched", "rules", "unwrap", "vmap"]
+__all__ = ["Batched", "batch_rule", "in_front", "levels", "make_batched", "mapping", "rules", "unwrap", "vmap"]

@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import func as _func
-from .._functorch.make_functional import (
+from ... import func as _func
+from ..._functorch.make_functional import (
     FunctionalModule,
     FunctionalModuleWithBuffers,
     combine_state_for_ensemble,

@@ -1,0 +1,103 @@
+"""`jvp`, `jacfwd` and `hessian`: tangents that travel with the values, whatever is recorded."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.autograd.forward_ad as forward_ad
+from flambeau.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+X, ONE = torch.tensor(3.0), torch.tensor(1.0)
+
+
+def _half_recorded(x):
+    with torch.no_grad():
+        y = x**2
+    return y * x
+
+
+def test_no_grad_does_not_stop_tangents():
+    assert jvp(_half_recorded, (X,), (ONE,))[1] == 27
+    assert jvp(grad(_half_recorded), (X,), (ONE,)) == (9, 6)
+    assert grad(lambda x: jvp(_half_recorded, (x,), (ONE,))[1])(X) == 6
+    assert jacfwd(_half_recorded)(X) == 27 and jacrev(_half_recorded)(X) == 9 and hessian(_half_recorded)(X) == 6
+
+
+def test_tangents_are_recorded_where_the_inputs_are():
+    x = torch.tensor(3.0, requires_grad=True)
+    value, tangent = jvp(lambda x: x**3, (x,), (ONE,))
+    assert value.requires_grad and torch.autograd.grad(tangent, x)[0] == 18
+    with torch.no_grad():
+        value, tangent = jvp(lambda x: x**3, (x,), (ONE,))
+    assert not value.requires_grad and not tangent.requires_grad and tangent == 27
+
+
+def test_tangents_can_be_switched_off_inside():
+    def f(x):
+        with forward_ad._set_fwd_grad_enabled(False):
+            shift = x**2
+        return x**2 - shift
+
+    assert jvp(f, (X,), (ONE,))[1] == 6
+    with forward_ad._set_fwd_grad_enabled(False):
+        assert jvp(torch.sin, (X,), (ONE,))[1] == X.cos()
+
+
+def test_transforms_of_jvp_leave_no_history():
+    x = torch.tensor([0.5, 1.0])
+    for made in (hessian(lambda x: (x**3).sum())(x), vmap(hessian(lambda x: x**3))(x), jacfwd(jacfwd(torch.sin))(x)):
+        assert not made.requires_grad and made.grad_fn is None
+    assert torch.allclose(vmap(hessian(lambda x: x**3))(x), 6 * x)
+    assert torch.allclose(jvp(lambda x: jvp(torch.sin, (x,), (ONE,))[1], (X,), (ONE,))[1], -X.sin())
+
+
+def test_each_sample_has_its_own_tangent():
+    x, t, w = torch.randn(4, 3), torch.randn(4, 3), torch.randn(4, 3)
+    mapped = vmap(lambda x, t, w: jvp(lambda x: x.sin() * w, (x,), (t,))[1])(x, t, w)
+    assert torch.allclose(mapped, x.cos() * w * t)
+    # neither the point nor the direction need be mapped over
+    assert torch.allclose(vmap(lambda w: jvp(lambda x: x * w, (x[0],), (t[0],))[1])(w), t[0] * w)
+    assert torch.allclose(vmap(lambda t, w: jvp(lambda x: x * w, (x[0],), (t,))[1], in_dims=(1, 1))(t.t(), w.t()), t * w)
+
+
+def test_jacobians_forward_run_their_function_once_for_all_directions():
+    calls = []
+
+    def f(x):
+        calls.append(torch._C._functorch.is_batchedtensor(x))
+        return x.sin()
+
+    x = torch.randn(5)
+    assert torch.allclose(jacfwd(f)(x), torch.diag(x.cos())) and calls == [False]
+
+
+def test_random_numbers_in_jacfwd():
+    x = torch.rand(3, 4)
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        jacfwd(torch.bernoulli)(x)
+    for randomness in ("same", "different"):
+        assert not jacfwd(torch.bernoulli, randomness=randomness)(x).any()
+
+
+def test_forward_over_reverse_keeps_tangents_of_masked_gradients():
+    x = torch.tensor([-1.0, 0.5, 2.0])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.clone().requires_grad_(), torch.ones(3))
+        out = dual.clamp_min(0.1)
+        cotangent = forward_ad.make_dual(torch.ones(3), torch.full((3,), 2.0))
+        (made,) = torch.autograd.grad(out, dual, cotangent, create_graph=True)
+        assert forward_ad.unpack_dual(made).tangent.tolist() == [0.0, 2.0, 2.0]
+
+
+def test_saved_tensor_hooks_may_be_on():
+    with torch.autograd.graph.save_on_cpu():
+        assert jvp(torch.sin, (X,), (ONE,))[1] == X.cos()
+    with pytest.raises(RuntimeError, match="saved tensor hooks"), torch.autograd.graph.save_on_cpu():
+        grad(torch.sin)(X)
+
+
+def test_inference_mode_outside():
+    x = torch.tensor([1.0, 2.0])
+    with torch.inference_mode():
+        assert vjp(lambda x: (x**2).sum(), x)[1](torch.tensor(1.0))[0].tolist() == [2.0, 4.0]
+        assert jacrev(grad(lambda x: (x**3).sum()))(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+        assert jvp(lambda x: (x**2).sum(), (x,), (torch.ones(2),))[1] == 6
