@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import sys
 import threading
 import warnings
 from collections import OrderedDict
@@ -230,6 +231,11 @@ def state_of(t: Tensor) -> Any:
 
 
 def _reduce_storage(self: Storage, protocol: int) -> tuple[Any, ...]:
+    """Memory as an array; under the name `torch` as PyTorch's pickles have it, since unpicklers of programs look for
+    `torch.storage._load_from_bytes` to say where tensors go."""
+    package = sys.modules[__name__.partition(".")[0]]
+    if sys.modules.get("torch") is package:
+        return package.storage._load_from_bytes, (package.storage._saved_bytes(UntypedStorage(self)),)
     raw = raw_bytes(self)
     if isinstance(raw, np.ndarray):
         return rebuild_storage, (raw,)

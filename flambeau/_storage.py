@@ -176,7 +176,7 @@ class StorageBase:
         return wrapper_of(copy_storage(self._memory, memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UntypedStorage, (self._memory,)
+        return _untyped, (self._memory,)
 
     def new(self) -> UntypedStorage:
         return UntypedStorage(device=self.device)
@@ -307,6 +307,11 @@ class UntypedStorage(StorageBase):
 
 # The objects that users hold, by the array that tells the extent of their memory: one for each piece of memory.
 _wrappers: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
+
+
+def _untyped(memory: Any) -> UntypedStorage:
+    """A storage over pickled memory, which is a storage itself where `_load_from_bytes` made it."""
+    return UntypedStorage(memory) if isinstance(memory, Storage) else memory.untyped()  # type: ignore[no-any-return]
 
 
 def wrapper_of(memory: Storage) -> UntypedStorage:

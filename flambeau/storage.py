@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from . import _typed_storage
+from ._core.dtypes import uint8
 from ._storage import StorageBase, UntypedStorage
 from ._typed_storage import TypedStorage, dtype_names
 
@@ -31,7 +32,19 @@ def _storage_type_to_dtype_map() -> dict[str, Any]:
 
 
 def _load_from_bytes(b: bytes) -> Any:
-    """What `save` wrote, from bytes: old pickles of storages call this."""
+    """What `save` wrote, from bytes: pickles of storages call this."""
     from .serialization import load  # which needs the storages first
 
     return load(io.BytesIO(b), weights_only=False)
+
+
+_load_from_bytes.__module__ = "torch.storage"  # pickles name it so, under the name `torch`
+
+
+def _saved_bytes(storage: UntypedStorage) -> bytes:
+    """What `_load_from_bytes` reads."""
+    from .serialization import save
+
+    file = io.BytesIO()
+    save(_typed_storage.typed(storage, uint8), file, _use_new_zipfile_serialization=False)
+    return file.getvalue()

@@ -136,3 +136,33 @@ def test_versions_compare(other):
     version = TorchVersion("2.13.0+flambeau")
     assert version >= other and not version < other
     assert version != "2.12.0" and version == "2.13.0+flambeau"
+
+
+PICKLES = """
+import io, pickle, torch
+
+class Unpickler(pickle.Unpickler):
+    asked = 0
+
+    def find_class(self, module, name):
+        if (module, name) == ("torch.storage", "_load_from_bytes"):
+            Unpickler.asked += 1
+            return lambda b: torch.load(io.BytesIO(b), map_location="cpu", weights_only=False)
+        return super().find_class(module, name)
+
+a = torch.arange(6.0)
+data = pickle.dumps([a, a[2:4], a.view(torch.int32), torch.nn.Parameter(a), a.untyped_storage()])
+for values in (pickle.loads(data), Unpickler(io.BytesIO(data)).load()):
+    whole, part, bits, parameter, storage = values
+    assert torch.equal(whole, a) and type(parameter) is torch.nn.Parameter
+    whole[2] = -0.0
+    assert part.tolist() == [0.0, 3.0] and bits[2] == -2**31 and parameter[2] == 0 and storage[11] == 128
+print(Unpickler.asked)
+"""
+
+
+def test_pickled_tensors_name_what_unpicklers_look_for_and_stay_shared(tmp_path):
+    (tmp_path / "program.py").write_text(PICKLES)
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1\n"
