@@ -72,6 +72,13 @@ def _log_softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return ops.log_softmax(self, dim, dtype=d.float32 if half_to_float else None)
 
 
+def _convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool = True,
+) -> Tensor:  # fmt: skip
+    return ops.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
 def _unsafe_view(self: Tensor, size: Any) -> Tensor:
     return ops.reshape(self, size)
 
@@ -99,7 +106,7 @@ def _sparse_mm_reduce_impl(self: Tensor, other: Tensor, reduce: str) -> tuple[Te
 FUNCTIONS = {
     f.__name__: f
     for f in (
-        _to_copy, _local_scalar_dense, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _unsafe_view, lift_fresh, _pin_memory,
+        _to_copy, _local_scalar_dense, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _convolution, _unsafe_view, lift_fresh, _pin_memory,
         _sparse_addmm, _sparse_mm_reduce_impl,
     )
 } | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS  # fmt: skip

@@ -21,7 +21,8 @@ class OpOverload:
     """One overload of an operator, such as `torch.ops.aten.add.Tensor`."""
 
     def __init__(self, packet: OpOverloadPacket, function: Callable[..., Any], overload: str):
-        self.overloadpacket, self._op, self._overloadname = packet, function, overload or "default"
+        self.overloadpacket = self._overloadpacket = packet
+        self._op, self._overloadname = function, overload or "default"
         self.namespace, _, self._opname = packet._qualified_op_name.partition("::")
         self._name = packet._qualified_op_name + (f".{overload}" if overload and overload != "default" else "")
         self.__name__ = f"{self._opname}.{self._overloadname}"

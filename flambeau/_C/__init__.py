@@ -23,15 +23,20 @@ from .._overrides import disabled_torch_function as _disabled_torch_function_imp
 from .._tensor import Tensor
 from ..futures import Future
 from ..jit._errors import JITException
+from ..jit._graph import Graph
+from ..jit._graph import GraphValue as Value
+from ..jit._machine import Function as ScriptMethod
+from ..jit._script_module import ScriptModule
 from ..jit._tracer import active as _active_tracer
 from ..jit._tracer import is_tracing
+from ..jit._units import ScriptFunction
 from . import _nn
 from ._types import *  # noqa: F403 (names that programs take from here)
 
 __all__ = [
     "AggregationType", "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
-    "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "Size", "TensorBase", "Value",
-    "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
+    "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "ScriptFunction",
+    "ScriptMethod", "ScriptModule", "Size", "TensorBase", "Value", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
 ]  # fmt: skip
 
 TensorBase = _TensorBase = Tensor
@@ -63,14 +68,6 @@ class AggregationType(enum.Enum):
 
     SUM = 0
     AVG = 1
-
-
-class Graph:
-    """A graph of TorchScript. Nothing is compiled to one here; see `torch.fx`."""
-
-
-class Value:
-    """A value in a graph of TorchScript."""
 
 
 # -- groups of implementations ---------------------------------------------------------------------------------------

@@ -48,10 +48,11 @@ class Value:
 class Node:
     """One operator: name without namespace, arguments (with values for tensors and sizes) and results."""
 
-    __slots__ = ("args", "form", "named", "op", "outputs")
+    __slots__ = ("args", "form", "named", "op", "outputs", "scope")
 
     def __init__(self, op: str, args: list[Any], named: dict[str, Any], outputs: list[Value], form: str):
         self.op, self.args, self.named, self.outputs, self.form = op, args, named, outputs, form
+        self.scope = ""  # set by hooks of programs, see Tracer.push_scope
         for value in outputs:
             value.node = self
 
@@ -191,6 +192,7 @@ class Tracer(TorchFunctionMode):
         self._values: dict[int, Value] = {}
         self._alive: list[Any] = []  # so that no identity is used twice
         self._paths: dict[int, str] = {}
+        self._scopes: list[str] = []
         if root is not None:
             for name, module in root.named_modules():
                 self._paths.setdefault(id(module), name)
@@ -250,14 +252,29 @@ class Tracer(TorchFunctionMode):
                 self._bind(t, value)
             outputs.append(value)
         form = "one" if not several else "tuple" if hasattr(type(out), "_fields") or op in _lowering.TUPLES else "list"
-        self.call.items.append(Node(op, arguments, options, outputs, form))
+        self._add(Node(op, arguments, options, outputs, form))
+
+    def _add(self, node: Node) -> None:
+        node.scope = "/".join(self._scopes)
+        self.call.items.append(node)
+
+    def push_scope(self, name: str) -> None:
+        """Gives the operators that follow a scope, inside of the present one."""
+        self._scopes.append(name)
+
+    def pop_scope(self) -> None:
+        self._scopes.pop()
+
+    def attributes(self) -> list[Value]:
+        """The parameters and buffers of the module that is traced."""
+        return [value for value in self._values.values() if value.attribute is not None]
 
     def number(self, op: str, args: list[Any], result: Any) -> Any:
         """A number computed from traced ones."""
         whole = isinstance(result, int)
         value = Value("int" if whole else "float", result)
         value.call = self.call
-        self.call.items.append(Node(op, [self._encoded(a) for a in args], {}, [value], "one"))
+        self._add(Node(op, [self._encoded(a) for a in args], {}, [value], "one"))
         made = TracedInt(result) if whole else TracedFloat(result)
         made.value = value
         return made
@@ -308,7 +325,7 @@ class Tracer(TorchFunctionMode):
             return number
 
         result = self._structure(out, value_of)
-        self.call.items.append(ScriptCall(target, list(given), options, result))
+        self._add(ScriptCall(target, list(given), options, result))
         return self._structure(out, traced)
 
     def _structure(self, value: Any, change: Callable[[Any], Any]) -> Any:

@@ -12,10 +12,11 @@ from .._tensor import Tensor
 from ..nn.modules.module import Module
 from ._adoption import Adoption
 from ._program import Program
+from ._recorded_graph import recorded_graph
 from ._script_module import ScriptModule
 from ._trace_code import Writer, traced_module, type_of
 from ._trace_scripts import Scripts
-from ._tracer import TracedFloat, TracedInt, Tracer, warn_user, watched
+from ._tracer import TracedFloat, TracedInt, Tracer, Value, values_in, warn_user, watched
 from ._units import ScriptFunction
 
 __all__ = ["TracingCheckError", "record", "trace", "trace_module"]
@@ -254,9 +255,29 @@ def trace_module(
     return made
 
 
-def _get_trace_graph(f: Any, args: Any = (), kwargs: Any = None, **options: Any) -> tuple[Any, Any]:
-    """The graph of a trace with the sizes of all values, and the results. Not available: graphs here know no sizes."""
-    raise NotImplementedError(
-        "_get_trace_graph: graphs of traces do not know the sizes of their values here; torch.jit.trace(f, args).graph has "
-        "the operators, and torch.utils.flop_counter.FlopCounterMode counts operations"
-    )
+def _get_trace_graph(
+    f: Any,
+    args: Any = (),
+    kwargs: Any = None,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    return_inputs: bool = False,
+    _return_inputs_states: bool = False,
+) -> tuple[Any, ...]:
+    """The graph of a trace, with the sizes of all values and the scopes that hooks set, and the results."""
+    if kwargs:
+        raise NotImplementedError("_get_trace_graph takes no keyword arguments for the function")
+    root = f if isinstance(f, Module) else None
+    tracer, parameters, out = record(root, f, args, None, strict)
+    graph = recorded_graph(tracer, list(values_in(out)))
+    given = (tuple(_examples(value) for _, value in parameters),) if return_inputs else ()
+    return graph, _examples(out), *given
+
+
+def _examples(value: Any) -> Any:
+    """A structure of values as one of what stood there."""
+    if isinstance(value, Value):
+        return value.example
+    if isinstance(value, dict):
+        return {k: _examples(v) for k, v in value.items()}
+    return type(value)(map(_examples, value)) if isinstance(value, (list, tuple)) else value

@@ -259,3 +259,21 @@ def test_labels_as_operators():
 def test_objects_have_a_number():
     x = torch.ones(2)
     assert isinstance(x._cdata, int) and x._cdata == x._cdata != x.view(2)._cdata
+
+
+def test_operators_as_keys_and_types_of_programs():
+    relu = torch.ops.aten.relu.default
+    assert relu._overloadpacket is relu.overloadpacket is torch.ops.aten.relu
+    x, w = torch.ones(1, 1, 4), torch.ones(1, 1, 2)
+    options = ([0], 1, False, False, True, True)
+    assert torch.ops.aten._convolution(x, w, None, [2], [0], [1], False, *options).tolist() == [[[2.0, 2.0]]]
+    assert torch.ops.aten._convolution(x, w, None, [1], [0], [1], True, *options).tolist() == [[[1.0, 2, 2, 2, 1]]]
+    scripted = torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    assert isinstance(scripted._script.method("forward"), torch._C.ScriptMethod)
+    assert scripted._script.method("forward").name == "forward"
+    assert isinstance(torch.jit.script(_doubled), torch._C.ScriptFunction)
+    assert isinstance(scripted, torch._C.ScriptModule)
+
+
+def _doubled(x):
+    return x * 2
