@@ -149,7 +149,7 @@ def test_deterministic_fill_is_a_bool():
     torch.utils.deterministic.fill_uninitialized_memory = False
     assert torch.utils.deterministic.fill_uninitialized_memory is False
     torch.utils.deterministic.fill_uninitialized_memory = True
-    with pytest.raises(TypeError, match="bool"):
+    with pytest.raises(RuntimeError, match="bool"):
         torch.utils.deterministic.fill_uninitialized_memory = 3
 
 
