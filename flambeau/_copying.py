@@ -303,6 +303,8 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
     if self._k & (META | SPARSE | QUANTIZED):
         rebuild, args = reduce_plain(self)
         made = rebuild(*(args if self._k & META else copy.deepcopy(args, memo)))
+    elif self._k & POSTPONED:  # a copy of what it reads as
+        made = ops.clone(detached(self))
     else:
         storage = storage_of(self)
         place = geometry(self, storage)

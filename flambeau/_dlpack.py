@@ -62,16 +62,20 @@ def _type_code(capsule: Any) -> Any:
     return (ctypes.c_uint8 * 2).from_address(get(capsule, name) + _CODE_AT[name])
 
 
+def _check_exportable(t: Tensor) -> None:
+    if t._k & GRAD:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if t._k & META:
+        raise BufferError("Can't export tensors on the meta device: they have no memory")
+    if t._k & POSTPONED:
+        raise BufferError("Can't export tensors with the conjugate bit set or the negative bit set; resolve them first")
+
+
 def dlpack(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
     """A DLPack capsule over the tensor's memory."""
-    if self._k & GRAD:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self._k & META:
-        raise BufferError("Can't export tensors on the meta device: they have no memory")
-    if self._k & POSTPONED:
-        raise BufferError("Can't export tensors with the conjugate bit set or the negative bit set; resolve them first")
+    _check_exportable(self)
     array = self._array
     if self._k & CUDA:
         return array.__dlpack__(stream=stream)
@@ -148,6 +152,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     tensor([1., 2.])
     """
     if isinstance(ext_tensor, Tensor):
+        _check_exportable(ext_tensor)
         made = detached(ext_tensor)
     elif hasattr(ext_tensor, "__dlpack_device__") and int(ext_tensor.__dlpack_device__()[0]) == DLDeviceType.kDLCUDA:
         array = backend_of(CUDA).xp.from_dlpack(ext_tensor)

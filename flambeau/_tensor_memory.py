@@ -9,7 +9,7 @@ import numpy as np
 from ._backend import segments
 from ._backend.placement import cuda_problem
 from ._core.sizes import contiguous_strides, size_argument
-from ._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE
+from ._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, SPARSE, local
 from ._ops.basic import empty_array
 from ._ops.inplace import check_writable
 from ._ops.registry import public
@@ -67,7 +67,11 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 @public("Tensor.set_")
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Makes the tensor look at other memory: that of a tensor, or a storage with offset, size and strides."""
-    check_writable(self)
+    check_writable(self, expanded=True)
+    if self._k & GRAD and local.grad:
+        raise RuntimeError("derivative for set_ is not implemented: detach() the tensor first")
+    if self._k & DUAL:
+        raise NotImplementedError("Trying to use forward AD with set_ that does not support it")
     d = self.dtype
     if source is None:
         self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
@@ -104,8 +108,8 @@ def read_data(t: Tensor) -> Tensor:
     """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
     if t._k & BATCHED:
         raise RuntimeError("accessing `data` under vmap transform is not allowed; use detach()")
-    other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE))
-    other._storage = Storage(storage_of(t).array)
+    other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE | DUAL))
+    other._storage, other._autograd_meta = Storage(storage_of(t).array), None  # made in inference mode or not
     return other
 
 

@@ -311,7 +311,7 @@ def detach(input: Tensor) -> Tensor:
 @public()
 def detach_(input: Tensor) -> Tensor:
     """Forgets the tensor's history, in place."""
-    if input._view is not None and input._k & GRAD:
+    if input._view is not None and not tensor_is_inference(input):
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     input._edge = None
     if input._k & DUAL:

@@ -186,13 +186,14 @@ _WITH_OTHERS = (
 
 def check_view(t: Tensor, others: Any = ()) -> None:
     """Raises if a recorded operation may not write to a view."""
-    base, inside, made = t, None, t._view[5]
+    base, inside, made, of_leaf = t, None, t._view[5], False
     while base._view is not None:
         edge = base._edge
         if edge is not None and edge[0].op.__class__ is FunctionRecord:
             inside = edge[0]
         base = base._view[0]
-    if not (t._k | base._k) & GRAD and not any(isinstance(a, Tensor) and a._k & GRAD for a in others):
+        of_leaf = of_leaf or (base._edge is None and bool(base._k & GRAD))  # a leaf may be a view itself
+    if not ((t._k | base._k) & GRAD or of_leaf) and not any(isinstance(a, Tensor) and a._k & GRAD for a in others):
         return
     if inside is not None:
         raise RuntimeError(
@@ -202,7 +203,7 @@ def check_view(t: Tensor, others: Any = ()) -> None:
         raise RuntimeError(_frozen(t, "is being modified inplace", _WITH_OTHERS))
     if made and t.dtype.category >= FLOATING:
         raise RuntimeError(_unrecorded(t, "is being modified inplace"))
-    if base._edge is None and base._k & GRAD and t.dtype.category >= FLOATING:
+    if of_leaf and t.dtype.category >= FLOATING:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
@@ -414,6 +415,8 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         if taken is not NotImplemented:
             return taken
     if k & (POSTPONED | DUAL):
+        if not k & BATCHED:
+            check_writable(t, args)
         before = alias(t)
         result = op(before, *args)
         keep_original(before, result)
@@ -578,7 +581,12 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         return target
     if local.grad:
         for a in [*args, *named.values(), *(target if isinstance(target, (tuple, list)) else (target,))]:
-            if isinstance(a, Tensor) and a._k & GRAD:
+            if isinstance(a, Tensor) and a._k & (GRAD | DUAL):
+                if a._k & DUAL:
+                    raise NotImplementedError(
+                        f"Trying to use forward AD with {function.__name__}_out that does not support it because it is an "
+                        "out= function"
+                    )
                 raise RuntimeError(
                     f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, but "
                     "one of the arguments requires grad. detach() it, or leave out= away"

@@ -6,8 +6,8 @@ from typing import Any
 
 from .._core.layouts import contiguous_format, like_strides, preserve_format
 from .._core.sizes import contiguous_strides
-from .._core.state import BATCHED, GRAD, META, QUANTIZED, local
-from .._tensor import Borrowed, Storage, Tensor, alias, storage_of
+from .._core.state import BATCHED, DUAL, META, QUANTIZED, local
+from .._tensor import Borrowed, Storage, Tensor, alias, meta_of, storage_of
 from .factory import formatted_memory, shape_argument, unwritten
 from .inplace import check_history, check_inference
 from .registry import ops, public, relabel
@@ -29,8 +29,11 @@ def storage_offset(input: Tensor) -> int:
 
 
 def _check_resizable(t: Tensor, what: str) -> None:
-    if t._k & GRAD and local.grad:
+    if t.requires_grad and local.grad:  # so does a view, taken under no_grad, of a tensor that does
         raise RuntimeError(f"cannot {what} variables that require grad")
+    if t._k & DUAL:
+        raise RuntimeError(f"cannot {what} variables that has a forward grad")
+    check_inference(t)
     if t._k & QUANTIZED:
         raise NotImplementedError(f"cannot {what} quantized tensors")
 
@@ -124,6 +127,8 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     t._array = made._array
     if local.grad:  # otherwise it keeps the history it had, as after any write that is not recorded
         t._edge, t._k = made._edge, made._k
+    if made._k & DUAL:
+        meta_of(t).tangent = made._autograd_meta.tangent
     if t._view is not None:
         t._view = made._view if local.grad else (*made._view[:5], *t._view[5:])
     elif views:  # from now on it is a view itself, of what it was

@@ -9,7 +9,7 @@ from typing import Any
 from .._backend.copies import place as write_part
 from .._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from .._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
-from .._core.state import POSTPONED, modes
+from .._core.state import CONJ, POSTPONED, modes
 from .._tensor import Tensor
 from .postponed import part_op
 from .primitive import primitive
@@ -474,7 +474,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """A view of a complex tensor with the real and imaginary parts as a new last dimension."""
     if input.dtype.category != COMPLEX:
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    if input._k & POSTPONED:
+    if input._k & CONJ:
         raise RuntimeError(
             "view_as_real doesn't work on unresolved conjugated tensors; resolve_conj() computes the conjugate first"
         )

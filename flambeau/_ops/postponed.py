@@ -13,7 +13,7 @@ from .._core.state import BATCHED, CAPTURE, CONJ, NEG, POSTPONED, QUANTIZED, SPA
 from .._tensor import Tensor
 from .combined import conj_physical_op
 from .primitive import Primitive
-from .registry import methods, ops, public, relabel
+from .registry import ops, public, relabel
 
 
 class Postponed(Primitive):
@@ -49,7 +49,7 @@ part_op = Postponed(
 )  # fmt: skip
 
 
-@public()
+@public(aliases=("_conj",))
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate, as a view; a real tensor is its own.
 
@@ -73,7 +73,6 @@ def _neg_view(input: Tensor) -> Tensor:
     return neg_view_op(input)  # type: ignore[no-any-return]
 
 
-methods["_conj"] = conj
 # Formulas of derivatives conjugate at once, and their parameters too.
 setattr(ops, "conj", lambda x: _at_once(x) if isinstance(x, Tensor) else x.conjugate())  # noqa: B010
 

@@ -148,3 +148,26 @@ def test_random_values_have_zero_tangents(draw):
     with fwad.dual_level():
         x = fwad.make_dual(torch.ones(3), torch.ones(3))
         assert fwad.unpack_dual(draw(x)).tangent.tolist() == [0, 0, 0]
+
+
+def test_turning_a_dual_in_place_turns_its_tangent():
+    with fwad.dual_level():
+        d = fwad.make_dual(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3))
+        d.t_()
+        assert fwad.unpack_dual(d).tangent.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+        d.unsqueeze_(0)
+        assert fwad.unpack_dual(d).tangent.shape == (1, 3, 2)
+
+
+def test_what_forward_mode_refuses():
+    with fwad.dual_level():
+        d = fwad.make_dual(torch.ones(3), torch.ones(3))
+        with pytest.raises(
+            NotImplementedError, match="forward AD with mul_out that does not support it because it is an out="
+        ):
+            torch.mul(torch.ones(3), 2, out=d)
+        with pytest.raises(NotImplementedError, match="forward AD with set_"):
+            d.set_(torch.ones(2))
+        with pytest.raises(RuntimeError, match="cannot resize variables that has a forward grad"):
+            d.resize_(1)
+        assert fwad.unpack_dual(d.data).tangent is None

@@ -126,3 +126,65 @@ def test_a_single_view_whose_base_was_written_to_is_renewed():
     x.mul_(3)
     v.sum().backward()
     assert w.grad.tolist() == [[3.0] * 3, [0.0] * 3, [0.0] * 3]
+
+
+def leaf_view():
+    return torch.arange(6.0).reshape(2, 3).requires_grad_()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x[:1].mul_(2), lambda x: x.view(-1).fill_(1), lambda x: x.t().copy_(torch.ones(3, 2)),
+        lambda x: x[0].unsqueeze_(0), lambda x: x.view(3, 2)[0].zero_(), lambda x: x[:1].set_(torch.ones(2)),
+        lambda x: x[:1].__setitem__(0, 1.0),
+    ],
+)  # fmt: skip
+def test_a_leaf_that_is_a_view_itself(write):
+    x = leaf_view()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place"):
+        write(x)
+    assert x.is_leaf and x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def test_the_memory_of_a_leaf_may_be_written_beside_it():
+    a = torch.arange(4.0)
+    x = a[:3].requires_grad_()
+    a[:2].mul_(10)
+    x.detach()[2:].mul_(10)
+    assert x.tolist() == [0.0, 10.0, 20.0] and x.is_leaf
+
+
+@pytest.mark.parametrize("turn", [lambda v: v.t_(), lambda v: v.unsqueeze_(0), lambda v: v.transpose_(0, -1)])
+def test_turning_in_place_asks_as_writing_does(turn):
+    x = base()
+    with torch.no_grad():
+        v = x[:2]
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace"):
+        turn(v)
+    with pytest.raises(RuntimeError, match="is the output of a function that returns multiple views"):
+        turn(base().split(2)[0])
+    with torch.inference_mode():
+        v = torch.ones(2, 3)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        turn(v)
+
+
+def test_views_are_not_detached_in_place():
+    for v in (torch.ones(3)[:2], base()[0]):
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            v.detach_()
+
+
+def test_other_memory_under_a_history():
+    x = base()
+    with torch.no_grad():
+        v = x[:2]
+    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        v.resize_(1)
+    with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+        x[:2].set_(torch.ones(2))
+    with torch.inference_mode():
+        y = torch.ones(3)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        y.resize_(1)

@@ -136,3 +136,28 @@ def test_files_keep_the_bit():
     loaded = torch.load(file)
     assert loaded["c"].is_conj() and loaded["n"].is_neg()
     assert loaded["c"].tolist() == c.tolist() and loaded["n"].tolist() == c.imag.tolist()
+
+
+def test_deep_copies_read_the_same():
+    for v in (numbers().conj(), numbers().conj().imag, torch._neg_view(numbers())):
+        c = copy.deepcopy(v)
+        assert c.tolist() == v.tolist() and not c.is_conj() and not c.is_neg()
+
+
+def test_expanded_conjugates_are_not_written():
+    v = numbers().conj().expand(2, *numbers().shape)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        v.mul_(2)
+
+
+def test_exchange_refuses_what_is_not_computed():
+    with pytest.raises(BufferError, match="conjugate bit set"):
+        torch.from_dlpack(numbers().conj())
+    with pytest.raises(BufferError, match="require gradient"):
+        torch.from_dlpack(torch.ones(2, requires_grad=True))
+
+
+def test_parts_of_a_negative():
+    v = torch._neg_view(numbers())
+    assert torch.view_as_real(v).tolist() == torch.view_as_real(-numbers()).tolist()
+    assert torch._conj(numbers()).is_conj()
