@@ -54,6 +54,8 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """
     if named:
         dims = by_name("flip", dims, named, "dims")
+    elif not dims:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
     given = size_argument(dims, "dims")
     return flip_op.call(input, _wrapped_dims(given, input._array.ndim) if given else ())
 
@@ -126,7 +128,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}")
     for name, d in (("0", plane[0]), ("1", plane[1])):
         if not -ndim <= d < ndim:
-            raise RuntimeError(f"Rotation dim{name} out of range, dim{name} = {d}")
+            raise IndexError(f"Rotation dim{name} out of range, dim{name} = {d}")
     a, b = (d % ndim for d in plane)
     turns = k % 4
     if turns == 1:

@@ -47,59 +47,105 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 
 class _Swapped:
-    """A block in which a module's parameters and buffers are replaced by name."""
+    """A block in which a module's parameters, buffers and other tensors are replaced by name."""
 
     def __init__(self, module: Any, values: dict[str, Tensor], tie_weights: bool, strict: bool):
         self.values = values
-        names = defaultdict(list)  # of each tensor of the module
-        for members in (module.named_parameters, module.named_buffers):
-            for name, tensor in members(remove_duplicate=False):
-                names[tensor].append(name)
-        groups = list(names.values()) if tie_weights else [[name] for group in names.values() for name in group]
-        unknown = values.keys() - {name for group in groups for name in group}
-        if strict:
-            self._check(module, groups, unknown)
-        self.places = []  # (table, name in it, value, dotted name)
-        for group in groups:
-            chosen = [values[name] for name in group if name in values]
-            if not chosen:
-                continue
-            if any(value is not chosen[0] for value in chosen):
-                raise ValueError(
-                    f"functional_call got multiple values for keys {sorted(group)}, which are tied. Consider using "
-                    "tie_weights=False"
-                )
-            if not isinstance(chosen[0], Tensor):
-                raise TypeError(f"{chosen[0]} is not an instance of torch.Tensor")
-            self.places += [(*_place(module, name), chosen[0], name) for name in group]
-
-    def _check(self, module: Any, groups: list[list[str]], unknown: set[str]) -> None:
-        missing = [group[0] for group in groups if not any(name in self.values for name in group)]
-        problems = [
-            f"{what} key(s): " + ", ".join(map(repr, sorted(keys))) + "."
-            for what, keys in (("Unexpected", unknown), ("Missing", missing))
-            if keys
-        ]
-        if problems:
-            raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems))
+        wanted = dict(values)
+        if tie_weights or strict:
+            groups = _names_of_tensors(module)
+            if tie_weights:
+                _tie(wanted, groups)
+            if strict:
+                _check_names(module, values, wanted, groups)
+        self.places = []  # (module, name in it, value, dotted name)
+        for path, value in wanted.items():
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"{value} is not an instance of torch.Tensor")
+            owner, name = _owner(module, path)
+            self.places.append((owner, name, value, path))
 
     def __enter__(self) -> None:
-        self.saved = [table[name] for table, name, _, _ in self.places]
-        for table, name, value, _ in self.places:
-            table[name] = value
+        self.saved = [_member(owner, name) for owner, name, _, _ in self.places]
+        for owner, name, value, _ in self.places:
+            _put(owner, name, value)
 
     def __exit__(self, *error: Any) -> None:
-        for (table, name, _, path), old in zip(self.places, self.saved):
-            if path in self.values and name in table:
-                self.values[path] = table[name]  # the module may have assigned another
-            table[name] = old
+        for (owner, name, _, path), old in zip(self.places, self.saved):
+            current = _member(owner, name)
+            if path in self.values and current is not _NOTHING:
+                self.values[path] = current  # the module may have assigned another
+            _put(owner, name, old)
 
 
-def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
-    """(table, name) where a module keeps a parameter or buffer."""
-    owner_path, _, name = path.rpartition(".")
-    owner = module.get_submodule(owner_path)
-    return (owner._parameters if name in owner._parameters else owner._buffers), name
+_NOTHING = object()
+
+
+def _names_of_tensors(module: Any) -> list[list[str]]:
+    """The names of each parameter and buffer."""
+    names = defaultdict(list)
+    for members in (module.named_parameters, module.named_buffers):
+        for name, tensor in members(remove_duplicate=False):
+            names[tensor].append(name)
+    return list(names.values())
+
+
+def _tie(wanted: dict[str, Tensor], groups: list[list[str]]) -> None:
+    """Gives a value to the other names of the tensor that it replaces."""
+    for group in groups:
+        chosen = [wanted[name] for name in group if name in wanted]
+        if any(value is not chosen[0] for value in chosen):
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(group)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
+        if chosen:
+            wanted.update(dict.fromkeys(group, chosen[0]))
+
+
+def _check_names(module: Any, values: Any, wanted: Any, groups: list[list[str]]) -> None:
+    """Raises unless the names are those of the module's parameters and buffers."""
+    names = {name for group in groups for name in group}
+    problems = [
+        f"{what} key(s): " + ", ".join(map(repr, sorted(keys))) + "."
+        for what, keys in (("Unexpected", values.keys() - names), ("Missing", names - wanted.keys()))
+        if keys
+    ]
+    if problems:
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems))
+
+
+def _owner(module: Any, path: str) -> tuple[Any, str]:
+    """(module, name in it) of a dotted name."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        if not hasattr(module, parent):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{parent}`")
+        module = getattr(module, parent)
+    held = _member(module, name)
+    if held is not _NOTHING and held is not None and not isinstance(held, Tensor):
+        raise TypeError(f"attribute `{name}`: {held} is not an instance of torch.Tensor")
+    return module, name
+
+
+def _member(owner: Any, name: str) -> Any:
+    for table in (owner._parameters, owner._buffers):
+        if name in table:
+            return table[name]
+    return getattr(owner, name, _NOTHING)
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    """Puts a tensor where a module keeps one of that name, without the checks of an assignment."""
+    if value is _NOTHING:
+        if hasattr(owner, name):
+            delattr(owner, name)
+    elif name in owner._parameters:
+        owner._parameters[name] = value
+    elif name in owner._buffers:
+        owner._buffers[name] = value
+    else:
+        setattr(owner, name, value)
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

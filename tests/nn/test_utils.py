@@ -440,3 +440,50 @@ def test_factory_kwargs():
     for bad in ({"other": 1}, {"device": "cpu", "factory_kwargs": {"device": "cpu"}}):
         with pytest.raises(TypeError):
             nn.factory_kwargs(bad)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = torch.full((2,), 3.0)
+        self.inner = nn.Linear(2, 2)
+        self.rate = 0.5
+
+    def forward(self, x, *, shift=0.0):
+        return self.inner(x) * self.factor + shift
+
+
+def test_functional_call_replaces_what_is_no_parameter():
+    m, x = Scaled(), torch.ones(1, 2)
+    values = {"factor": torch.zeros(2), "inner.extra": nn.Parameter(torch.ones(1))}
+    assert torch.func.functional_call(m, values, x, {"shift": 2.0}).tolist() == [[2.0, 2.0]]
+    assert m.factor.tolist() == [3.0, 3.0] and not hasattr(m.inner, "extra")
+    without = torch.func.functional_call(m, {"inner.bias": None, "inner.weight": torch.eye(2)}, x)
+    assert without.tolist() == [[3.0, 3.0]] and m.inner.bias is not None
+    seen = []
+    m.register_forward_pre_hook(lambda module, args: seen.append(len(list(module.parameters()))))
+    torch.func.functional_call(m, values, x)
+    assert seen == [3]
+
+
+def test_functional_call_says_what_it_cannot_replace():
+    m, x = Scaled(), torch.ones(1, 2)
+    before = dict(m.state_dict())
+    with pytest.raises(TypeError, match="attribute `rate`: 0.5 is not an instance of torch.Tensor"):
+        torch.func.functional_call(m, {"inner.weight": torch.eye(2), "rate": torch.ones(1)}, x)
+    with pytest.raises(AttributeError, match="Scaled has no attribute `outer`"):
+        torch.func.functional_call(m, {"inner.weight": torch.eye(2), "outer.bias": torch.ones(1)}, x)
+    with pytest.raises(TypeError, match="5 is not an instance of torch.Tensor"):
+        torch.func.functional_call(m, {"inner.weight": 5}, x)
+    with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'factor'.\s+Missing key\(s\): 'inner.bias'"):
+        torch.func.functional_call(m, {"inner.weight": torch.eye(2), "factor": torch.ones(2)}, x, strict=True)
+    assert all(m.state_dict()[name] is not None and torch.equal(m.state_dict()[name], t) for name, t in before.items())
+
+
+def test_functional_call_of_modules_that_hold_each_other():
+    m, x = Scaled(), torch.ones(1, 2)
+    m.inner.outer = m
+    out = torch.func.functional_call(
+        m, {"inner.outer.inner.weight": torch.eye(2), "inner.bias": torch.zeros(2)}, x, tie_weights=False
+    )
+    assert out.tolist() == [[3.0, 3.0]]

@@ -153,3 +153,11 @@ def test_combinations_in_order(again):
         for r in range(1, 5):
             made = torch.combinations(torch.arange(n), r, with_replacement=again)
             assert made.shape[1] == r and made.tolist() == [list(row) for row in choose(range(n), r)]
+
+
+def test_flip_and_rot90_refuse():
+    x = torch.ones(2, 2)
+    with pytest.raises(TypeError, match="missing 1 required positional"):
+        x.flip()
+    with pytest.raises(IndexError, match="out of range"):
+        x.rot90(1, [0, -3])

@@ -17,7 +17,7 @@ def functional_call(
 ) -> Any:  # fmt: skip
     """Calls a module with other parameters and buffers in place of its own; use `func.functional_call`."""
     warnings.warn(
-        "`torch.nn.utils.stateless.functional_call` is deprecated in favor of `torch.func.functional_call`.",
+        "`torch.nn.utils.stateless.functional_call` is deprecated. Please use `torch.func.functional_call` instead.",
         FutureWarning,
         stacklevel=2,
     )
