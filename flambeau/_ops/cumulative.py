@@ -155,7 +155,7 @@ def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Te
 
 
 @quick_scan(cumsum_op, "sum")
-@public(out=True, inplace=True)
+@public(out="dtype", inplace=True)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Sums of all elements so far along a dimension.
 
@@ -167,7 +167,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
 
 
 @quick_scan(cumprod_op, "prod")
-@public(out=True, inplace=True)
+@public(out="dtype", inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Products of all elements so far along a dimension.
 
@@ -269,7 +269,7 @@ def log_cum_sum_exp_op(backend: Any, x: Any, dim: int) -> Any:
     return scan_array(backend, x, dim, "logsumexp", BY_NUMPY[x.dtype])
 
 
-@public(out=True)
+@public(out="exact")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithms of the sums of exponentials of all elements so far along a dimension.
 

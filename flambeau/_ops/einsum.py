@@ -353,7 +353,7 @@ def _contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[i
     return list(range(n - dims, n)), list(range(dims))
 
 
-@public(method=False, out=True)
+@public(method=False, out="exact")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over the given ones.
 
@@ -442,7 +442,7 @@ def _check_chain(tensors: Sequence[Tensor]) -> None:
             )
 
 
-@public("linalg.multi_dot", method=False, out=True)
+@public("linalg.multi_dot", method=False, out="exact")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices, in the order that takes the fewest multiplications.
 

@@ -93,7 +93,7 @@ def _range(name: str, array: Any, low: float, high: float) -> tuple[float, float
     return low, high
 
 
-@public(out=True)
+@public(out="exact")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Counts of elements in bins of equal width between `min` and `max` (of the data, if both are equal).
 

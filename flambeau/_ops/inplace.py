@@ -599,6 +599,9 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         for a in args:
             if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
                 _check_partial_overlap(target._array, a._array)
+    rule = getattr(function, "out_rule", None)
+    if rule == "dtype" and plain and named.get("dtype") is None:
+        named = {**named, "dtype": target.dtype}
     place = _destination(target, (*args, *named.values()), pointwise) if plain else None
     if place is None:
         result = function(*args, **named)
@@ -613,18 +616,26 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
             return target
     if pointwise and record.exact_out and plain and result.dtype is not target.dtype:
         _refuse_cast(record, args[0] if args else named["input"], result.dtype, target.dtype)
+    if rule == "exact" and plain and isinstance(result, Tensor):
+        check_out_dtype(target, result.dtype)
     if isinstance(result, (tuple, list)):
         if not isinstance(target, (tuple, list)) or len(target) != len(result):
             raise TypeError(f"{function.__name__}(): argument 'out' must be a tuple of {len(result)} Tensors")
         for t, r in zip(target, result):
-            if isinstance(t, Tensor) and t.dtype is not r.dtype:
-                raise RuntimeError(
-                    f"{function.__name__}: Expected out tensor to have dtype {r.dtype.name}, but got {t.dtype.name} instead "
-                    f"(expected scalar_type {type_name(r.dtype)} but found {type_name(t.dtype)})"
-                )
+            if isinstance(t, Tensor):
+                check_out_dtype(t, r.dtype)
             write_out(t, r, function.__name__)
         return type(result)(target) if type(result) in (tuple, list) else with_out(type(result))(*target)
     return write_out(target, result, function.__name__)
+
+
+def check_out_dtype(t: Tensor, made: dtype) -> None:
+    """Raises for an `out=` of another dtype than the result's."""
+    if t.dtype is not made:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {made.name} (scalar type {type_name(made)}), but got {t.dtype.name} instead "
+            f"(expected scalar_type {type_name(made)} but found {type_name(t.dtype)})"
+        )
 
 
 def _refuse_cast(op: Pointwise, input: Tensor, made: dtype, wanted: dtype) -> None:

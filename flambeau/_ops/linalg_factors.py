@@ -177,7 +177,7 @@ def _cholesky(name: str, a: Tensor, upper: bool) -> Tensor:
     return factor
 
 
-@public("linalg.cholesky", method=False, out=True)
+@public("linalg.cholesky", method=False, out="exact")
 def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (or the upper U with A = Uᴴ U) of positive-definite matrices.
 
@@ -196,7 +196,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return _cholesky("cholesky", input, upper)
 
 
-@public("linalg.cholesky_ex", method=False, out=True)
+@public("linalg.cholesky_ex", method=False, out="exact")
 def linalg_cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): like `linalg.cholesky`; info is not 0 for matrices that are not positive-definite."""
     check_square("linalg.cholesky_ex", A)

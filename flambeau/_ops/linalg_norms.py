@@ -29,7 +29,7 @@ from .rules import not_implemented, type_name
 _ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
 
 
-@public("linalg.matrix_norm", method=False, out=True)
+@public("linalg.matrix_norm", method=False, out="exact")
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -87,7 +87,7 @@ def _with_dtype(name: str, a: Tensor, d: dtype | None) -> Tensor:
     return ops.to_dtype(a, d)
 
 
-@public("linalg.norm", method=False, out=True)
+@public("linalg.norm", method=False, out="exact")
 def linalg_norm(
     A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:

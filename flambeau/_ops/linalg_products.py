@@ -22,7 +22,7 @@ from .registry import ops, public
 # -- powers --------------------------------------------------------------------------------------------------------
 
 
-@public("linalg.matrix_power", "matrix_power", method="matrix_power", out=True)
+@public("linalg.matrix_power", "matrix_power", method="matrix_power", out="exact")
 def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices, of their inverse for negative n.
 
@@ -195,7 +195,7 @@ def _cross(name: str, a: Tensor, b: Tensor, dim: int) -> Tensor:
     return cross_op(*(t if t._array.shape == shape else ops.expand(t, shape) for t in (a, b)), dim)
 
 
-@public("linalg.cross", method=False, out=True)
+@public("linalg.cross", method=False, out="exact")
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of length 3.
 
@@ -206,7 +206,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return _cross("linalg.cross", input, other, dim)
 
 
-@public(out=True)
+@public(out="exact")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along `dim`, or else along the first dimension of length 3.
 

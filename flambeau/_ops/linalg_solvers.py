@@ -100,7 +100,7 @@ def inverse_op(backend: Any, a: Any) -> Any:
         return solve_op.forward(backend, a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
 
-@public("linalg.inv", "inverse", method="inverse", out=True)
+@public("linalg.inv", "inverse", method="inverse", out="exact")
 def linalg_inv(A: Tensor) -> Tensor:
     """The inverse of square matrices; raises `linalg.LinAlgError` for singular ones.
 
@@ -115,7 +115,7 @@ def linalg_inv(A: Tensor) -> Tensor:
     return made
 
 
-@public("linalg.inv_ex", method=False, out=True)
+@public("linalg.inv_ex", method=False, out="exact")
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): like `linalg.inv`; info is not 0 for singular matrices."""
     check_square("linalg.inv_ex", A)
@@ -161,7 +161,7 @@ def _solve(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[Te
     return relabel(made, "LinalgSolveExBackward0"), info
 
 
-@public("linalg.solve", method=False, out=True)
+@public("linalg.solve", method=False, out="exact")
 def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A @ X = B (X @ A = B if not `left`); B may be a vector for each matrix.
 
@@ -172,7 +172,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return _solve("linalg.solve", A, B, left, True)[0]
 
 
-@public("linalg.solve_ex", method=False, out=True)
+@public("linalg.solve_ex", method=False, out="exact")
 def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(X, info): like `linalg.solve`; info is not 0 for singular matrices."""
     return return_types.linalg_solve_ex(*_solve("torch.linalg.solve_ex", A, B, left, check_errors))
@@ -256,7 +256,7 @@ def det_op(backend: Any, a: Any) -> Any:
     return rows_of(backend.xp.asarray(made))
 
 
-@public("linalg.det", "det", method="det", out=True)
+@public("linalg.det", "det", method="det", out="exact")
 def linalg_det(A: Tensor) -> Tensor:
     """The determinant of square matrices.
 

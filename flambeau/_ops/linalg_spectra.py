@@ -175,7 +175,7 @@ def linalg_householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return in_columns(_reflected(A, tau, start, False) if A._array.size else start, 0)
 
 
-@public(out=True)
+@public(out="exact")
 @labelled("OrmqrBackward0")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other (other @ Q if not `left`; with Qᴴ if `transpose`), where Q is made of the reflectors of `geqrf`.
@@ -293,7 +293,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     return return_types.linalg_svd(*svd_op(A, full_matrices))
 
 
-@public("linalg.svdvals", method=False, out=True)
+@public("linalg.svdvals", method=False, out="exact")
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, falling.
 
@@ -374,7 +374,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L") -> Any:
     return return_types.linalg_eigh(*eigh_op(A, _uplo("linalg.eigh", UPLO)))
 
 
-@public("linalg.eigvalsh", method=False, out=True)
+@public("linalg.eigvalsh", method=False, out="exact")
 def linalg_eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric or Hermitian matrices, rising.
 

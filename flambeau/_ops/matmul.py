@@ -276,6 +276,7 @@ def record(op: Any, t: Tensor, a: Tensor, b: Tensor) -> None:
     t._k, t._edge = GRAD, (node, 0)
 
 
+@registry.exact_out
 def _matmul(input: Tensor, other: Tensor) -> Tensor:
     """Chooses by the ranks, and checks as PyTorch does for each."""
     n, m = input._array.ndim, other._array.ndim
@@ -347,7 +348,7 @@ def _quick_product(op: Any, ndim: int) -> Callable[[Any], Any]:
 
 
 @_quick_product(mm_op, 2)
-@public(out=True)
+@public(out="exact")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices.
 
@@ -365,7 +366,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @_quick_product(bmm_op, 3)
-@public(out=True)
+@public(out="exact")
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two equally long batches of matrices.
 
@@ -380,7 +381,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return bmm_op(input, mat2)
 
 
-@public(out=True)
+@public(out="exact")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector.
 
@@ -414,7 +415,7 @@ def _check_dot(a: Tensor, b: Tensor) -> None:
     check_multiplied("dot", a.dtype)
 
 
-@public(out=True)
+@public(out="exact")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of the products of two vectors' elements.
 
@@ -441,7 +442,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return dot_op(conjugate(input), other)
 
 
-@public(out=True)
+@public(out="exact")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimension of both; a 0-d tensor multiplies.
 

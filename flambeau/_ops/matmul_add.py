@@ -337,7 +337,7 @@ for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
     older_forms[_name] = _factors_first
 
 
-@public(out=True, inplace=True)
+@public(out="exact", inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2); with a beta of 0, NaN in `input` is ignored.
 
@@ -352,7 +352,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     return addmm_op(input, mat1, mat2, _factor(beta, d.wide), _factor(alpha, d.wide))
 
 
-@public(out=True, inplace=True)
+@public(out="exact", inplace=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec).
 
@@ -397,7 +397,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return addr_op(c, x, y, _factor(beta, d), _factor(alpha, d))
 
 
-@public(out=True, inplace=True)
+@public(out="exact", inplace=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2).
 
@@ -419,7 +419,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     return baddbmm_op(input, batch1, batch2, _factor(beta, d.wide), _factor(alpha, d.wide))
 
 
-@public(out=True)
+@public(out="exact")
 @labelled("AddbmmBackward0")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch: one product of wide matrices.
@@ -503,6 +503,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     return registry.into_out(out, _linear_apart if apart else _linear, (input, weight, bias), {})
 
 
+@registry.exact_out
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """With checks, and with a bias of any shape."""
     x, w, d = input._array, weight._array, input.dtype
@@ -561,6 +562,7 @@ def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) ->
 expose("linear", linear, "nn.functional.linear", None)
 
 
+@registry.exact_out
 def _linear_apart(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """As two operations, each of which rounds: what PyTorch does for `out=` and more than two dimensions."""
     return ops.add(_linear(input, weight, None), bias)

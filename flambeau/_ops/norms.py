@@ -78,7 +78,7 @@ def _order_name(p: float) -> str:
     return "inf" if p == math.inf else "-inf" if p == -math.inf else f"{p:g}"
 
 
-@public("linalg.vector_norm", method=False, out=True)
+@public("linalg.vector_norm", method=False, out="exact")
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -130,7 +130,7 @@ def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
         )
 
 
-@public(out=True)
+@public(out="exact")
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None) -> Tensor:
     """A vector norm of all elements or over dimensions; "fro" and "nuc" are norms of matrices.
 
@@ -195,7 +195,7 @@ def _limited(backend: Any, code: str, real: str) -> Any:
     return backend.pointwise("renorm", body, (code, real, real), (code,), (code, real, real))
 
 
-@public(out=True, inplace=True)
+@public(out="exact", inplace=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The tensor with every slice along `dim` scaled down to a p-norm of at most `maxnorm`.
 

@@ -490,7 +490,7 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@public("nn.functional.avg_pool2d", method=False, out=True)
+@public("nn.functional.avg_pool2d", method=False, out="exact")
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -510,7 +510,7 @@ def avg_pool2d(
     )
 
 
-@public("nn.functional.avg_pool3d", method=False, out=True)
+@public("nn.functional.avg_pool3d", method=False, out="exact")
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

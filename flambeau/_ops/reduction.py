@@ -109,7 +109,7 @@ def _sum_input(name: str, input: Tensor, d: dtype | None) -> tuple[Tensor, dtype
 
 
 @quick_fold(sum_op, "sum", None, lambda d: d if d.category >= FLOATING else int64)
-@public(out=True)
+@public(out="dtype")
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The sum of elements over dimensions (all by default).
 
@@ -255,7 +255,7 @@ def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype
 
 
 @quick_fold(prod_op, "prod", None, lambda d: d if d.category >= FLOATING else int64, ...)
-@public(out=True)
+@public(out="dtype")
 def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The product of elements, of all or along one dimension.
 
@@ -414,7 +414,7 @@ def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) 
 
 
 @quick_fold(amax_op, "max", None, lambda d: d if d.category < COMPLEX else None, (), False)
-@public(out=True)
+@public(out="exact")
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The largest elements over dimensions; equal ones share the gradient.
 
@@ -426,7 +426,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 
 
 @quick_fold(amin_op, "min", None, lambda d: d if d.category < COMPLEX else None, (), False)
-@public(out=True)
+@public(out="exact")
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The smallest elements over dimensions; equal ones share the gradient.
 
@@ -493,7 +493,7 @@ def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> T
 
 
 @quick_argument(1)
-@public(out=True)
+@public(out="exact")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is: in the flattened tensor, or along a dimension.
 
@@ -505,7 +505,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @quick_argument(-1)
-@public(out=True)
+@public(out="exact")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is: in the flattened tensor, or along a dimension.
 

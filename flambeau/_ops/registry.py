@@ -57,18 +57,21 @@ def public(
     *paths: str,
     method: bool | str = True,
     inplace: bool | Callable[..., Any] = False,
-    out: bool = False,
+    out: bool | str = False,
     aliases: Iterable[str] = (),
 ) -> Callable[[Any], Any]:
     """Makes a Python function over tensors an operation.
 
     `paths` are where it lives below the package (default: its own name at the top); `method` also makes it a
-    method; `inplace` adds the form with an underscore (or is that form); `out` gives it an `out=` argument. `aliases` are further
-    names with the same forms.
+    method; `inplace` adds the form with an underscore (or is that form); `out` gives it an `out=` argument: "exact" if
+    that must have the result's dtype, "dtype" if the result is computed in its dtype. `aliases` are further names with the same
+    forms.
     """
 
     def decorate(function: Any) -> Any:
         name = function.__name__.rstrip("_") if function.__name__.endswith("__") else function.__name__
+        if out.__class__ is str:
+            function.out_rule = out
         wrapped = _with_out(function) if out else _overridable(function)
         setattr(ops, name, wrapped)
         for path in paths or (name, *aliases):
@@ -151,6 +154,12 @@ def _overridable(function: Any) -> Any:
             raise (memory_problem(error) or error) from None
 
     return call
+
+
+def exact_out(function: Any) -> Any:
+    """Says that an `out=` that the function is called with must have the result's dtype."""
+    function.out_rule = "exact"
+    return function
 
 
 def _with_out(function: Any) -> Any:

@@ -19,7 +19,7 @@ from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
 from .casting import checked_array, checked_number, number_array
-from .inplace import check_writable
+from .inplace import check_out_dtype, check_writable
 from .primitive import primitive
 from .registry import ops, public
 from .rules import type_name
@@ -126,10 +126,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             [4, 3]])
     """
     if out is not None:
-        if isinstance(out, Tensor) and out.dtype is not input.dtype:
-            raise RuntimeError(
-                f"Expected out tensor to have dtype {type_name(input.dtype)}, but got {type_name(out.dtype)} instead"
-            )
+        if isinstance(out, Tensor):
+            check_out_dtype(out, input.dtype)
         return registry.into_out(out, gather, (input, dim, index), {})  # type: ignore[no-any-return]
     return picked(gather_op, input, index, _element_index("gather", input, dim, index))
 
@@ -425,6 +423,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if out is not None:
         if isinstance(out, Tensor):
             check_writable(out)
+            check_out_dtype(out, input.dtype)
         return registry.into_out(out, index_select, (input, dim, index), {})  # type: ignore[no-any-return]
     dim = _row_index("index_select", input, dim, index)
     if index.dtype is not int64 and index.dtype is not int32:

@@ -61,7 +61,7 @@ masked_fill_op = pointwise(
 )  # fmt: skip
 
 
-@public(out=True, method=False)
+@public(out="exact", method=False)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Elements of `input` where the condition holds, of `other` elsewhere; alone, the indices where it holds.
 
@@ -206,7 +206,7 @@ def masked_select_op(backend: Any, x: Any, mask: Any) -> Any:
     return kernels.select(backend, x, mask)
 
 
-@public(out=True)
+@public(out="exact")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, as a vector.
 
@@ -248,7 +248,7 @@ def _positions(backend: Any, x: Any) -> Any:
     return np.unravel_index(x.reshape(-1).nonzero()[0], x.shape)
 
 
-@public(out=True)
+@public(out="exact")
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero, as rows of a matrix or (`as_tuple`) a vector for each dimension.
 
@@ -310,7 +310,7 @@ def take_op(backend: Any, x: Any, index: Any) -> Any:
     return kernels.take_rows(backend, x.reshape(-1), index.reshape(-1), 0, True).reshape(index.shape)
 
 
-@public(out=True)
+@public(out="exact")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened input at the given positions.
 
@@ -528,7 +528,7 @@ def _quick_search(
 
 
 @quick(_quick_search, named=True)
-@public(out=True, method=False)
+@public(out="exact", method=False)
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -592,7 +592,7 @@ def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a if a.dtype is d else ops.to_dtype(a, d), b if b.dtype is d else ops.to_dtype(b, d)
 
 
-@public(out=True, method=False)
+@public(out="exact", method=False)
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the bucket between sorted boundaries that each value falls into.
 
@@ -635,7 +635,7 @@ def _sought(number: Any, among: Tensor) -> Tensor:
     return wrap(number_array(number, d), d)
 
 
-@public(out=True, method=False)
+@public(out="exact", method=False)
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among the test elements.
 

@@ -328,14 +328,14 @@ def _triangle(name: str, lower: bool) -> Any:
     function.__name__ = function.__qualname__ = name
     side = "below" if lower else "above"
     function.__doc__ = f"The part of each matrix on and {side} a diagonal; zeros elsewhere."
-    return public(out=True, inplace=True)(function)
+    return public(out="exact", inplace=True)(function)
 
 
 tril = _triangle("tril", True)
 triu = _triangle("triu", False)
 
 
-@public(out=True)
+@public(out="exact")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
 

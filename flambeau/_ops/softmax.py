@@ -194,7 +194,7 @@ _quick_softmax, _quick_log_softmax = _quick(softmax_op, False), _quick(log_softm
 
 
 @_quick_softmax
-@public("softmax", "special.softmax", out=True)
+@public("softmax", "special.softmax", out="exact")
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """Exponentials divided by their sum along a dimension.
 
@@ -207,7 +207,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
 
 
 @_quick_log_softmax
-@public("log_softmax", "special.log_softmax", out=True)
+@public("log_softmax", "special.log_softmax", out="exact")
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """The logarithm of softmax, computed without loss.
 

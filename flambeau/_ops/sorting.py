@@ -171,7 +171,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     return sort(input, dim, descending).indices
 
 
-@public(out=True)
+@public(out="exact")
 def msort(input: Tensor) -> Tensor:
     """The tensor sorted along its first dimension.
 

@@ -354,7 +354,7 @@ def _interpolated(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
     return ops.lerp(low, high, ops.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below)
 
 
-@public(out=True)
+@public(out="exact")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -367,7 +367,7 @@ def quantile(
     return _quantile("quantile()", input, q, dim, keepdim, interpolation, False)
 
 
-@public(out=True)
+@public(out="exact")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:

@@ -51,7 +51,7 @@ for _name in ("split", "split_with_sizes", "unbind"):
     _copy_form(_name, True)
 
 
-@public(out=True)
+@public(out="exact")
 @labelled("NarrowCopyBackward0")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`narrow`, but as a copy."""

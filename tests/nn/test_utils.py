@@ -469,11 +469,11 @@ def test_functional_call_replaces_what_is_no_parameter():
 def test_functional_call_says_what_it_cannot_replace():
     m, x = Scaled(), torch.ones(1, 2)
     before = dict(m.state_dict())
-    with pytest.raises(TypeError, match="attribute `rate`: 0.5 is not an instance of torch.Tensor"):
+    with pytest.raises(TypeError, match=r"attribute `rate`: 0\.5 is not an instance of torch\.Tensor"):
         torch.func.functional_call(m, {"inner.weight": torch.eye(2), "rate": torch.ones(1)}, x)
     with pytest.raises(AttributeError, match="Scaled has no attribute `outer`"):
         torch.func.functional_call(m, {"inner.weight": torch.eye(2), "outer.bias": torch.ones(1)}, x)
-    with pytest.raises(TypeError, match="5 is not an instance of torch.Tensor"):
+    with pytest.raises(TypeError, match=r"5 is not an instance of torch\.Tensor"):
         torch.func.functional_call(m, {"inner.weight": 5}, x)
     with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'factor'.\s+Missing key\(s\): 'inner.bias'"):
         torch.func.functional_call(m, {"inner.weight": torch.eye(2), "factor": torch.ones(2)}, x, strict=True)

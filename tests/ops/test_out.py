@@ -230,3 +230,29 @@ def test_tests_of_numbers_go_to_bools_only(name):
 def test_other_functions_cast_their_results():
     assert torch.sqrt(torch.tensor([4.0]), out=torch.empty(1, dtype=torch.float64)).item() == 2
     assert torch.abs(torch.tensor([3 + 4j]), out=torch.empty(1, dtype=torch.float64)).item() == 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: torch.mm(x, x, out=out), lambda x, out: torch.matmul(x, x, out=out), lambda x, out: torch.argmax(x, 0, out=out),
+        lambda x, out: torch.linalg.inv(x, out=out), lambda x, out: torch.softmax(x, 0, out=out), lambda x, out: torch.amax(x, 0, out=out),
+        lambda x, out: torch.nonzero(x, out=out), lambda x, out: torch.index_add(x, 0, torch.tensor([0]), x[:1], out=out),
+        lambda x, out: torch.tril(x, out=out), lambda x, out: torch.where(x > 0, x, x, out=out), lambda x, out: torch.take(x, torch.tensor([0]), out=out),
+        lambda x, out: torch.index_select(x, 0, torch.tensor([0]), out=out), lambda x, out: torch.nn.functional.linear(x, x, out=out),
+        lambda x, out: torch.linalg.norm(x, out=out),
+    ],
+)  # fmt: skip
+def test_functions_that_take_only_their_own_dtype(call):
+    x = torch.eye(2) + 1
+    with pytest.raises(RuntimeError, match=r"Expected out tensor to have dtype .* but got float64 instead"):
+        call(x, torch.empty(0, dtype=torch.float64))
+
+
+def test_sums_are_computed_in_the_dtype_of_out():
+    x = torch.tensor([1.5, 1.5])
+    out = torch.empty((), dtype=torch.int32)
+    torch.sum(x, 0, out=out)
+    assert out.item() == 2  # the elements are cast first
+    assert torch.cumsum(x, 0, out=torch.empty(2, dtype=torch.int64)).tolist() == [1, 2]
+    assert torch.prod(x, 0, out=torch.empty((), dtype=torch.float64)).item() == 2.25
