@@ -22,7 +22,8 @@ def _body(m: Any, x: Any, inverse: Any, zero: Any, low: Any, high: Any) -> Any:
     """Rounded half to even and held to a range; NaN becomes the largest."""
     q = m.cast(m.rint(x * inverse + zero), high.type)
     q = m.where(q < high, q, high)
-    return m.where(q > low, q, low)
+    q = m.where(q > low, q, low)
+    return q.r.truncate(q, "i32")
 
 
 @functools.cache

@@ -27,6 +27,8 @@ _INTRINSIC = {
     "popcount": "llvm.ctpop",
 }  # fmt: skip
 
+_SATURATES = platform.machine().lower() in ("aarch64", "arm64")  # whether this CPU converts floats so, in vectors
+
 
 class Llvm:
     """One LLVM function in the making."""
@@ -178,10 +180,8 @@ class Llvm:
             return self.compare("ne", a, self.constant(source, 0))
         if is_float(source) and is_float(type):
             return self.value(f"{'fpext' if type == 'f64' else 'fptrunc'} {s} {a.name} to {t}", type)
-        if is_float(source):  # saturating, so that no input is undefined
-            full = f"llvm.fpto{'s' if is_signed(type) else 'u'}i.sat.{t}.f{SIZE[source] * 8}"
-            self.declarations.add(f"declare {t} @{full}({s})")
-            return self.value(f"call {t} @{full}({s} {a.name})", type)
+        if is_float(source):
+            return self._saturated(a, type)
         if is_float(type):
             op = "sitofp" if is_integer(source) and is_signed(source) else "uitofp"
             return self.value(f"{op} {s} {a.name} to {t}", type)
@@ -191,6 +191,29 @@ class Llvm:
             op = "sext" if source[0] == "i" else "zext"
             return self.value(f"{op} {s} {a.name} to {t}", type)
         return self.value(f"trunc {s} {a.name} to {t}", type)
+
+    def _saturated(self, a: Value, type: str) -> Value:
+        """A float as an integer of any type: the nearest one, 0 for NaN, so that no input is undefined."""
+        s, t, source = _TYPE[a.type], _TYPE[type], a.type
+        if _SATURATES:
+            full = f"llvm.fpto{'s' if is_signed(type) else 'u'}i.sat.{t}.f{SIZE[source] * 8}"
+            self.declarations.add(f"declare {t} @{full}({s})")
+            return self.value(f"call {t} @{full}({s} {a.name})", type)
+        # without such an instruction LLVM would go on one by one: what is converted is held to the range before
+        bits, signed = SIZE[type] * 8, is_signed(type)
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+        digits = 24 if source == "f32" else 53
+        most = high if bits <= digits else high + 1 - 2 ** (bits - signed - digits)  # the largest that is a float
+        held = self.select(a == a, a, self.constant(source, 0.0))
+        for bound, less in ((low, True), (most, False)):
+            edge = self.constant(source, bound)
+            held = self.select(held > edge if less else held < edge, held, edge)
+        through = type if bits == 64 else "i64" if type == "u32" else "i32"
+        op = "fptoui" if type == "u64" else "fptosi"
+        whole = self.cast(self.value(f"{op} {s} {held.name} to {_TYPE[through]}", through), type)
+        if most == high:
+            return whole
+        return self.select(a > self.constant(source, most), self.constant(type, high), whole)
 
     def truncate(self, a: Value, type: str) -> Value:
         """A float that is known to fit a signed integer type; unlike `cast`, it is done in vectors."""
