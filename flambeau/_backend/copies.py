@@ -15,8 +15,9 @@ from .._core.layouts import is_disjoint
 from .._kernel import pool
 from .._kernel.lang import independent, kernel
 from .._kernel.ufunc import addresses
+from .._kernel.walks import merged_dims
 from . import threads
-from .cpu import merged_dims, start_of
+from .cpu import start_of
 
 LARGE = 1 << 16  # elements from which blocks and threads pay for arrays in another order
 SHARED = 1 << 19  # bytes from which threads pay for any array

@@ -13,6 +13,7 @@ from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
 from .._kernel import direct, loops, pool
 from .._kernel.ufunc import addresses, splitting
+from .._kernel.walks import rows_of
 from . import memory as memory  # allocates large arrays
 from . import threads
 from .heap import keep_freed_memory
@@ -197,7 +198,7 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
     wanted = getattr(call, "dtypes", None) or (None if address is None else _loop_dtypes(call))
     if address is None or any(d != w for (_, _, d), w in zip(operands, wanted, strict=True)):
         return None
-    plan = _plan([(shape, strides) for shape, strides, _ in operands], operands[-1][0])
+    plan = rows_of([(shape, strides) for shape, strides, _ in operands], operands[-1][0])
     if plan is None:
         return None
     length, steps, shape, strides = plan
@@ -205,43 +206,6 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
         return None
     jobs = 4 * count  # a thread that starts late does less
     return pool.walk(address, jobs, len(operands), length, steps, (), shape, strides)
-
-
-def _plan(operands: list[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]) -> Any:
-    """How to walk operands (shape, strides) that broadcast to `shape`: (length, steps, outer shape, outer strides).
-
-    The inner loop takes the dimension with the smallest steps of the result. None if there are too many dimensions.
-    """
-    merged = merged_dims(operands, shape)
-    if not merged or len(merged) - 1 > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
-        return None
-    length, steps = merged.pop()
-    outer = tuple(n for n, _ in merged)
-    return length, steps, outer, [tuple(s[i] for _, s in merged) for i in range(len(operands))]
-
-
-def merged_dims(
-    operands: list[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]
-) -> list[tuple[int, list[int]]]:
-    """The dimensions of operands (shape, strides) that broadcast to `shape`, as (extent, stride in each operand).
-
-    Those with the largest steps of the last operand come first; those that lie one after the other in all count as one.
-    """
-    lines = []
-    for own, strides in operands:
-        missing = len(shape) - len(own)
-        lines.append([0] * missing + [0 if n == 1 else s for n, s in zip(own, strides)])
-    dims = [(n, [line[d] for line in lines]) for d, n in enumerate(shape) if n != 1]
-    dims.sort(key=lambda dim: -abs(dim[1][-1]))  # stable: equal strides keep their order
-    merged: list[tuple[int, list[int]]] = []
-    for n, steps in dims:
-        if merged:
-            above, over = merged[-1]
-            if all(o == s * n for o, s in zip(over, steps)):
-                merged[-1] = (above * n, steps)
-                continue
-        merged.append((n, steps))
-    return merged
 
 
 @functools.cache

@@ -2,8 +2,9 @@
 
 NumPy looks for a loop, prepares an iterator and checks for floating-point errors at every call; for a few hundred
 elements that takes longer than the work. The function made here does none of it if all operands are exact arrays of
-the loop's dtypes, of one shape and all row-major or all column-major, or Python floats beside them. Everything else, and
-what is large, goes to the ufunc, which is told where the result lies if an operand is not row-major.
+the loop's dtypes, of one shape and all row-major or all column-major, or Python floats beside them. Operands in other
+orders, and large ones beside which others are broadcast, are walked by `walks`, as soon as it is known how the result lies;
+everything else goes to the ufunc.
 """
 
 from __future__ import annotations
@@ -21,20 +22,41 @@ from .._core.layouts import joint_strides
 from .._core.sizes import contiguous_strides
 from .direct import bound_function, known_layout
 from .ufunc import loops
+from .walks import walk
 
 _ndarray = np.ndarray
 _MOST_INPUTS = 6
 _MOST = 1 << 14  # elements; for more, NumPy lets other threads of the interpreter run meanwhile
 _NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
 _MOST_PLANS = 4096
+_SPREAD = 2048  # elements of an operand beside which others are broadcast by our own walk
 _FLOATS = {"f": 1, "d": 2}  # dtypes beside which a float may stand
 
 # The table behind `self`, words of 8 bytes: ufunc, loop, its data, inputs, ndarray, PyArray_NewFromDescr, dtype of the
-# result and bytes of its elements, float, what to call for operands that are not row-major; then of each input: dtype,
+# result and bytes of its elements, float, what to call for operands in several orders; then of each input: dtype,
 # bytes of an element, which of `_FLOATS` (or 0).
 _TEXT = """
 declare void @Py_IncRef(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare i64 @llvm.smax.i64(i64, i64)
+
+define internal i64 @counted(i32 %rank, ptr %shape) nounwind {
+entry:
+  br label %head
+head:
+  %d = phi i32 [ 0, %entry ], [ %d1, %body ]
+  %total = phi i64 [ 1, %entry ], [ %total1, %body ]
+  %some = icmp slt i32 %d, %rank
+  br i1 %some, label %body, label %done
+body:
+  %np = getelementptr i64, ptr %shape, i32 %d
+  %n = load i64, ptr %np
+  %total1 = mul i64 %total, %n
+  %d1 = add i32 %d, 1
+  br label %head
+done:
+  ret i64 %total
+}
 
 define ptr @elementwise(ptr %self, ptr %args, i64 %given, ptr %names) nounwind {
 entry:
@@ -210,6 +232,8 @@ slow:
 
 look:
   %j = phi i64 [ 0, %slow ], [ %j1, %on ]
+  %shape0 = phi ptr [ null, %slow ], [ %shape2, %on ]
+  %rank0 = phi i32 [ 0, %slow ], [ %rank2, %on ]
   %bp = getelementptr ptr, ptr %args, i64 %j
   %b = load ptr, ptr %bp
   %btypep = getelementptr i8, ptr %b, i64 TYPE
@@ -223,9 +247,47 @@ lies:
   %bflags = load i32, ptr %bflagsp
   %rows = and i32 %bflags, 1
   %turned = icmp eq i32 %rows, 0
-  br i1 %turned, label %arranged, label %on
+  br i1 %turned, label %arranged, label %straight
+
+straight:
+  %bndp = getelementptr i8, ptr %bhead, i64 8
+  %bnd = load i32, ptr %bndp
+  %bownp = getelementptr i8, ptr %bhead, i64 16
+  %bown = load ptr, ptr %bownp
+  %known = icmp ne ptr %shape0, null
+  br i1 %known, label %against, label %on
+
+against:
+  %unlike = icmp ne i32 %bnd, %rank0
+  br i1 %unlike, label %spread, label %extent
+
+extent:
+  %u = phi i32 [ 0, %against ], [ %u1, %alikes ]
+  %over = icmp sge i32 %u, %bnd
+  br i1 %over, label %on, label %extents
+
+extents:
+  %vp = getelementptr i64, ptr %bown, i32 %u
+  %v = load i64, ptr %vp
+  %wp = getelementptr i64, ptr %shape0, i32 %u
+  %w = load i64, ptr %wp
+  %equals = icmp eq i64 %v, %w
+  br i1 %equals, label %alikes, label %spread
+
+alikes:
+  %u1 = add i32 %u, 1
+  br label %extent
+
+spread:
+  %c0 = call i64 @counted(i32 %bnd, ptr %bown)
+  %c1 = call i64 @counted(i32 %rank0, ptr %shape0)
+  %most = call i64 @llvm.smax.i64(i64 %c0, i64 %c1)
+  %worth = icmp sge i64 %most, SPREAD
+  br i1 %worth, label %arranged, label %finish
 
 on:
+  %shape2 = phi ptr [ %shape0, %look ], [ %bown, %straight ], [ %bown, %extent ]
+  %rank2 = phi i32 [ %rank0, %look ], [ %bnd, %straight ], [ %bnd, %extent ]
   %j1 = add i64 %j, 1
   %more = icmp slt i64 %j1, %inputs
   br i1 %more, label %look, label %finish
@@ -236,7 +298,7 @@ arranged:
   br label %finish
 
 finish:
-  %callee = phi ptr [ %ufunc, %slow ], [ %ufunc, %on ], [ %arrange, %arranged ]
+  %callee = phi ptr [ %ufunc, %slow ], [ %ufunc, %on ], [ %ufunc, %spread ], [ %arrange, %arranged ]
   %slowly = call ptr @PyObject_Vectorcall(ptr %callee, ptr %args, i64 %given, ptr %names)
   ret ptr %slowly
 }
@@ -275,35 +337,35 @@ def arrangement(arrays: Sequence[Any], rows: bool) -> tuple[tuple[int, ...], tup
 
 def arranged(call: Any, results: Sequence[Any], rows: bool) -> Callable[..., Any]:
     """A pointwise function for operands in any memory order, with results of these dtypes."""
-    plans: dict[
-        Any, Any
-    ] = {}  # by how operands lie: shape and strides of the results, False where NumPy finds them itself
+    # by how operands lie: shape, strides (in elements, and in bytes if there is one small result) and way of the results
+    plans: dict[Any, Any] = {}
 
     def run(*operands: Any) -> Any:
         key = tuple([(a.shape, a.strides) if a.__class__ is _ndarray else None for a in operands])
         plan = plans.get(key)
-        if plan is False:
-            return call(*operands)
-        if plan is not None:
-            shape, strides, steps = plan
-            if steps is not None:  # one small result
-                out = _ndarray(shape, results[0], None, 0, steps)
+        if plan is None:
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            plan = plans[key] = planned(operands)
+        shape, strides, steps, way = plan
+        if steps is not None:
+            out = _ndarray(shape, results[0], None, 0, steps)
+            if way is None or not way.run((*operands, out)):
                 call(*operands, out)
-                return out
-            made = [empty_strided(shape, d, strides) for d in results]
+            return out
+        made = [empty_strided(shape, d, strides) for d in results]
+        if way is None or not way.run((*operands, *made)):
             call(*operands, *made)
-            return made[0] if len(made) == 1 else tuple(made)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def planned(operands: tuple[Any, ...]) -> Any:
         shape, strides = arrangement([a for a in operands if a.__class__ is _ndarray], rows)
-        if len(plans) >= _MOST_PLANS:
-            plans.clear()
-        own = call(*operands)
-        first = own if len(results) == 1 else own[0]
-        steps = tuple([s * first.itemsize for s in strides])
-        if first.shape == shape and first.strides == steps:
-            plans[key] = False
-            return own
-        plans[key] = shape, strides, steps if len(results) == 1 and first.nbytes < LARGE else None
-        return run(*operands)
+        if len(results) > 1:
+            return shape, strides, None, None
+        d = results[0]
+        out = empty_strided(shape, d, strides)
+        small = out.nbytes < LARGE
+        return shape, strides, out.strides if small else None, walk(call, operands, out)
 
     return run
 
@@ -341,7 +403,12 @@ def elementwise(ufunc: Any, results: tuple[Any, ...], rows: bool = False) -> Any
         words += [id(d), d.itemsize, _FLOATS.get(d.char, 0)]
     _kept.append((ufunc, inputs, result, turned))
     both = 0x1 if rows else 0x1 | 0x2  # row-major and column-major
-    text = _TEXT.replace("BOTH", str(both)).replace("ALIGNED", str(0x100)).replace("MOST", str(_MOST))
+    text = (
+        _TEXT.replace("BOTH", str(both))
+        .replace("ALIGNED", str(0x100))
+        .replace("MOST", str(_MOST))
+        .replace("SPREAD", str(_SPREAD))
+    )
     return bound_function("elementwise", text, struct.pack(f"{len(words)}q", *words), named=True)
 
 

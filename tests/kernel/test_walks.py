@@ -1,0 +1,96 @@
+"""Pointwise loops over operands in any order, walked without NumPy's iterator, give what NumPy gives."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._kernel import elementwise, loops, pool, walks
+
+F32 = np.dtype(np.float32)
+BASE = np.random.default_rng(0).standard_normal((6, 10, 8, 12)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def add():
+    return loops.pointwise_ufunc("walked_add", lambda m, x, y: x + y, ("f32", "f32"), ("f32",), ("f32", "f32"))
+
+
+VIEWS = {
+    "dense": BASE, "turned": BASE.transpose(3, 1, 2, 0).transpose(3, 1, 2, 0), "channels last": np.ascontiguousarray(BASE.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2),
+    "columns": np.asfortranarray(BASE), "backwards": BASE[::-1, :, ::-1, :], "one": BASE[:1, :1, :1, :1], "row": BASE[0, 0, :1], "rows": BASE[:, :, :, :1],
+    "planes": BASE[:, :1], "spread": np.broadcast_to(BASE[:1], BASE.shape), "reversed line": BASE[..., ::-1],
+    "wide": np.repeat(BASE, 2, 3)[..., ::2], "scalar": BASE[0, 0, 0, 0, ...], "float": 0.1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("left, right", list(itertools.product(VIEWS, VIEWS)))
+def test_all_pairs_of_layouts(add, left, right):
+    x, y = VIEWS[left], VIEWS[right]
+    if left == "float":
+        return
+    expected = np.add(x, np.float32(y))
+    for order in ("C", "F"):
+        out = np.full(expected.shape, np.nan, np.float32, order=order)
+        way = walks.walk(add, [x, y], out)
+        if way is None:
+            assert out.ndim == 0 or out.size == 1
+            continue
+        assert way.run((x, y, out))
+        np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(elementwise.arranged(add, (F32,), False)(x, y), expected)
+    np.testing.assert_array_equal(elementwise.elementwise(add, (F32,))(x, y), expected)
+
+
+def test_operands_of_other_kinds_are_refused(add):
+    x, out = BASE[:, :, :, ::2], np.empty(BASE[:, :, :, ::2].shape, np.float32)
+    way = walks.walk(add, [x, x], out)
+    whole = x.view(np.int32)
+    bytes_ = np.zeros(BASE.nbytes + 1, np.uint8)
+    crooked = bytes_[1:].view(np.float32).reshape(BASE.shape)[:, :, :, ::2]
+    frozen = out.copy()
+    frozen.flags.writeable = False
+    for operands in ((x, whole, out), (x, crooked, out), (x, x, frozen), (x, 1.0, out), (x, out), (x, None, out)):
+        assert not way.run(operands)
+    assert walks.walk(add, [x, whole], out) is None
+    call = elementwise.arranged(add, (F32,), False)
+    np.testing.assert_array_equal(call(x, x), x + x)
+    np.testing.assert_array_equal(call(x, crooked), x)  # planned already, and left to NumPy
+    with pytest.raises(TypeError):
+        call(x, whole)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_much_work_is_shared(add, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        x = np.random.default_rng(1).standard_normal((501, 403)).astype(np.float32)
+        assert x.size >= pool.WORTHWHILE
+        for y in (x[:, ::-1], x[:1], x[:, :1]):
+            np.testing.assert_array_equal(elementwise.elementwise(add, (F32,))(x, y), x + y)
+        with pytest.raises(TypeError):
+            elementwise.elementwise(add, (F32,))(x, x[:, ::-1].view(np.int32))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.complex64])
+def test_tensors_of_other_dtypes(dtype):
+    x = torch.arange(7 * 30 * 20).reshape(7, 30, 20).to(dtype)
+    for y in (
+        x[:, :1],
+        x[..., :1],
+        x.flip(0),
+        x.transpose(0, 2).contiguous().transpose(0, 2),
+        x[:, 1:, :-1][:, :1, :1],
+    ):
+        dense = y.expand_as(x).contiguous()
+        assert torch.equal(x + y, x + dense) and torch.equal(y * x, dense * x)
+
+
+def test_nine_dimensions():
+    x = torch.arange(2**9 * 3.0).reshape(*[2] * 9, 3).permute(8, 0, 6, 2, 4, 9, 1, 3, 5, 7)
+    y = x.contiguous()
+    assert torch.equal(x + x[:, :1, :, :1, :, :, :1], y + y[:, :1, :, :1, :, :, :1])
