@@ -16,11 +16,11 @@ from .._kernel.sums import dot_rows
 from .._kernel.ufunc import loops
 from . import threads
 
-# Multiplications from which a second thread pays: a hand-over costs what some 10^6 of them do. To fetch an element of
+# Multiplications from which a second thread pays: a hand-over costs what some 10^5 of them do. To fetch an element of
 # the right operand counts for a few more.
-PARALLEL = 1 << 21
+PARALLEL = 1 << 20
 FETCH = 3
-SOON = 8 * PARALLEL  # up to which a product may hold up other Python threads
+SOON = 16 * PARALLEL  # up to which a product may hold up other Python threads
 _CODES = {
     np.dtype(t): code
     for t, code in (
@@ -91,15 +91,7 @@ def product(x: Any, y: Any) -> Any:
             function(x, y, _workspace.take(size), out)
             return out
     elif x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
-        m, n = x.shape[-2], y.shape[-1]
-        if x.size * n + FETCH * y.size < PARALLEL:
-            out = _empty((*x.shape[:-1], n), d)
-            a, b, to = (x, y, out) if x.ndim == 3 else _one_batch(x, y, out)
-            if n == 1 < m:
-                a, b, to, m, n = b.swapaxes(-1, -2), a.swapaxes(-1, -2), to.swapaxes(-1, -2), n, m
-            function, size = _kernel(code, m, n, False)
-            function(a, b, _workspace.take(size), to)
-            return out
+        return _batches(code, x, y, None, 1, 1)
     if x.ndim == 1 == y.ndim and d in _VECTORS_BY_BLAS:
         if x.size <= _SHORT and x.flags.forc and y.flags.forc:
             made = _empty((), d)
@@ -110,12 +102,42 @@ def product(x: Any, y: Any) -> Any:
     return _with_vectors(code, x, y, None, 1, 1)
 
 
-def _one_batch(*arrays: Any) -> Any:
-    """Batches of matrices with one dimension before theirs instead of two, if that takes no copy."""
+def _batches(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
+    """The products of two equally long batches of matrices that are computed in their own type."""
+    m, k, n = *x.shape[-2:], y.shape[-1]
+    shape = (*x.shape[:-1], n)
+    out = empty(shape, x.dtype)
+    operands = [x, y, out]
+    if c is not None:
+        operands.append(c if c.shape == shape else np.broadcast_to(c, shape))
+    if x.ndim > 3:
+        operands = _one_batch(operands)
+    if n == 1 < m:  # a column is a row of the turned product, which packs nothing
+        turned = [a.swapaxes(-1, -2) for a in operands]
+        operands, m, n = [turned[1], turned[0], *turned[2:]], 1, m
+    a, b, to, *added = operands
+    # parts of a batch are cut from one dimension
+    items = len(to) if to.ndim == 3 else -(out.size // max(1, m * n))
+    function, size = _planned(
+        code, None, items, m, k, n, c is not None, threads.get_num_threads(), to.shape[-3] if to.size else 1
+    )
+    if c is None:
+        function(a, b, _workspace.take(size), to)
+    else:
+        factors = [_ONE[code] if factor == 1 else np.asarray(factor, x.dtype) for factor in (alpha, beta)]
+        function(a, b, added[0], *factors, _workspace.take(size), to)
+    return out
+
+
+def _one_batch(arrays: list[Any]) -> list[Any]:
+    """Batches of matrices with one dimension before theirs instead of several, if that takes no copy."""
+    made = []
     for a in arrays:
-        if a.ndim != 4 or not a.size or a.strides[0] != a.shape[1] * a.strides[1]:
-            return arrays
-    return [a.reshape(-1, *a.shape[2:]) for a in arrays]
+        for d in range(a.ndim - 3):
+            if not a.size or a.strides[d] != a.shape[d + 1] * a.strides[d + 1]:
+                return arrays
+        made.append(a.reshape(-1, *a.shape[-2:]))
+    return made
 
 
 def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
@@ -131,6 +153,8 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
             out = _empty((m, n), d)
             function(x, y, _expanded(c, m, n), *factors, _workspace.take(size), out)
             return out
+        if x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
+            return _batches(code, x, y, c, beta, alpha)
         return _with_vectors(code, x, y, c, beta, alpha)
     with np.errstate(all="ignore"):
         made = np.asarray(np.matmul(x if alpha == 1 else x * d.type(alpha), y))

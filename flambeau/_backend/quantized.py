@@ -11,10 +11,15 @@ from .._core.allocation import empty
 from .._core.dtypes import dtype
 from .._core.quantizers import LIMITS, Quantizer
 from .._kernel import gemm_int8, loops
+from .._kernel.elementwise import elementwise
 from . import blas, threads
 
 _CODES = {np.dtype(t): code for t, code in (("u1", "u8"), ("i1", "i8"), ("i4", "i32"))}
-_SPEED = 8  # products of bytes that take the time of one of floats, when work is cut
+# When work is cut: products of bytes that take the time of one of floats, and products of floats to fetch a byte.
+_SPEED = {"tiles": 32}
+_USUAL_SPEED = 8
+_FEW = 1 << 14  # elements beside which numbers need no array
+_BYTE = np.dtype(np.uint8)
 _scratch = np.zeros(1, np.uint8)
 
 
@@ -30,6 +35,12 @@ def _body(m: Any, x: Any, inverse: Any, zero: Any, low: Any, high: Any) -> Any:
 def _quantize(code: str) -> Any:
     types = ("f32", "f32", "f32", *["f64" if code == "i32" else "f32"] * 2)  # the largest int32 is no float32
     return loops.pointwise_ufunc("quantize", _body, types, (code,), types)
+
+
+@functools.cache
+def _quantize_few(code: str) -> Any:
+    """The same with numbers beside few elements."""
+    return elementwise(_quantize(code), (np.dtype(np.int8 if code == "i8" else np.uint8),))
 
 
 @functools.cache
@@ -53,6 +64,9 @@ def quantize(x: Any, quantizer: Quantizer, d: dtype) -> Any:
     """The integers for float32 values, in the memory format of these."""
     if quantizer.axis is None:
         _, inverse, zero = _numbers(quantizer.scale, quantizer.zero_point)
+        if x.size <= _FEW and x.dtype.char == "f" and d.numpy.itemsize == 1:
+            low, high = LIMITS[d]
+            return np.asarray(_quantize_few(_CODES[d.numpy])(x, float(inverse), float(zero), float(low), float(high)))
     else:
         scale, zero = quantizer.along(x.ndim)
         with np.errstate(all="ignore"):
@@ -82,36 +96,38 @@ class Weight:
     Their zero points must be zero; `scale` is a number, or one for each row.
     """
 
-    __slots__ = ("_padded", "_scales", "_sums", "depth")
+    __slots__ = ("_arranged", "_scales", "_sums", "depth")
 
     def __init__(self, integers: Any, scale: Any):
         rows, self.depth = integers.shape
         length = gemm_int8.padded(self.depth)
         if length == self.depth and integers.flags.c_contiguous:
-            self._padded = integers
+            padded = integers
         else:
-            self._padded = np.zeros((rows, length), np.int8)
-            self._padded[:, : self.depth] = integers
+            padded = np.zeros((rows, length), np.int8)
+            padded[:, : self.depth] = integers
+        self._arranged = gemm_int8.arranged(gemm_int8.variants()[0], padded).T
         self._sums = integers.sum(1, dtype=np.int32)
         self._scales = np.broadcast_to(np.asarray(scale, np.float32), rows).copy()
 
     def linear(self, codes: Any, scale: float, zero_point: int, bias: Any) -> Any:
         """(codes - zero point) * scale @ weight.T + bias; the codes are those of `room`."""
-        m, n = codes.shape[0], self._padded.shape[0]
+        m, (k, n) = codes.shape[0], self._arranged.shape
         variant = gemm_int8.variants()[0]
         out = empty((m, n), np.dtype(np.float32))
         corrections = self._sums * np.int32(zero_point - gemm_int8.offset(variant))
         scales = self._scales * np.float32(scale)
         if bias is None:
             bias = np.zeros(n, np.float32)
-        function = _planned(variant, m, self._padded.shape[1], n, threads.get_num_threads())
-        function(codes, self._padded.T, corrections, scales, bias, _scratch, out)
+        function = _planned(variant, m, k, n, threads.get_num_threads())
+        function(codes, self._arranged, corrections, scales, bias, _scratch, out)
         return out
 
 
 @functools.lru_cache(1024)
 def _planned(variant: str, m: int, k: int, n: int, cores: int) -> Any:
-    work = (m + blas.FETCH) * n * k // _SPEED
+    speed = _SPEED.get(variant, _USUAL_SPEED)
+    work = (m * n * k + n * k * blas.FETCH * _USUAL_SPEED // 2) // speed
     grid = (1, 1, 1)
     if work >= blas.PARALLEL and m * n:
         grid = (1, *blas.grid(m, n, min(cores, work // (blas.PARALLEL // 2))))
@@ -123,12 +139,16 @@ def quantized_rows(x: Any, scale: float, zero_point: int, low: int, high: int) -
     """Codes of the rows of a float32 matrix for `Weight.linear`."""
     m, k = x.shape
     less, length = gemm_int8.offset(gemm_int8.variants()[0]), gemm_int8.padded(k)
-    made = np.empty((m, length), np.uint8)
+    code, inverse = "i8" if less else "u8", np.float32(1) / np.float32(scale)
+    if length == k and x.size <= _FEW and x.flags.c_contiguous:
+        numbers = float(inverse), float(zero_point - less), float(low - less), float(high - less)
+        return _quantize_few(code)(x, *numbers).view(np.uint8)
+    made = empty((m, length), _BYTE)
     if length > k:
         made[:, k:] = 0
     signed = made.view(np.int8)[:, :k] if less else made[:, :k]
-    given = np.float32(1) / np.float32(scale), np.float32(zero_point - less), np.float32(low - less)
-    _quantize("i8" if less else "u8")(x, *given, np.float32(high - less), out=signed)
+    given = inverse, np.float32(zero_point - less), np.float32(low - less), np.float32(high - less)
+    _quantize(code)(x, *given, out=signed)
     return made
 
 

@@ -81,9 +81,10 @@ def choose_scale(
         largest = max(abs(low / bottom), abs(high / top))
         low, high = largest * bottom, largest * top
     scale = (high - low) / (qmax - qmin)
-    with np.errstate(all="ignore"):
-        if np.float32(scale) == 0 or np.isinf(np.float32(1) / np.float32(scale)):
-            scale = 0.1
+    if not 1e-37 < scale < 1e37:  # float32 may not hold it, or its inverse
+        with np.errstate(all="ignore"):
+            if np.float32(scale) == 0 or np.isinf(np.float32(1) / np.float32(scale)):
+                scale = 0.1
     if scale < _SMALLEST_SCALE:
         growth = _SMALLEST_SCALE / scale
         scale = _SMALLEST_SCALE
@@ -97,4 +98,4 @@ def choose_scale(
         scale = float(np.float32(scale))
     by_low, by_high = qmin - low / scale, qmax - high / scale
     chosen = by_low if abs(qmin) + abs(low / scale) < abs(qmax) + abs(high / scale) else by_high
-    return scale, int(min(max(float(np.rint(chosen)), qmin), qmax))
+    return scale, round(min(max(chosen, qmin), qmax))

@@ -261,7 +261,9 @@ def _main(plan: Plan, added: bool) -> Vectors:
         end = r.label()
         if plan.few:
             along, panels = r.label(), r.label()
-            r.branch_if(by_rows & (b_row == size), along, panels)
+            # sums of a row with a column are added up across vectors, which must be little beside a deep product
+            deep = k * (plan.lanes.bit_length() - 1) >= m * (2 * plan.lanes)
+            r.branch_if(by_rows & (b_row == size) & deep, along, panels)
             r.start_block(along)
             tall, broad = shape(plan.rows)
             with r.loop(zero, maximum(k, 1), plan.length) as pc:

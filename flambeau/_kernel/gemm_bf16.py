@@ -7,16 +7,14 @@ row-major left operand where it lies, if its rows begin with cache lines.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import platform
-import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import jit, pool
+from . import amx, jit, pool
 from .gemm import on_grid, signature
 from .gemm_bf16_parts import COLUMNS, LANES, ROWS, TILE, Pairs, dots, pack, pack_both, store, tile
 from .register_tiles import Frame
@@ -58,13 +56,8 @@ def instructions() -> str | None:
     features = jit.cpu_features()
     if not all(features.get(f) for f in ("avx512f", "avx512bw", "avx512vl", "avx512bf16")):
         return None
-    if features.get("amx-tile") and features.get("amx-bf16") and sys.platform.startswith("linux"):
-        try:
-            # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) holds for the whole process
-            if ctypes.CDLL(None).syscall(ctypes.c_long(158), ctypes.c_long(0x1023), ctypes.c_long(18)) == 0:
-                return "tiles"
-        except (OSError, AttributeError):
-            pass
+    if features.get("amx-bf16") and amx.permitted():
+        return "tiles"
     return "dots"
 
 
@@ -186,7 +179,7 @@ def _share(kind: str) -> _Threaded:
     """share(work, slot): what one thread does: the pieces of its own share, then what the others have left of theirs."""
     r = _Threaded("share", ["i64 %slot"])
     if kind == "tiles":
-        _configure(r)
+        amx.configure(r)
     zero, one, threads, pieces = r.constant("i64", 0), r.constant("i64", 1), r.field("threads"), r.field("pieces")
     slot, blocks = r.i64("%slot"), r.field("blocks")
     buffer = r.at(r.place("slots"), slot * r.field("room"))
@@ -218,8 +211,7 @@ def _share(kind: str) -> _Threaded:
         r.branch(head)
         r.start_block(end)
     if kind == "tiles":
-        r.declarations.add("declare void @llvm.x86.tilerelease()")
-        r.emit("call void @llvm.x86.tilerelease()")
+        amx.release(r)
     return r
 
 
@@ -368,20 +360,6 @@ def _loop(r: Pairs, stop: Value, step: Value) -> Iterator[Value]:
     r.write(slot, "i64", i + step)
     r.branch(head)
     r.start_block(end)
-
-
-def _configure(r: Pairs) -> None:
-    """Eight tiles of 16 rows of 64 bytes."""
-    place = r.fresh()
-    r.slots.append(f"  {place} = alloca [64 x i8], align 64")
-    values = bytearray(64)
-    values[0] = 1
-    for t in range(8):
-        values[16 + 2 * t], values[48 + t] = 64, 16
-    for at in range(0, 64, 8):
-        r.emit(f"store i64 {int.from_bytes(values[at : at + 8], 'little')}, ptr {r.at(place, at)}, align 8")
-    r.declarations.add("declare void @llvm.x86.ldtilecfg(ptr)")
-    r.emit(f"call void @llvm.x86.ldtilecfg(ptr {place})")
 
 
 def render(kind: str, added: bool) -> str:

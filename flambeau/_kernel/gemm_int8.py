@@ -2,7 +2,8 @@
 
 Both operands lie depth by depth and are padded to whole vectors, so that nothing is packed: a register tile holds sums of
 products of a few rows with a few rows. Each CPU has its own instruction for four products at once. The sums are turned into
-floats, with a scale, a correction for the zero point and a bias of each column, before they leave the registers.
+floats, with a scale, a correction for the zero point and a bias of each column, before they leave the registers. AMX has a
+kernel of its own (`gemm_int8_tiles.py`), with the weight arranged once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import platform
 from typing import Any
 
-from . import jit, pool
+from . import amx, gemm_int8_tiles, jit, pool
 from .dots import added_up
 from .register_tiles import Frame
 from .tiles import Plan, Vectors, invoke, joined, minimum, vectors
@@ -31,7 +32,9 @@ def variants() -> tuple[str, ...]:
     if platform.machine().lower() in ("aarch64", "arm64"):
         if features.get("dotprod") or _listed("asimddp"):
             found.append("sdot")
-    elif (features.get("avx512vnni") and vectors()[0] == 64) or (
+    elif features.get("amx-int8") and features.get("avx512f") and amx.permitted():
+        found.append("tiles")
+    if (features.get("avx512vnni") and vectors()[0] == 64) or (
         (features.get("avxvnni") or features.get("avx512vnni")) and vectors()[0] == 32
     ):
         found.append("vnni")
@@ -57,6 +60,11 @@ def offset(variant: str) -> int:
 def _tall() -> int:
     """Rows of a tile: as many as the registers hold sums for."""
     return 4 if vectors()[1] == 32 else 3
+
+
+def arranged(variant: str, weight: Any) -> Any:
+    """A weight (n, depth) of whole vectors as the product of an instruction reads it."""
+    return gemm_int8_tiles.arranged(weight) if variant == "tiles" else weight
 
 
 def padded(depth: int) -> int:
@@ -216,6 +224,8 @@ def _main(plan: Plan) -> Frame:
 
 def render(variant: str) -> str:
     """LLVM text of the whole kernel."""
+    if variant == "tiles":
+        return gemm_int8_tiles.render()
     plan = Plan("i32", _tall())
     text = joined([_tile(variant, plan, plan.rows, _BROAD), _tile(variant, plan, 1, _ALONE)], _main(plan))
     return text.replace(" nounwind ", ' nounwind "target-features"="+dotprod" ') if variant == "sdot" else text
@@ -223,7 +233,7 @@ def render(variant: str) -> str:
 
 @functools.cache
 def gemm(variant: str, grid: tuple[int, int, int] = (1, 1, 1)) -> Any:
-    """The ufunc (codes, weight turned, corrections, scales, biases, scratch) -> floats.
+    """The ufunc (codes, arranged weight turned, corrections, scales, biases, scratch) -> floats.
 
     c[i, j] = (sum of a[i] * b[:, j] - corrections[j]) * scales[j] + biases[j]. The depth is a multiple of the CPU's vectors
     and dense in both operands, as are the columns of everything else. The scratch is a single byte that nobody reads.
@@ -234,5 +244,6 @@ def gemm(variant: str, grid: tuple[int, int, int] = (1, 1, 1)) -> Any:
     if grid == (1, 1, 1):
         return make_ufunc(name, address, types, ("f32",), _SIGNATURE)
     places = [(7, -1), (-1, 10), (-1, 11), (-1, 12), (-1, 13), (-1, -1), (15, 16)]
-    loop, data = pool.gridded(address, places, 5, 0, grid, (_tall(), _ALONE))
+    units = (gemm_int8_tiles.BLOCK,) * 2 if variant == "tiles" else (_tall(), _ALONE)
+    loop, data = pool.gridded(address, places, 5, 0, grid, units)
     return make_ufunc(name, loop, types, ("f32",), _SIGNATURE, data)

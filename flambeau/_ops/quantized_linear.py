@@ -12,6 +12,7 @@ from .._tensor import Tensor, wrap
 from .quantization import dequantize, quantize_per_tensor_dynamic
 from .registry import ops
 
+_MANY = 1 << 16  # elements
 _SEVEN_BITS = 0, 127  # codes of inputs, as PyTorch chooses them for layers that quantize their input
 
 
@@ -24,7 +25,11 @@ def dynamic_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
             x = dequantize(quantize_per_tensor_dynamic(ops.to(x, float32), quint8, True))
         return ops.linear(x, dequantize(weight), bias)  # type: ignore[no-any-return]
     array = x._array
-    scale, zero_point = choose_scale(float(array.min()), float(array.max()), *_SEVEN_BITS)
+    if array.size < _MANY:
+        low, high = array.min(), array.max()
+    else:  # by all cores
+        low, high = ops.amin(x)._array, ops.amax(x)._array
+    scale, zero_point = choose_scale(float(low), float(high), *_SEVEN_BITS)
     rows = array.reshape(-1, array.shape[-1])
     codes = quantized.quantized_rows(rows, scale, zero_point, 0, 255)
     made = packed.linear(codes, scale, zero_point, None if bias is None else bias._array)

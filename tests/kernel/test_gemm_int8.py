@@ -6,7 +6,7 @@ import pytest
 from flambeau._backend import quantized, threads
 from flambeau._core.dtypes import qint8, qint32, quint8
 from flambeau._core.quantizers import Quantizer, per_channel_affine, per_tensor_affine
-from flambeau._kernel import gemm_int8
+from flambeau._kernel import gemm_int8, gemm_int8_tiles
 
 
 def operands(rng, m, k, n):
@@ -20,14 +20,27 @@ def operands(rng, m, k, n):
 def test_every_instruction(variant, grid):
     rng = np.random.default_rng(0)
     function = gemm_int8.gemm(variant, grid)
-    for m in (1, 2, 4, 7, 50):
+    for m in (1, 2, 4, 7, 16, 17, 32, 50, 97):
         for k in (64, 768):
-            for n in (1, 3, 4, 9, 130):
+            for n in (1, 3, 4, 9, 16, 17, 32, 130):
                 codes, weight, corrections, scales, biases = operands(rng, m, k, n)
-                made = function(codes, weight.T, corrections, scales, biases, np.zeros(1, np.uint8))
+                given = gemm_int8.arranged(variant, weight).T
+                made = function(codes, given, corrections, scales, biases, np.zeros(1, np.uint8))
                 taken = codes.view(np.int8) if gemm_int8.offset(variant) else codes
                 sums = taken.astype(np.int32) @ weight.T.astype(np.int32) - corrections
                 np.testing.assert_array_equal(made, sums.astype(np.float32) * scales + biases)
+
+
+def test_weights_as_tiles_read_them():
+    """Sixteen columns side by side, four neighbours of the depth each; rows of zeros fill the last block."""
+    weight = np.random.default_rng(3).integers(-128, 128, (21, 128)).astype(np.int8)
+    made = gemm_int8_tiles.arranged(weight)
+    assert made.shape == weight.shape and made.strides == (128, 1)
+    flat = np.lib.stride_tricks.as_strided(made, (2, 2, 16, 16, 4), (2048, 1024, 64, 4, 1))
+    for column in range(32):
+        for p in range(128):
+            expected = weight[column, p] if column < 21 else 0
+            assert flat[column // 16, p // 64, p % 64 // 4, column % 16, p % 4] == expected
 
 
 def test_largest_codes_do_not_saturate():
