@@ -11,6 +11,7 @@ from . import jit, pool
 from .render_llvm import Llvm
 from .streaming import AHEAD, LINES, lines_from, prefetch, width, write_lines
 from .symbols import Complex, symbols
+from .tiles import vectors
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value
 
@@ -20,6 +21,7 @@ _BLOCK = 512  # elements that are searched for rare cases together: few, so that
 # registers for one vector.
 _CHAINS = range(16, 80)
 _ABREAST = 4
+_WHOLE = 64  # elements that vectors take side by side
 
 _recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from
 
@@ -98,6 +100,8 @@ def render_pointwise(
     zero = r.constant("i64", 0)
     rare, everywhere, length = _survey(body, compute)
     abreast = _ABREAST if length in _CHAINS else 0
+    # vectors so wide have masks, but not for elements that are two numbers
+    masks = vectors()[0] == 64 and not stream and not any(t in PART for t in types)
 
     def evaluate(single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
         values = [
@@ -125,10 +129,15 @@ def render_pointwise(
     def plain(
         single: dict[int, Any], start: Value, stop: Value, first: Value = zero, abreast: int = 0, fast: bool = rare
     ) -> None:
-        with r.loop(start, stop, independent=True, abreast=abreast) as i:
-            r.rare_conditions = [] if fast else None
-            save(evaluate(single, lambda k: (first + i) * SIZE[types[k]]), lambda k: (first + i) * SIZE[types[k]])
-        r.rare_conditions = None
+        parts = [(start, stop, abreast, False)]
+        if masks and not abreast:  # what is left of the vectors that go side by side is not done one by one
+            whole = start + ((stop - start) & -_WHOLE)
+            parts = [(start, whole, 0, False), (whole, stop, 1, True)]
+        for low, high, count, masked in parts:
+            with r.loop(low, high, independent=True, abreast=count, masked=masked) as i:
+                r.rare_conditions = [] if fast else None
+                save(evaluate(single, lambda k: (first + i) * SIZE[types[k]]), lambda k: (first + i) * SIZE[types[k]])
+            r.rare_conditions = None
 
     def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
         if abreast and not single:
@@ -177,7 +186,7 @@ def render_pointwise(
                 with r.when(find_rare(single, start, stop)) if rare else nullcontext():
                     (streamed if stream else contiguous)(single, start, stop)
                     leave()
-                if rare and everywhere and not single:
+                if rare and everywhere:
                     plain(single, start, stop, fast=False)
                     leave()
         with r.loop(start, stop, independent=True) as i:

@@ -288,10 +288,17 @@ class Llvm:
 
     @contextmanager
     def loop(
-        self, start: Value, stop: Value, step: int = 1, independent: bool = False, abreast: int = 0
+        self,
+        start: Value,
+        stop: Value,
+        step: int = 1,
+        independent: bool = False,
+        abreast: int = 0,
+        masked: bool = False,
     ) -> Iterator[Value]:
         """A counted loop over i64. `independent` promises that no iteration reads what another writes; `abreast` says
-        how many vectors are computed side by side (1 where there are hardly more iterations than lanes)."""
+        how many vectors are computed side by side (1 where there are hardly more iterations than lanes); `masked`, that
+        the last vector may have lanes beyond the end, which are masked."""
         slot = self.variable("i64")
         self.write(slot, "i64", start)
         head, body, end = self.label(), self.label(), self.label()
@@ -306,6 +313,8 @@ class Llvm:
             properties.append(self._node(f'!{{!"llvm.loop.parallel_accesses", {self.access_group}}}'))
         if abreast:
             properties.append(self._node(f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}'))
+        if masked:
+            properties.append(self._node('!{!"llvm.loop.vectorize.predicate.enable", i1 true}'))
         hint = ""
         if properties:
             names = ", ".join([f"!{len(self.metadata)}", *properties])  # the first is the node itself
