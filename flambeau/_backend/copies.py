@@ -12,14 +12,14 @@ import numpy as np
 
 from .._core.allocation import empty, empty_like
 from .._core.layouts import is_disjoint
-from .._kernel import pool
+from .._kernel import pool, turning
 from .._kernel.lang import independent, kernel
 from .._kernel.ufunc import addresses
 from .._kernel.walks import merged_dims
 from . import threads
 from .cpu import start_of
 
-LARGE = 1 << 16  # elements from which blocks and threads pay for arrays in another order
+LARGE = 1 << 14  # elements from which blocks and threads pay for arrays in another order
 SHARED = 1 << 19  # bytes from which threads pay for any array
 _BLOCK = 64
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
@@ -109,7 +109,7 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         return None
     n, (step, to) = dims.pop()
     if step and any(0 < abs(steps[0]) < abs(step) for _, steps in dims):
-        return None
+        return _turned_plan(size, count, n, step, to, dims)
     backwards = step == -size
     loop = addresses[copy_line((_CODES[size], _CODES[size]), backwards=backwards)]
     jobs = _DEAL * count
@@ -130,6 +130,30 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
     strides = [tuple([s[i] for _, s in dims]) for i in range(2)]
     words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), tuple([d for d, _ in dims]), strides)
     return lambda x, out: pool.run_walk(words, [x + first, out], count)
+
+
+def _turned_plan(size: int, count: int, n: int, step: int, to: int, dims: list[tuple[int, list[int]]]) -> Any:
+    """The same where neighbours of the target lie apart in the source, and others side by side."""
+    at = next((i for i, (_, steps) in enumerate(dims) if steps[0] == size), None)
+    if size not in turning.TYPES or to != size or at is None:
+        return None
+    m, (_, down) = dims.pop(at)
+    jobs = _DEAL * count
+    rows = math.prod([d for d, _ in dims])
+    if count > 1 and rows < jobs:  # cut, so that there is work for all threads
+        part = next((p for p in range(128, 15, -16) if m % p == 0 and rows * m >= p * count), m)
+        dims.append((m // part, [part * size, part * down]))
+        m = part
+    length, steps = dims.pop() if dims else (1, [0, 0])
+    if count > 1 and length > 1:  # threads take whole loops
+        dims.append((length, steps))
+        length, steps = 1, [0, 0]
+    shape, strides = tuple([d for d, _ in dims]), [tuple([s[i] for _, s in dims]) for i in range(2)]
+    core = [size, step, down, size]
+    if not shape:
+        shape, strides = (1,), [(0,), (0,)]
+    words = pool.walk(turning.turn(size), jobs, 2, length, [*steps, *core], (m, n), shape, strides)
+    return lambda x, out: pool.run_walk(words, [x, out], count)
 
 
 def _line_plan(loop: int, jobs: int, count: int, n: int, step: int, to: int, backwards: bool) -> Callable[..., None]:

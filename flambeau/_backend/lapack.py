@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core.state import held_over_forks
+from .._kernel.direct import address_function
 from . import threads
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -362,18 +363,22 @@ def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
-    """Solves the transposed system xᵀ aᵀ = bᵀ, whose column-major memory is the row-major memory of this one."""
+    """Solves the system in column-major memory, where the solution stays; `a` is read where it lies if it is dense."""
     n, k = b.shape[-2:]
-    a, x = np.ascontiguousarray(a), np.array(b, order="C", copy=True)
-    size, width = _integer(n), _integer(k)
-    one = np.ones((), a.dtype)
-    flags = (b"R", b"L" if upper else b"U", b"N", b"U" if unit else b"N")
+    turned = a.swapaxes(-1, -2)
+    by_columns = turned.flags.c_contiguous
+    if not by_columns and not a.flags.c_contiguous:
+        a = np.ascontiguousarray(a)
+    x = np.array(b.swapaxes(-1, -2), order="C", copy=True)
+    size, address = _integer(n), address_function()
+    one = _ones(a.dtype)
+    flags = (b"L", b"U" if upper == by_columns else b"L", b"N" if by_columns else b"T", b"U" if unit else b"N")
     count = x.size // (n * k)
-    places = a.ctypes.data, x.ctypes.data, one.ctypes.data
+    places = address(turned if by_columns else a), address(x), address(one)
 
     def run(i: int, start: int, stop: int) -> None:
-        to = places[1] + (i * n * k + start) * x.itemsize
-        routine(*flags, _integer(stop - start), size, places[2], places[0] + i * n * n * a.itemsize, size, to, width)
+        to = places[1] + (i * k + start) * n * x.itemsize
+        routine(*flags, size, _integer(stop - start), places[2], places[0] + i * n * n * a.itemsize, size, to, size)
 
     with few_threads(n * max(n, k)):
         if count == 1 and n * n * k >= _SPLIT and k >= 32:
@@ -381,7 +386,12 @@ def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) ->
         else:
             for i in range(count):
                 run(i, 0, k)
-    return x
+    return x.swapaxes(-1, -2)
+
+
+@functools.cache
+def _ones(d: Any) -> Any:
+    return np.ones((), d)
 
 
 def _substitute(xp: Any, a: Any, x: Any, upper: bool, unit: bool) -> None:

@@ -16,7 +16,8 @@ from .._core.allocation import empty
 from .._kernel import elimination, pool
 from . import lapack, threads
 from .blas import product
-from .cpu import cpu, native_call
+from .copies import row_major
+from .cpu import cpu, native_call, start_of
 
 _SMALL = 32  # rows of matrices that are small
 _KNOWN = 4  # rows up to which there are kernels for the very size
@@ -110,9 +111,9 @@ def _factors(a: Any) -> tuple[Any, Any, Any] | None:
     routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "getrf", 6)
     if routine is None:
         return None
-    memory = np.array(a, order="C", copy=True).reshape(-1, n, n)
+    memory = row_major(a).reshape(-1, n, n)
     pivots, info = np.zeros((len(memory), n), np.int64), np.zeros(len(memory), np.int64)
-    size, starts = lapack._integer(n), (memory.ctypes.data, pivots.ctypes.data, info.ctypes.data)
+    size, starts = lapack._integer(n), (start_of(memory), start_of(pivots), start_of(info))
     steps = n * n * a.itemsize, 8 * n, 8
 
     def run(i: int) -> None:
@@ -136,12 +137,9 @@ def solve(a: Any, b: Any) -> Any:
     if found is None or found[2].any():
         return None
     memory, pivots, _ = found
-    x = np.array(b.swapaxes(-1, -2), order="C", copy=True)
-    size, width, starts = (
-        lapack._integer(n),
-        lapack._integer(k),
-        (memory.ctypes.data, pivots.ctypes.data, x.ctypes.data),
-    )
+    x = row_major(b.swapaxes(-1, -2))
+    size, width = lapack._integer(n), lapack._integer(k)
+    starts = start_of(memory), start_of(pivots), start_of(x)
     steps = n * n * a.itemsize, 8 * n, n * k * a.itemsize
 
     def run(i: int) -> None:
@@ -150,7 +148,7 @@ def solve(a: Any, b: Any) -> Any:
         routine(b"T", size, width, place, size, swaps, to, size, ctypes.byref(failed))
 
     _each(len(memory), run, n * max(n, k))
-    return np.ascontiguousarray(x.swapaxes(-1, -2)), np.zeros(a.shape[:-2], np.int32)
+    return x.swapaxes(-1, -2), np.zeros(a.shape[:-2], np.int32)
 
 
 def inverse(a: Any) -> Any:
@@ -258,16 +256,19 @@ def cholesky(a: Any) -> Any:
     routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "potrf", 5)
     if routine is None:
         return None
-    # the lower triangle by rows is the upper one by columns, of the conjugate matrix: A = L Lᴴ, conj(A) = Uᴴ U
-    memory = np.tril(a).reshape(-1, n, n)
-    size, step, start = lapack._integer(n), n * n * a.itemsize, memory.ctypes.data
+    memory = row_major(a.swapaxes(-1, -2)).reshape(-1, n, n)  # column by column
     info = np.zeros(len(memory), np.int64)
+    size, step, start, failed = lapack._integer(n), n * n * a.itemsize, start_of(memory), start_of(info)
 
     def run(i: int) -> None:
-        routine(b"U", size, start + i * step, size, info.ctypes.data + 8 * i)
+        routine(b"L", size, start + i * step, size, failed + 8 * i)
 
     _each(len(memory), run, n * n)
-    return None if info.any() else memory.reshape(a.shape)
+    if info.any():
+        return None
+    code = _CODES[a.dtype.char]
+    cpu.small(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), memory)
+    return memory.reshape(a.shape).swapaxes(-1, -2)
 
 
 # -- QR and eigenvalues -----------------------------------------------------------------------------------------------

@@ -169,4 +169,12 @@ def triangles(m, a, low, high):
             high[i, c] = m.where(c > i, x, m.where(c == i, 1, m.value(0, a.type)))
 
 
-__all__ = ["cholesky", "determinant", "factor", "invert_lower", "solve", "triangles"]
+@kernel("()->(n,n)")
+def clear_lower(m, zero, out):
+    """Zeros below the diagonal of a matrix; the rest of it stays."""
+    for i in range(out.n):
+        for c in independent(i):
+            out[i, c] = zero[()]
+
+
+__all__ = ["cholesky", "clear_lower", "determinant", "factor", "invert_lower", "solve", "triangles"]

@@ -152,7 +152,7 @@ def columns(xp: Any, made: Any, rows: int = 0) -> Any:
     """
     turned = made.swapaxes(-1, -2)
     if made.shape[-2] >= rows:
-        return (turned if turned.flags.c_contiguous else xp.ascontiguousarray(turned)).swapaxes(-1, -2)
+        return rows_of(turned).swapaxes(-1, -2)
     space = xp.zeros((*turned.shape[:-1], rows), made.dtype)
     space[..., : made.shape[-2]] = turned
     return space[..., : made.shape[-2]].swapaxes(-1, -2)

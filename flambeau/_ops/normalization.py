@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
@@ -238,6 +239,8 @@ _FUSED_RMS = Fused("rms_norm", "MulBackward0", _gradient)
 
 def _matrix(array: Any, count: int) -> Any:
     """An array as rows of `count` elements that lie one after the other."""
+    if array.ndim > 2 and array.strides[-1] not in (0, array.itemsize):
+        array = row_major(array)
     rows = array if array.ndim == 2 and array.shape[1] == count else array.reshape(-1, count)
     return rows if rows.strides[1] == rows.itemsize or is_flat(rows) else np.ascontiguousarray(rows)
 

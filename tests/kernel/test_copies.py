@@ -42,6 +42,30 @@ def test_copies_of_any_shape(shape):
         np.testing.assert_array_equal(copies.row_major(part), part)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64"])
+def test_turned_matrices(dtype, threads):
+    """Blocks of them are turned in registers; what is left at the edges is not."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for shape in ((128, 128), (129, 131), (1000, 17), (15, 1100), (3, 5, 70, 33), (2, 96, 7, 31), (64, 1, 300)):
+            x = array(shape, dtype)
+            for order in itertools.permutations(range(len(shape))):
+                part = x.transpose(order)
+                np.testing.assert_array_equal(copies.row_major(part), part)
+                wide = np.zeros((*part.shape[:-1], part.shape[-1] + 3), dtype)
+                copies.place(wide[..., :-3], part)
+                np.testing.assert_array_equal(wide[..., :-3], part)
+                assert not wide[..., -3:].any()
+                copies.place(wide[..., ::-1][..., 3:], part)
+                np.testing.assert_array_equal(wide[..., ::-1][..., 3:], part)
+            grown = np.repeat(x, 2, 0)[::2].swapaxes(0, -1)
+            np.testing.assert_array_equal(copies.row_major(grown), grown)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_written_into_a_part():
     whole, x = np.zeros((70, 90), np.float32), array((60, 40), "float32")
     copies.place(whole[5:-5, 7:87:2], x)
