@@ -115,8 +115,8 @@ def _recorded(op: Any, tensors: Any, dim: int, out: Tensor) -> Tensor:
     return out
 
 
-def _quick_cat(tensors: Any, dim: int = 0) -> Any:
-    alike = _alike(tensors)
+def _quick_cat(tensors: Any, dim: int = 0, **others: Any) -> Any:
+    alike = None if others else _alike(tensors)
     if alike is not None and dim.__class__ is int:
         arrays, d, k = alike
         try:
@@ -127,7 +127,7 @@ def _quick_cat(tensors: Any, dim: int = 0) -> Any:
     return NotImplemented
 
 
-@quick(_quick_cat)
+@quick(_quick_cat, named=True)
 @public(method=False, aliases=("concat", "concatenate"))
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """Joins tensors along a dimension they have.
@@ -185,8 +185,8 @@ def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     return rows_of(rows)
 
 
-def _quick_stack(tensors: Any, dim: int = 0) -> Any:
-    alike = _alike(tensors)
+def _quick_stack(tensors: Any, dim: int = 0, **others: Any) -> Any:
+    alike = None if others else _alike(tensors)
     if alike is not None and dim.__class__ is int:
         arrays, d, k = alike
         shape = arrays[0].shape
@@ -205,7 +205,7 @@ def _quick_stack(tensors: Any, dim: int = 0) -> Any:
     return NotImplemented
 
 
-@quick(_quick_stack)
+@quick(_quick_stack, named=True)
 @public(method=False, out=True)
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """Joins tensors of one shape along a new dimension.

@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
@@ -181,18 +183,19 @@ def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     others = tuple([i for i in range(x.ndim) if i != dim])
     wide = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     size = norm_op.forward(backend, wide, p, others, True)
-    made = _limited(backend, BY_NUMPY[wide.dtype].code, BY_NUMPY[size.dtype].code)(wide, size, size.dtype.type(limit))
+    made = _limited(backend, wide.dtype, size.dtype)(wide, size, np.asarray(limit, size.dtype))
     return rows_of(xp.asarray(made).astype(x.dtype, copy=False))
 
 
 @functools.cache
-def _limited(backend: Any, code: str, real: str) -> Any:
+def _limited(backend: Any, d: Any, real: Any) -> Any:
     """x where its norm is within a limit, scaled down to it elsewhere."""
 
     def body(m: Any, x: Any, size: Any, limit: Any) -> Any:
         return x * m.where(size > limit, limit / (size + 1e-7), 1.0)
 
-    return backend.pointwise("renorm", body, (code, real, real), (code,), (code, real, real))
+    types = BY_NUMPY[d].code, BY_NUMPY[real].code, BY_NUMPY[real].code
+    return backend.spreading(backend.pointwise("renorm", body, types, types[:1], types), d)
 
 
 @public(out="exact", inplace=True)
