@@ -10,11 +10,12 @@ import numpy as np
 
 from .._core.allocation import allocator, empty
 from .._core.dtypes import bfloat16
-from .._kernel import gemm, gemm_bf16, tiles
+from .._kernel import gemm, gemm_bf16, thin, tiles
 from .._kernel.direct import direct
 from .._kernel.sums import dot_rows
 from .._kernel.ufunc import loops
 from . import threads
+from .cpu import cpu
 
 # Multiplications from which a second thread pays: a hand-over costs what some 10^5 of them do. To fetch an element of
 # the right operand counts for a few more.
@@ -33,6 +34,8 @@ _ONE = {code: np.ones((), d) for d, code in _CODES.items() if code in _PLAIN}  #
 _empty = np.empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _SHORT = 1 << 14  # vectors whose product is our own
+_MANY = 64  # rows that a tiny matrix is multiplied with in a way of its own
+_SMALL = 1 << 17  # elements of such products that one core makes
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
@@ -85,12 +88,16 @@ def product(x: Any, y: Any) -> Any:
     if x.ndim == 2 == y.ndim:
         m, k = x.shape
         n = y.shape[1]
+        if n <= thin.MOST and k <= thin.MOST and _SMALL > m >= _MANY and code in _PLAIN:
+            return _thin(code, x, y)
         if (m + FETCH) * n * k < PARALLEL and (n > 1 or m == 1) and code in _PLAIN:
             function, size = _kernel(code, m, n, False)
             out = _empty((m, n), d)
             function(x, y, _workspace.take(size), out)
             return out
     elif x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
+        if y.shape[-1] <= thin.MOST and x.shape[-1] <= thin.MOST and x.shape[-2] >= _MANY:
+            return _thin(code, x, y)
         return _batches(code, x, y, None, 1, 1)
     if x.ndim == 1 == y.ndim and d in _VECTORS_BY_BLAS:
         if x.size <= _SHORT and x.flags.forc and y.flags.forc:
@@ -100,6 +107,19 @@ def product(x: Any, y: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))
     return _with_vectors(code, x, y, None, 1, 1)
+
+
+def _thin(code: str, x: Any, y: Any) -> Any:
+    """The products of matrices of many rows with tiny ones, which may be empty."""
+    k, n, size = x.shape[-1], y.shape[-1], x.itemsize
+    out = empty((*x.shape[:-1], n), x.dtype)
+    if not k:
+        out.fill(0)
+    elif n:
+        dense = x.strides[-2:] == (k * size, size)
+        get = cpu.small if out.size < _SMALL else cpu.large
+        get(thin.thin_product, (code,) * 3, inner=k, outer=n, dense=dense)(x, y, out)
+    return out
 
 
 def _batches(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:

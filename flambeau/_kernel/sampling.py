@@ -61,9 +61,15 @@ def _places(m, sizes, grid, p, rank, padding, align):
     return made
 
 
-def _corners(m, sizes, places, type, nearest):
-    """The elements around a place, the outermost dimension changing last: (number, whether it is inside, weight, the
-    shares of each dimension that made the weight). Only one element for the nearest."""
+def _whole(m, inside, place, index):
+    """A place that is inside as an integer, others as 0."""
+    held = m.where(inside, place, m.value(0, place.type))
+    return held.r.truncate(held, index)
+
+
+def _corners(m, sizes, places, type, nearest, index):
+    """The elements around a place, the outermost dimension changing last: (number of type `index`, whether it is inside,
+    weight, the shares of each dimension that made the weight). Only one element for the nearest."""
     cut, kind = _cut(m, type), COMPUTE.get(type, type)
     axes = []
     for place, _ in places:
@@ -72,17 +78,17 @@ def _corners(m, sizes, places, type, nearest):
         axes.append(((m.rint(place), m.value(1, kind)),) if nearest else around)
     made = []
     for chosen in itertools.product(*[range(len(axis)) for axis in axes]):
-        inside = index = weight = None
+        inside = number = weight = None
         for d, step in enumerate(chosen):
             here, extent = axes[d][step][0], sizes[d]
             fits = (here >= 0) & (here <= m.cast(extent - 1, kind))
-            whole = m.cast(m.where(fits, here, m.value(0, kind)), "i64")
+            whole = _whole(m, fits, here, index)
             inside = fits if inside is None else inside & fits
-            index = whole if index is None else index * extent + whole
+            number = whole if number is None else number * m.cast(extent, index) + whole
         shares = [axes[d][step][1] for d, step in enumerate(chosen)]
         for share in reversed(shares):
             weight = share if weight is None else cut(weight * share)
-        made.append((m.where(inside, index, m.value(0, "i64")), inside, weight, shares))
+        made.append((number, inside, weight, shares))
     return made
 
 
@@ -101,7 +107,7 @@ class _Corners:
     def put(self, i, corners, places):
         m, last = self.m, corners[-1][3]
         for (number, inside, weight, _), indices, weights in zip(corners, self.indices, self.weights):
-            indices[i] = m.cast(m.where(inside, number, m.value(-1, "i64")), indices.type)
+            indices[i] = m.where(inside, number, m.value(-1, indices.type))
             weights[i] = weight
         for d in range(self.rank):
             self.slopes[d][i] = places[d][1]
@@ -139,7 +145,7 @@ def _locate(m, held, sizes, align, grid, first, count, rank, padding, nearest):
 
 def _put(m, held, sizes, align, grid, first, i, rank, padding, nearest):
     places = _places(m, sizes, grid, first + i, rank, padding, align)
-    held.put(i, _corners(m, sizes, places, grid.type, nearest), places)
+    held.put(i, _corners(m, sizes, places, grid.type, nearest, held.indices[0].type), places)
 
 
 def _sample(m, x, c, held, i):
@@ -303,7 +309,7 @@ def _around(m, sizes, grid, p, padding, align):
 def _tap(m, sizes, down, across, kind):
     inside = (down >= 0) & (down <= m.cast(sizes[0] - 1, kind)) & (across >= 0)
     inside = inside & (across <= m.cast(sizes[1] - 1, kind))
-    row, column = (m.cast(m.where(inside, tap, m.value(0, kind)), "i64") for tap in (down, across))
+    row, column = (_whole(m, inside, tap, "i64") for tap in (down, across))
     return row * sizes[1] + column, inside
 
 
@@ -324,13 +330,63 @@ def _cubic(m, x, c, taps, weights):
     return total
 
 
+class _Taps:
+    """The sixteen elements around some points at a time, in memory, as `_Corners` has them, and their weights."""
+
+    def __init__(self, m, kind, index):
+        self.m, self.index = m, index
+        self.indices = [m.local(index, POINTS) for _ in range(16)]
+        self.curves = [[m.local(kind, POINTS) for _ in range(4)] for _ in range(2)]
+
+    def put(self, i, taps, curves):
+        m = self.m
+        for (number, inside), indices in zip(taps, self.indices):
+            indices[i] = m.where(inside, m.cast(number, self.index), m.value(-1, self.index))
+        for own, curve in zip(self.curves, curves):
+            for place, weight in zip(own, curve):
+                place[i] = weight
+
+    def at(self, i):
+        """The taps and the weights of a point."""
+        numbers = [indices[i] for indices in self.indices]
+        zero = self.m.value(0, self.index)
+        taps = [(self.m.cast(self.m.where(n >= 0, n, zero), "i64"), n >= 0) for n in numbers]
+        return taps, [[weight[i] for weight in curve] for curve in self.curves]
+
+
+def _taps_of(m, grid, index):
+    return _Taps(m, COMPUTE.get(grid.type, grid.type), index)
+
+
+def _cubic_at(m, x, c, held, i):
+    return _cubic(m, x, c, *held.at(i))
+
+
+def _put_taps(m, held, sizes, align, grid, first, i, padding):
+    taps, weights, _ = _around(m, sizes, grid, first + i, padding, align)
+    held.put(i, taps, weights[:2])
+
+
 @kernel("(c,s),(r),(),(p,r)->(c,p)")
-def sample_cubic(m, x, sizes, align, grid, out, padding):
-    """The values at the points of a grid."""
-    for p in range(out.n):
-        taps, weights, _ = _around(m, sizes, grid, p, padding, align[()] != 0)
+def sample_cubic(m, x, sizes, align, grid, out, padding, index):
+    """The values at the points of a grid, some points of all channels after the others."""
+    held = _taps_of(m, grid, index)
+    for first in range(0, out.n, POINTS):
+        rest = out.n - first
+        count = m.where(rest < POINTS, rest, POINTS)
+        if grid.type in COMPUTE:
+            for i in range(count):
+                _put_taps(m, held, sizes, align[()] != 0, grid, first, i, padding)
+        else:
+            for i in independent(count):
+                _put_taps(m, held, sizes, align[()] != 0, grid, first, i, padding)
         for c in range(out.shape[0]):
-            out[c, p] = _cubic(m, x, c, taps, weights)
+            if x.type in COMPUTE:
+                for i in range(count):
+                    out[c, first + i] = _cubic_at(m, x, c, held, i)
+            else:
+                for i in independent(count):
+                    out[c, first + i] = _cubic_at(m, x, c, held, i)
 
 
 def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_grid):

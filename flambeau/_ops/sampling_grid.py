@@ -147,11 +147,12 @@ def _plan(
     work = x[0] * x[1] * points << len(sizes) + 1
     types = (code, "i64", "i64", *(code,) * (4 if back else 2))
     options: dict[str, Any] = {"padding": padding}
+    index = "i32" if math.prod(sizes) < 1 << 31 else "i64"
     if mode == "bicubic":
         kernel, work = sample_cubic_backward if back else sample_cubic, work << 2
+        options |= {} if back else {"index": index}
     else:
         kernel = sample_points_backward if back else sample_points
-        index = "i32" if math.prod(sizes) < 1 << 31 else "i64"
         options |= {"rank": len(sizes), "nearest": mode == "nearest", "index": index}
         if back:
             narrow = d.itemsize == 2  # those kernels are long: there is one for all

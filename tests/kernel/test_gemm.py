@@ -1,6 +1,7 @@
 """Generated matrix products against NumPy: every element type, layout, edge of a tile and bound of a block."""
 
 import functools
+import itertools
 
 import ml_dtypes
 import numpy as np
@@ -271,3 +272,24 @@ def test_narrower_vectors(monkeypatch, width, registers):
                 function, size = gemm.gemm.__wrapped__(code, tiles.height(m, wide), False, wide=wide)
                 for left in (x, np.asfortranarray(x)):
                     check(function(left, y, np.empty(size, np.uint8)), reference(x, y), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_tiny_matrices_beside_many_rows(dtype):
+    rng = np.random.default_rng(5)
+    for batch in ((), (3,), (2, 5)):
+        for m, k, n in itertools.product((64, 97, 4096), (1, 2, 3, 4), (1, 2, 3, 4)):
+            wide = (rng.standard_normal((*batch, m, 2 * k)) * 10).astype(dtype)
+            y = (rng.standard_normal((*batch, k, n)) * 10).astype(dtype)
+            turned = np.ascontiguousarray(wide[..., :k].swapaxes(-1, -2)).swapaxes(-1, -2)
+            for x in (np.ascontiguousarray(wide[..., :k]), wide[..., ::2], wide[..., :k], turned, wide[..., ::-1, k:]):
+                for right in (y, np.ascontiguousarray(y.swapaxes(-1, -2)).swapaxes(-1, -2)):
+                    np.testing.assert_allclose(blas.product(x, right), np.matmul(x, right), rtol=1e-4, atol=1e-3)
+            spread = np.broadcast_to(wide[..., :1, :k], (*batch, m, k))
+            np.testing.assert_allclose(blas.product(spread, y), np.matmul(spread, y), rtol=1e-4, atol=1e-3)
+
+
+def test_products_with_nothing_in_between():
+    x, y = np.ones((100, 0), np.float32), np.ones((0, 3), np.float32)
+    assert (blas.product(x, y) == 0).all() and blas.product(x.T[:, :0], y[:, :0].T[:0]).shape == (0, 0)
+    assert blas.product(np.ones((2, 70, 3), np.float32), np.ones((2, 3, 0), np.float32)).shape == (2, 70, 0)
