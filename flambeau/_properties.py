@@ -8,12 +8,13 @@ from typing import Any
 from ._autograd.node import gradient_function
 from ._core.devices import CPU, device
 from ._core.devices import META as META_DEVICE
-from ._core.dtypes import FLOATING
+from ._core.dtypes import FLOATING, dtype
 from ._core.layouts import channel_order, contiguous_format, memory_format, sparse_coo, sparse_csr, strided
 from ._core.sizes import Size, wrap_dim
 from ._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
 from ._ops.inplace import Stale, stale
 from ._ops.registry import ops
+from ._ops.rules import type_name
 from ._ops.views import is_contiguous
 from ._tensor import MADE_IN_INFERENCE, MADE_WITHOUT_GRAD, Tensor, is_inference, meta_of, version_of
 from ._tensor_memory import read_data, write_data
@@ -141,7 +142,13 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             raise RuntimeError(
                 f"assigned grad has data of a different size: {list(value._array.shape)} for a tensor of {list(self._array.shape)}"
             )
-        if value.dtype is not self.dtype:
+        wanted = self.dtype if self._edge is not None else _grad_dtype(self)
+        if wanted is not None and wanted is not self.dtype and value.dtype is not wanted:
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{type_name(value.dtype).lower()}' to a tensor with grad_dtype "
+                f"'{type_name(wanted)}'; the gradient must match it"
+            )
+        if wanted is self.dtype and value.dtype is not wanted:
             raise RuntimeError(
                 f"assigned grad has data of a different type: {value.dtype} for a tensor of {self.dtype}"
             )
@@ -161,18 +168,52 @@ def _grad_fn(self: Tensor) -> Any:
         return None
     if edge[0].op.__class__ is Stale:
         raise RuntimeError(edge[0].op.reason)
+    if edge[0].outputs is None:
+        edge[0].__dict__["shapes"] = {0: (self.shape, self.dtype)}  # type: ignore[attr-defined]
     return gradient_function(*edge)
 
 
 def _hooks(self: Tensor) -> Any:
     """The hooks of a leaf by number, or None; a tensor with a history has them on its node."""
     meta = self._autograd_meta
-    return None if meta is None or is_inference(self) else meta.hooks or None
+    return None if meta is None or is_inference(self) else meta.hooks
 
 
 def _set_hooks(self: Tensor, hooks: Any) -> None:
-    if hooks or _hooks(self):
-        raise RuntimeError("_backward_hooks can only be set to none: register_hook() adds one, its handle removes it")
+    if hooks is not None or _hooks(self):
+        if hooks or (self._edge is not None and self._k & GRAD):
+            raise RuntimeError(
+                "_backward_hooks can only be set to none or to an empty dict: register_hook() adds one, its handle removes it"
+            )
+        meta_of(self).hooks = hooks
+
+
+def _grad_dtype(self: Tensor) -> Any:
+    """The dtype that the gradient of a leaf has: its own unless told otherwise; None where any is kept as it comes."""
+    if self._edge is not None:
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return self.dtype if self._autograd_meta is None else self._autograd_meta.__dict__.get("grad_dtype", self.dtype)
+
+
+def _set_grad_dtype(self: Tensor, value: Any) -> None:
+    if self._edge is not None:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if value is not None and not isinstance(value, dtype):
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
+    meta = meta_of(self)
+    if value is not None and meta.grad is not None and meta.grad.dtype is not value:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to {value} because there is already a gradient of dtype {meta.grad.dtype}; set .grad to "
+            "None first"
+        )
+    meta.__dict__["grad_dtype"] = value
+    meta.hooks = {} if meta.hooks is None else meta.hooks
+    if value is None or value is self.dtype:
+        meta.hooks.pop("dtype", None)
+    else:  # the first of its hooks
+        rest = dict(meta.hooks)
+        meta.hooks.clear()
+        meta.hooks.update({"dtype": lambda g: g if g.dtype is value else ops.to_dtype(g, value), **rest})
 
 
 def _is_leaf(self: Tensor) -> bool:
@@ -339,7 +380,7 @@ PROPERTIES: dict[str, Any] = {
     "is_mtia": _type_check("mtia"),
     "is_vulkan": _type_check("vulkan"),
     "is_maia": _type_check("maia"),
-    "grad_dtype": property(lambda self: self.dtype if self._edge is None else None),
+    "grad_dtype": property(_grad_dtype, _set_grad_dtype),
     "_is_view": lambda self: self._view is not None,
     "dim_order": dim_order,
     "is_distributed": is_distributed,

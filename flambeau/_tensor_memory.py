@@ -121,6 +121,11 @@ def write_data(t: Tensor, value: Tensor) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if t._k & GRAD and value.dtype.category < 2:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if (t._k ^ value._k) & SPARSE:
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: one is "
+            "sparse, the other is not"
+        )
     memory = Storage(storage_of(value).array)
     memory.version = version_of(t)
     kept = GRAD | t._class_k

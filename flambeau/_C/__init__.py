@@ -7,7 +7,8 @@ import weakref
 from typing import Any
 
 from .. import _storage
-from .._autograd.node import Node
+from .._autograd.engine import execution_order, will_run
+from .._autograd.node import Node, gradient_function
 from .._core.config import config
 from .._core.devices import device, get_default_device
 from .._core.dtypes import ALL, QUANTIZED, dtype, get_default_dtype
@@ -214,7 +215,32 @@ def is_grad_enabled() -> bool:
 
 def _current_graph_task_id() -> int:
     """The number of the backward pass that runs in this thread; -1 if none does."""
-    return -1 if local.walk is None else local.walk[2]
+    return -1 if local.walk is None else local.walk.number
+
+
+def _current_autograd_node() -> Node | None:
+    """The node that the backward pass of this thread runs now; None outside of one."""
+    node = getattr(local.walk, "node", None)
+    return None if node is None else gradient_function(node)
+
+
+def _will_engine_execute_node(node: Node) -> bool:
+    """Whether the backward pass that runs now comes to a node."""
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    return will_run(node)
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    """The nodes that the backward pass which runs now goes through, in order."""
+    if local.walk is None:
+        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
+    if getattr(local, "multithreading", True):
+        raise RuntimeError(
+            "_current_graph_task_execution_order expects the current backward to be executed with multithreading disabled: "
+            "torch.autograd.set_multithreading_enabled(False)"
+        )
+    return execution_order()
 
 
 class _WeakTensorRef:

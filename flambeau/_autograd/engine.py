@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from sys import getrefcount, stderr
-from threading import RLock
+from threading import RLock, Thread
 from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.sizes import Size
-from .._core.state import GRAD, SPARSE, held_over_forks, local, modes
+from .._core.state import GRAD, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
 from .._tensor import INFERENCE, Tensor, meta_of
-from .node import Node, edge_of
+from .node import AccumulateGrad, Node, edge_of, gradient_function
 
 
 def _not_set(*args: Any) -> Any:
@@ -46,7 +46,37 @@ _leaf_locks = [RLock() for _ in range(64)]
 for _lock in _leaf_locks:
     held_over_forks(_lock)
 _walks = count().__next__
+_DEEPEST = 40  # backward passes inside of each other in one thread: each takes a good part of its stack
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
+
+
+class Walk:
+    """A backward pass while it runs, in `local.walk`."""
+
+    __slots__ = ("callbacks", "depth", "given", "node", "number_given")
+
+    callbacks: list[Any] | None  # what is called at its end
+    depth: int  # how many passes of this thread it runs in
+    given: tuple[
+        Any, ...
+    ]  # the roots, the nodes that run (None for all), the wanted edges or None, whether leaves get theirs
+    node: Node | None  # the one that runs now
+
+    @property
+    def wanted(self) -> Any:
+        return self.given[2]
+
+    @property
+    def number(self) -> int:
+        """A number that no other pass has, given at the first need."""
+        try:
+            return self.number_given  # type: ignore[no-any-return]
+        except AttributeError:
+            self.number_given = _walks()
+            return self.number_given
+
+
+_new = object.__new__
 
 
 def run(
@@ -71,9 +101,18 @@ def run(
         wanted_edges = {_key(edge_of(t)) for t in wanted}
         needed = _nodes_towards(roots, wanted_edges)
     awaited = _awaited(roots, needed) if leaves_are_watched else None
-    outer, local.grad = local.grad, create_graph
-    outer_walk, local.walk = local.walk, (keep_graph, wanted is None, _walks())
-    outer_callbacks, local.final_callbacks = local.final_callbacks, []
+    state = local.__dict__  # of this thread: looked up once
+    outer, outer_walk = state.get("grad", True), state.get("walk")
+    walk = _new(Walk)
+    walk.given = roots, needed, wanted_edges, into_leaves
+    walk.callbacks = None
+    walk.depth = 0
+    if outer_walk is not None:
+        walk.depth = outer_walk.depth + 1
+        if walk.depth > _DEEPEST:
+            return _in_another_thread(roots, gradients, keep_graph, create_graph, wanted, into_leaves)
+    state["grad"], state["walk"] = create_graph, walk
+    hooks = state.get("saved_hooks", ()) if modes.on else None
     look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:
         for t, g in zip(roots, gradients):
@@ -98,14 +137,15 @@ def run(
                 if node.pre_hooks:
                     g = _call_pre_hooks(node, g, of_node=False)
                 _capture(node, g, wanted_edges, captured)
-                if node not in needed:
-                    continue
                 if node.pre_hooks:
                     g = _call_pre_hooks(node, g, of_tensors=False)
+                if node not in needed:
+                    continue
             elif node.pre_hooks:
                 g = _call_pre_hooks(node, g)
             if node.saved is None:
                 raise RuntimeError(FREED)
+            walk.node = node
             asked = node if needed is None else _narrowed(node, needed, wanted_edges)
             results = (node.op if profiler is None else profiler).backward(asked, g, create_graph)
             if look_for_nan:
@@ -118,7 +158,8 @@ def run(
                         node.saved = None
                         break
                 else:
-                    if getattr(node.op, "holds_numbers", False) and node.saved[1] is not None:
+                    saved = node.saved
+                    if len(saved) > 1 and saved[1] is not None and getattr(node.op, "holds_numbers", False):
                         node.saved = None
             for edge, g in zip(node.edges, results):
                 if edge is None or g is None:
@@ -143,12 +184,38 @@ def run(
                 if done:
                     _finish(done, wanted_edges, captured, into_leaves, create_graph)
         _finish(leaves, wanted_edges, captured, into_leaves, create_graph)
-        for callback in local.final_callbacks:  # those may add others
-            callback()
+        if walk.callbacks is not None:
+            for callback in walk.callbacks:  # those may add others
+                callback()
     finally:
-        local.grad, local.walk = outer, outer_walk
-        local.final_callbacks = outer_callbacks
+        state["grad"], state["walk"] = outer, outer_walk
+        if hooks is not None:
+            while len(local.saved_hooks) > len(hooks):  # blocks that a hook opened and did not close end with the pass
+                local.saved_hooks = local.saved_hooks[:-1]
+                modes.leave(SAVED_HOOKS)
     return captured
+
+
+def _in_another_thread(*args: Any) -> dict[Any, Tensor]:
+    """Runs a backward pass in a thread of its own, whose stack is empty, in the modes of this one."""
+    found: list[Any] = []
+    state = dict(local.__dict__)
+
+    def work() -> None:
+        local.__dict__.update(state)
+        local.walk = None
+        try:
+            found.append((run(*args), None))
+        except BaseException as error:
+            found.append((None, error))
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
 
 
 def without_gradient(node: Node) -> Sequence[Any]:
@@ -159,11 +226,64 @@ def without_gradient(node: Node) -> Sequence[Any]:
     return node.op.backward(node, g, False) if "ctx" in node.__dict__ else ()  # type: ignore[no-any-return]
 
 
+def will_run(node: Node) -> bool:
+    """Whether the backward pass that runs now comes to a node."""
+    walk = local.walk
+    if walk is None:
+        raise RuntimeError("_will_engine_execute_node should only be called during the backward pass")
+    _, needed, wanted, into_leaves = walk.given
+    if isinstance(node, AccumulateGrad):
+        if wanted is None:
+            return any(node is run for run in execution_order())
+        if not into_leaves:
+            raise RuntimeError(
+                "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(), which "
+                "runs no node of a leaf"
+            )
+        return (id(node.variable), 0) in wanted
+    if needed is None:
+        return any(node is run for run in execution_order())
+    return node in needed or any(edge[0] == id(node) for edge in wanted if edge is not None)
+
+
+def execution_order() -> list[Node]:
+    """The nodes of the backward pass that runs now, in the order of their turns; a leaf's comes with its last gradient."""
+    roots, needed, wanted, _ = local.walk.given
+    awaited = _awaited(roots, needed)
+    found: list[Node] = []
+    heap: list[tuple[int, Node]] = []
+    queued: set[Any] = set()
+
+    def reach(edges: Any) -> None:
+        for edge in edges:
+            if edge is None or not (needed is None or _leads(*edge, needed, wanted)):
+                continue
+            if not isinstance(edge[0], Tensor):
+                if edge[0] not in queued:
+                    queued.add(edge[0])
+                    heappush(heap, (edge[0].seq, edge[0]))
+                continue
+            awaited[edge[0]] -= 1
+            if not awaited[edge[0]]:
+                found.append(gradient_function(*edge))
+
+    reach([t._edge or (t, 0) for t in roots if t._k & GRAD])
+    while heap:
+        node = heappop(heap)[1]
+        found.append(gradient_function(node))
+        if needed is None or node in needed:
+            reach(node.edges)
+    return found
+
+
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Has a function called when the backward pass that is running now ends."""
-    if local.final_callbacks is None:
+    walk = local.walk
+    if walk is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
-    local.final_callbacks.append(callback)
+    if walk.callbacks is None:
+        walk.callbacks = []
+    walk.callbacks.append(callback)
 
 
 def _finish(
@@ -303,7 +423,9 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
                 meta.grad = g
             else:
                 meta.grad = clone_like(g, leaf)
-        elif create_graph or held._k & GRAD or (held._k & SPARSE and not g._k & SPARSE):  # a dense sum is another tensor
+        elif (
+            create_graph or held._k & GRAD or (held._k & SPARSE and not g._k & SPARSE)
+        ):  # a dense sum is another tensor
             meta.grad = add(held, g)
         else:
             add_in_place(held, g)

@@ -14,6 +14,8 @@ from .._tensor import Tensor, detached, version_of, wrap
 from . import engine
 from .node import Node, SavedOutput
 
+_new = object.__new__
+
 
 class FunctionCtx:
     """What `forward` leaves for `backward`."""
@@ -150,13 +152,19 @@ class FunctionRecord:
                 raise RuntimeError(f"expected Variable or None (got {type(r).__name__}) as gradient {i}")
             place = positions.index(i)
             # hooks see what needs no gradient, too
-            fits = node.edges[place] is None
-            chosen[place] = r if fits else _fitted(r, node.info[place], self.backward_name, i)
+            edge = node.edges[place]
+            chosen[place] = r if edge is None else _fitted(r, _leaf_info(edge, node.info[place]), self.backward_name, i)
         return chosen
 
 
+def _leaf_info(edge: Any, info: Any) -> Any:
+    """Shape and dtype of a gradient: a leaf may want another dtype than its own (`grad_dtype`), None for any."""
+    meta = edge[0]._autograd_meta if isinstance(edge[0], Tensor) else None
+    return info if meta is None or "grad_dtype" not in meta.__dict__ else (info[0], meta.__dict__["grad_dtype"])
+
+
 def _fitted(g: Tensor, info: Any, name: str, position: int) -> Tensor:
-    shape, d = tuple(info[0]), info[1]
+    shape, d = tuple(info[0]), info[1] or g.dtype
     own = tuple(g._array.shape)
     if own != shape:
         last = own[len(own) - len(shape) :]
@@ -274,7 +282,12 @@ class Function(FunctionCtx):
         cls._record = FunctionRecord(cls)
 
     def __init__(self, *args: Any, **named: Any):
-        pass
+        warnings.warn(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself: call .apply of the class.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise RuntimeError(
@@ -344,7 +357,7 @@ class Function(FunctionCtx):
     @classmethod
     def _run(cls, args: tuple[Any, ...], named: dict[str, Any], separate: bool) -> tuple[Any, Any, list[Any]]:
         """What `apply` gives; the ctx, and the outputs as `forward` returned them."""
-        ctx = cls()
+        ctx = _new(cls)
         tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         tracked = local.grad and any(args[i]._k & GRAD for i in tensors)
         ctx.needs_input_grad = tuple(bool(isinstance(a, Tensor) and a._k & GRAD) for a in args)
@@ -430,7 +443,10 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
     made = []
     as_is = set()
     for number, t in enumerate(outs):
-        if differentiable[number]:
+        first = next((i for i in range(number) if outs[i] is t), None) if differentiable[number] else None
+        if first is not None and id(t) not in inputs:  # returned twice: one result
+            t = made[first]
+        elif differentiable[number]:
             if id(t) in dirty:
                 if t._k & GRAD and t._edge is None:
                     raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core.state import DISPATCH, GRAD
 from .._tensor import Storage, Tensor, meta_of, wrap, wrapper_copy
@@ -54,17 +54,6 @@ class Node:
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
-    def __getattr__(self, name: str) -> Any:
-        """What was kept for the derivative: `_saved_self`, `_saved_dim`, and `_raw_saved_self` to put hooks on it."""
-        if name.startswith(("_saved_", "_raw_saved_")):
-            return saved_value(self, name)
-        ctx = self.__dict__.get("ctx")  # a user's Function: its ctx and its node are one to those who look
-        if ctx is not None:
-            if name == "apply":
-                return lambda *gradients: self.op.call(self, list(gradients))
-            return getattr(ctx, name)
-        raise AttributeError(f"{self.name()!r} object has no attribute {name!r}" if name != "label" else name)
-
     @property
     def next_functions(self) -> tuple[Any, ...]:
         return tuple((None, 0) if e is None else (gradient_function(*e), e[1]) for e in self.edges)
@@ -72,6 +61,14 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         return self.__dict__.setdefault("_metadata", {})
+
+    @property
+    def _input_metadata(self) -> list[Any]:
+        """Shape and dtype of each result of the operation, whose gradients the node receives."""
+        if self.outputs is not None:
+            return [None if about is None else InputMetadata(*about[:2]) for about in self.outputs]
+        known = self.__dict__.get("shapes", {}).get(0)
+        return [] if known is None else [InputMetadata(*known)]
 
     def _sequence_nr(self) -> int:
         return -self.seq
@@ -96,7 +93,33 @@ class Node:
         return result[0] if len(result) == 1 else result
 
 
+class SeenNode(Node):
+    """A node that somebody looks at. Only these have attributes that are looked for: it slows down all the others."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """What was kept for the derivative: `_saved_self`, `_saved_dim`, and `_raw_saved_self` to put hooks on it."""
+        if name.startswith(("_saved_", "_raw_saved_")):
+            return saved_value(self, name)
+        ctx = self.__dict__.get("ctx")  # a user's Function: its ctx and its node are one to those who look
+        if ctx is not None:
+            if name == "apply":
+                return lambda *gradients: self.op.call(self, list(gradients))
+            return getattr(ctx, name)
+        raise AttributeError(f"{self.name()!r} object has no attribute {name!r}" if name != "label" else name)
+
+
 saved_value: Any = None  # set by the ops layer: what a node kept, by PyTorch's name of it
+
+
+class InputMetadata(NamedTuple):
+    """What is known of a result of a node."""
+
+    shape: Any
+    dtype: Any
+    is_nested_tensor: bool = False
+    is_cpp_nested_tensor: bool = False
 
 
 class AccumulateGrad(Node):
@@ -205,7 +228,7 @@ def edge_of(t: Tensor) -> Any:
 
 @functools.cache
 def _class_named(name: str) -> Any:
-    return type(name.rpartition(":")[2], (Node,), {"__slots__": ()})
+    return type(name.rpartition(":")[2], (SeenNode,), {"__slots__": ()})
 
 
 def gradient_function(target: Any, number: int = 0) -> Any:

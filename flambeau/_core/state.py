@@ -71,7 +71,7 @@ class Local(threading.local):
     saved_hooks: Any = ()
     anomaly: Any = None  # None, or whether NaN is looked for
     profiler: Any = None
-    walk: Any = None  # of the backward pass that runs: whether it keeps the graph, adds to all leaves, its number
+    walk: Any = None  # the backward pass that runs (see `engine.Walk`)
     duals: Any = None  # weak references to the tensors that have a tangent; None without an open level
     forward_grad = True  # whether operations compute tangents
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
@@ -79,7 +79,7 @@ class Local(threading.local):
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None
-    final_callbacks: Any = None  # what the running backward pass calls at its end
+    view_replay = False  # what `_force_original_view_tracking` was told: only the names of renewed views differ
     before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
 
 

@@ -280,7 +280,7 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
             follow(base, base_old)
         for view in renewed:  # a view's history begins with that of what it is a view of
             _renew(view)
-    if t._autograd_meta is not None and t._autograd_meta.retains:
+    if t._view is None and t._autograd_meta is not None and t._autograd_meta.retains:
         follow(t, old)
     storage = t._storage
     if storage is not None and storage.views:
@@ -301,7 +301,11 @@ def _renew(view: Tensor) -> None:
         return
     out = wrap(view._array, view.dtype, view._k & ~GRAD)
     op.record((parent, *static), out)
-    view._edge, view._k = out._edge, view._k | GRAD
+    old, view._edge, view._k = view._edge, out._edge, view._k | GRAD
+    if not local.view_replay and out._edge is not None:  # PyTorch takes it anew by its strides
+        out._edge[0].label = "AsStridedBackward0"
+    if view._autograd_meta is not None and view._autograd_meta.retains:
+        follow(view, old)
 
 
 def replay(chain: Any, t: Tensor) -> Tensor:
@@ -347,7 +351,7 @@ class CopySlices:
 # -- in-place forms ----------------------------------------------------------------------------------------------
 
 
-def _write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> bool:
+def write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> bool:
     """The common case of a pointwise operation whose result goes into `t`, done at once: plain operands of one dtype
     and no history."""
     try:
@@ -399,7 +403,7 @@ def _write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) ->
 
 def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     """t = op(t, *args), written into t's memory."""
-    if _write_plain(op, t, t, args):
+    if write_plain(op, t, t, args):
         return t
     others = (t, *args)
     if op.numbers == "none" and not all(isinstance(a, Tensor) for a in others[: op.arity]):
@@ -577,7 +581,7 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     record: Any = records.get(function.__name__)
     pointwise = record.__class__ is Pointwise
     plain = isinstance(target, Tensor)
-    if pointwise and plain and args and function is record.call and _write_plain(record, target, args[0], args[1:]):
+    if pointwise and plain and args and function is record.call and write_plain(record, target, args[0], args[1:]):
         return target
     if local.grad:
         for a in [*args, *named.values(), *(target if isinstance(target, (tuple, list)) else (target,))]:

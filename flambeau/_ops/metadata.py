@@ -7,7 +7,7 @@ from typing import Any
 from .._core.layouts import contiguous_format, like_strides, preserve_format
 from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, DUAL, META, QUANTIZED, local
-from .._tensor import Borrowed, Storage, Tensor, alias, meta_of, storage_of
+from .._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of
 from .factory import formatted_memory, shape_argument, unwritten
 from .inplace import check_history, check_inference
 from .registry import ops, public, relabel
@@ -53,6 +53,7 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
     x = input._array
     if x.shape == shape and (memory_format is contiguous_format or not shape):
         return input
+    bump(input)
     if memory_format is not contiguous_format or input._k & META:
         input._array = formatted_memory(shape, input.dtype, input._k, None, memory_format)
         input._storage = None

@@ -138,7 +138,7 @@ def unpacked(node: Node, packed: Any) -> Tensor:
 def _modified(node: Node, s: Any, storage: Storage, then: int) -> RuntimeError:
     array = s.array if s.__class__ is SavedOutput else s._array
     edge = (node, s.number) if s.__class__ is SavedOutput else s._edge
-    origin = "" if edge is None else f", which is output {edge[1]} of {edge[0].name().split('Backward')[0]},"
+    origin = "" if edge is None else f", which is output {edge[1]} of {_forward_name(edge[0])},"
     kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + type_name(array.dtype)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -146,6 +146,12 @@ def _modified(node: Node, s: Any, storage: Storage, then: int) -> RuntimeError:
         f"{then} instead. "
         "Clone it before writing, or find the forward line with torch.autograd.set_detect_anomaly(True)."
     )
+
+
+def _forward_name(node: Node) -> str:
+    """The operation of a node: Sum1 for SumBackward1, Add for AddBackward0."""
+    name, _, form = node.name().rpartition("Backward")
+    return name + form if form != "0" else name
 
 
 def trace(node: Node) -> None:

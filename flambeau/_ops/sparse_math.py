@@ -17,7 +17,9 @@ from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, spar
 from .._core.sizes import wrap_dim
 from .._core.state import GRAD, SPARSE
 from .._tensor import Tensor
+from .arithmetic import add_op
 from .basic import in_dtype
+from .inplace import write_plain
 from .registry import ops
 from .sparse import (
     coalesce,
@@ -417,6 +419,8 @@ def _truth(op: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, fold: str, 
 
 
 def _add_in_place(held: Tensor, g: Tensor) -> None:
+    if write_plain(add_op, held, held, (g,)):
+        return
     if not (held._k | g._k) & SPARSE:
         ops.add_(held, g)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -44,7 +45,7 @@ def set_versions(tensors: Any, versions: Any) -> None:
 class _force_original_view_tracking:
     """Whether views are taken again as they were when their base is written to: at once, or for a block.
 
-    Views here always are; the switch only remembers its state.
+    Views here always are; without this their nodes only have the name that PyTorch's have.
     """
 
     def __init__(self, mode: bool):
@@ -57,6 +58,16 @@ class _force_original_view_tracking:
     def __exit__(self, *error: Any) -> None:
         local.view_replay = self.prev
 
+    def __call__(self, function: Any) -> Any:
+        local.view_replay = self.prev  # a decorator switches only inside the function
+
+        @functools.wraps(function)
+        def switched(*args: Any, **named: Any) -> Any:
+            with self.clone():
+                return function(*args, **named)
+
+        return switched
+
     def clone(self) -> _force_original_view_tracking:
         """Another switch to the same state."""
         return type(self)(self.mode)
@@ -64,7 +75,7 @@ class _force_original_view_tracking:
 
 def is_view_replay_enabled() -> bool:
     """What `_force_original_view_tracking` was last told in this thread."""
-    return bool(getattr(local, "view_replay", False))
+    return local.view_replay
 
 
 def is_multithreading_enabled() -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
+from .._autograd.engine import will_run
 from .._autograd.functions import FunctionCtx
 from .._autograd.modes import no_grad
 from .._autograd.node import Node as RecordedNode
@@ -198,22 +200,27 @@ def register_multi_grad_hook(tensors: Any, fn: Callable[..., Any], *, mode: str 
     tensors = list(tensors)
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    state: dict[str, Any] = {"grads": [None] * len(tensors), "count": 0, "called": False}
-    handles = []
+    nodes = [gradient_function(*(t._edge or (t, 0))) for t in tensors]
+    lock, handles = Lock(), []
+    states: dict[int, list[Any]] = {}  # of each backward pass: how many gradients are awaited, and those that came
 
     def hook_for(i: int) -> Callable[[Tensor], None]:
         def hook(g: Tensor) -> None:
-            state["grads"][i] = g
-            state["count"] += 1
-            if mode == "any":
-                if not state["called"]:
-                    state["called"] = True
-                    fn(g)
-                if state["count"] == len(tensors):
-                    state.update(count=0, called=False)
-            elif state["count"] == len(tensors):
-                grads, state["grads"], state["count"] = state["grads"], [None] * len(tensors), 0
-                fn(grads)
+            number = local.walk.number
+            with lock:
+                state = states.get(number)
+                first = state is None
+                if state is None:
+                    state = states[number] = [sum(map(will_run, nodes)), [None] * len(tensors)]
+                state[0] -= 1
+                state[1][i] = g
+                last = not state[0]
+                if last:
+                    del states[number]
+            if mode == "any" and first:
+                fn(g)
+            elif mode == "all" and last:
+                fn(state[1])
 
         return hook
 

@@ -173,7 +173,7 @@ class _Recomputation:
 
     def unpack(self, place: int) -> Tensor:
         group = GraphExecGroup._open
-        now = group or (None if local.walk is None else local.walk[2])
+        now = group or (None if local.walk is None else local.walk.number)
         if now is None or now != self.pass_of_values or place not in self.values:
             if group is not None and now == self.pass_of_values:
                 raise CheckpointError(
@@ -305,7 +305,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        if not local.walk[1]:
+        if local.walk.wanted is not None:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward(). Use checkpoint(use_reentrant=False) instead"

@@ -1,0 +1,170 @@
+"""What can be asked of a backward pass while it runs, and what it leaves on tensors and nodes."""
+
+import pytest
+
+import flambeau as torch
+
+
+def test_the_pass_that_runs_now_can_be_asked():
+    a, b = (torch.randn(2, requires_grad=True) for _ in range(2))
+    c = a * b
+    out = c.sin().sum()
+    aside = c.cos().grad_fn
+    leaf_a, leaf_b = c.grad_fn.next_functions[0][0], c.grad_fn.next_functions[1][0]
+    seen = []
+
+    def hook(g):
+        will = torch._C._will_engine_execute_node
+        seen.append((torch._C._current_graph_task_id() >= 0, will(c.grad_fn), will(aside), will(leaf_a), will(leaf_b)))
+
+    c.register_hook(hook)
+    torch.autograd.backward(out, inputs=(a,), retain_graph=True)
+    out.backward(retain_graph=True)
+    assert seen == [(True, True, False, True, False), (True, True, False, True, True)]
+    with pytest.raises(RuntimeError, match="are currently running autograd"):
+        torch.autograd.grad(out, a, retain_graph=True)
+    with pytest.raises(RuntimeError, match="during the backward pass"):
+        torch._C._will_engine_execute_node(c.grad_fn)
+    with pytest.raises(RuntimeError, match="expects an grad_fn"):
+        torch._C._will_engine_execute_node(out)
+    assert torch._C._current_autograd_node() is None and torch._C._current_graph_task_id() == -1
+
+
+def test_the_order_of_a_pass_is_known_before():
+    a, b = (torch.tensor(1.0, requires_grad=True) for _ in range(2))
+    out = b.sin() * a.cos()
+    predicted = []
+    out.register_hook(lambda g: predicted.extend(torch._C._current_graph_task_execution_order()))
+    with torch.autograd.set_multithreading_enabled(False):
+        out.backward(retain_graph=True)
+    names = [node.name().split("::")[-1] for node in predicted]
+    assert names == ["MulBackward0", "CosBackward0", "AccumulateGrad", "SinBackward0", "AccumulateGrad"]
+    with pytest.raises(RuntimeError, match="with multithreading disabled"):
+        out.backward()
+    with pytest.raises(RuntimeError, match="should only be called during the backward pass"):
+        torch._C._current_graph_task_execution_order()
+
+
+def test_passes_inside_of_passes_do_not_run_out_of_stack():
+    class Deep(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            with torch.enable_grad():
+                ctx.x = x.detach().requires_grad_() - 1
+            return ctx.x.detach()
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.x >= 0:
+                with torch.enable_grad():
+                    Deep.apply(ctx.x).sum().backward()
+            return g
+
+    v = torch.tensor(300.0, requires_grad=True)
+    Deep.apply(v).sum().backward()
+    assert v.grad == 1
+
+
+def test_blocks_of_hooks_that_a_hook_opens_end_with_the_pass():
+    def unpack(x):
+        block.__enter__()
+        return x
+
+    block = torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack)
+    with block:
+        torch.randn(3, requires_grad=True).sin().sum().backward()
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(1) or x, lambda x: x):
+        torch.randn(3, requires_grad=True).sin()
+    torch.randn(3, requires_grad=True).sin()
+    assert packed == [1]
+
+
+def test_what_a_node_receives():
+    x = torch.rand(2, 3, requires_grad=True)
+    (about,) = (x * 2).grad_fn._input_metadata
+    assert about.shape == (2, 3) and about.dtype is torch.float32 and not about.is_nested_tensor
+    assert [m.shape for m in torch.var_mean(x, dim=0)[0].grad_fn._input_metadata] == [(3,), (3,)]
+
+
+def test_several_gradients_at_once_in_each_pass():
+    a, b = (torch.tensor(1.0, requires_grad=True) for _ in range(2))
+    x, y = a * 2, b * 3
+    seen = []
+    handle = torch.autograd.graph.register_multi_grad_hook((x, y), seen.append)
+    (x + y).backward(retain_graph=True)
+    x.backward(retain_graph=True)  # the other is not part of this pass
+    assert [[None if g is None else g.item() for g in grads] for grads in seen] == [[1.0, 1.0], [1.0, None]]
+    handle.remove()
+    first = []
+    torch.autograd.graph.register_multi_grad_hook((x, y), first.append, mode="any")
+    (x + y).backward(retain_graph=True)
+    (x + y).backward()
+    assert len(first) == 2
+
+
+def test_hooks_of_a_node_run_where_its_gradient_is_asked_for():
+    log = []
+    a = torch.tensor(1.0, requires_grad=True)
+    b = a.clone()
+    b.grad_fn.register_prehook(lambda gs: log.append("node"))
+    b.register_hook(lambda g: log.append("tensor") or g * 3)
+    b.sum().backward(inputs=(b,))
+    assert log == ["tensor", "node"] and b.grad.item() == 3
+
+
+def test_the_dtype_of_a_gradient():
+    class Wide(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.double()
+
+    for wanted, found in ((torch.float32, torch.float32), (None, torch.float64), (torch.float16, torch.float16)):
+        x = torch.tensor([1.0], requires_grad=True)
+        assert x.grad_dtype is torch.float32
+        x.grad_dtype = wanted
+        Wide.apply(x).sum().backward()
+        assert x.grad.dtype is found and x.grad_dtype is wanted
+    with pytest.raises(RuntimeError, match=r"attempting to assign a gradient with dtype.*float.*grad_dtype.*Half"):
+        x.grad = torch.ones(1)
+    with pytest.raises(RuntimeError, match="because there is already a gradient"):
+        x.grad_dtype = torch.float32
+    with pytest.raises(RuntimeError, match="grad_dtype can only be accessed on leaf tensors"):
+        _ = (x * 2).grad_dtype
+
+
+def test_retained_gradients_follow_views_that_are_renewed():
+    base = torch.tensor([1.0], requires_grad=True).clone()
+    view, other = base[:], base[:]
+    view.retain_grad()
+    other.retain_grad()
+    view.mul_(2)
+    assert "AsStrided" in other.grad_fn.name()
+    (view + other).sum().backward()
+    assert view.grad.tolist() == other.grad.tolist() == [1.0]
+    with torch.autograd._force_original_view_tracking(True):
+        out = torch.ones(2, 2, requires_grad=True).clone().view(-1)
+        assert out.add_(1).grad_fn.name() == "ViewBackward0"
+
+
+def test_a_result_that_is_returned_twice_is_one():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x * 2
+            return out, out
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * 2
+
+    x = torch.rand(2, dtype=torch.float64, requires_grad=True)
+    a, b = Twice.apply(x)
+    assert a is b
+    assert torch.autograd.gradcheck(lambda x: sum(Twice.apply(x)), (x,))
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        Twice()
