@@ -3,12 +3,12 @@
     python tools/mutate.py                              # 300 changes, drawn with seed 0
     python tools/mutate.py --changes 20 --folders nn optim --seed 7 --jobs 2
     python tools/mutate.py --list                       # what would be changed, without running anything
+    python tools/mutate.py --lessons kept.gz --minutes 10
 
 A change turns a comparison, an operator, an `and`/`or`, a `not` or a returned flag into its opposite, in a copy of the
-checkout; the tests of `FOLDERS` then run until the first failure. They run once before, to learn which of them come through
-which line (Python 3.12 or newer), and a change is then given to those alone (to `MOST` of them if there are more).
-Lines outside functions run before any test: their changes are given to all tests of the folder, those whose names
-resemble the changed file's first.
+checkout; tests of `FOLDERS` then run until the first failure: those that come through the changed line (`lessons.py`
+learns this first from the unchanged tests, with Python 3.12 or newer, and --lessons keeps it in a file), at most `MOST` of
+them and for about `SECONDS`. Lines outside functions run before any test: tests that come through their file get those.
 A change that no test notices is printed, unless `equivalent_changes.txt` names it with the reason why it alters nothing
 that a user could see. The exit status is 0 if at least --share of the others were noticed.
 """
@@ -17,22 +17,23 @@ from __future__ import annotations
 
 import argparse
 import ast
-import difflib
-import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import tokenize
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from lessons import Lessons, selection
 
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_changes.txt")
@@ -53,7 +54,7 @@ OPPOSITE = {
     "in": "not in", "not in": "in", "+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "*", "**": "*",
     "&": "|", "|": "&", "^": "&", "<<": ">>", ">>": "<<", "@": "*", "and": "or", "or": "and",
 }  # fmt: skip
-MOST = 60
+MOST, SECONDS = 120, 60.0
 COPIED = (
     "flambeau",
     "tests",
@@ -65,51 +66,6 @@ COPIED = (
     "README.md",
     "CONTRIBUTING.md",
 )
-
-
-# --- inside a process that learns: a plugin of pytest (`-p mutate`) --------------------------------------------------
-
-_record = os.environ.get("MUTATE_RECORD")
-if _record:
-    _tool, _lines, _failed = 4, set(), set()
-    sys.monitoring.use_tool_id(_tool, "mutate")
-
-    def _line(code: Any, line: int) -> Any:
-        if "/flambeau/" in code.co_filename:
-            _lines.add((code.co_filename.rpartition("/flambeau/")[2], line))
-        return sys.monitoring.DISABLE
-
-    sys.monitoring.register_callback(_tool, sys.monitoring.events.LINE, _line)
-    from flambeau._kernel import lang
-
-    _source = lang._source
-
-    def _reading(function: Any) -> Any:
-        """Kernels are read, not run: a test that has one compiled comes through all of its lines."""
-        code = function.__code__
-        last = code.co_firstlineno + max((line or 0) - code.co_firstlineno for *_, line in code.co_lines())
-        for line in range(code.co_firstlineno, last + 1):
-            _line(code, line)
-        return _source(function)
-
-    lang._source = _reading
-
-    def pytest_runtest_logstart(nodeid: str) -> None:
-        _lines.clear()
-        sys.monitoring.set_events(_tool, sys.monitoring.events.LINE)
-        sys.monitoring.restart_events()
-
-    def pytest_runtest_logreport(report: Any) -> None:
-        if report.failed:
-            _failed.add(report.nodeid)
-
-    def pytest_runtest_logfinish(nodeid: str) -> None:
-        sys.monitoring.set_events(_tool, 0)
-        found: dict[str, list[int]] = {}
-        for file, line in _lines:
-            found.setdefault(file, []).append(line)
-        with open(_record, "a") as file:
-            file.write(json.dumps({"test": nodeid, "failed": nodeid in _failed, "lines": found}) + "\n")
 
 
 # --- the changes ----------------------------------------------------------------------------------------------------
@@ -126,15 +82,24 @@ class Change:
     new: str
     source: str  # the line as it stands, without the spaces around it
     read: bool = False  # outside functions: run when the package is imported, not in a test
+    which: int = 1  # of the changes that the line allows to the same text
 
     @property
     def name(self) -> str:
         """How `equivalent_changes.txt` calls it: without the line's number, which other changes move."""
-        return f"{self.path}: {self.source} [{self.old} -> {self.new or 'nothing'}]"
+        which = f" ({self.which})" if self.which > 1 else ""
+        return f"{self.path}: {self.source} [{self.old}{which} -> {self.new or 'nothing'}]"
 
 
 def changes_of(path: Path) -> Iterator[Change]:
-    """All changes that can be made in a file."""
+    """All changes that can be made in a file, by their places."""
+    seen: Counter[tuple[int, str]] = Counter()
+    for change in sorted(_changes_of(path), key=lambda change: (change.line, change.column)):
+        seen[change.line, change.old] += 1
+        yield replace(change, which=seen[change.line, change.old])
+
+
+def _changes_of(path: Path) -> Iterator[Change]:
     text = path.read_text()
     lines = text.splitlines(keepends=True)
     relative = path.relative_to(ROOT).as_posix()
@@ -152,13 +117,11 @@ def changes_of(path: Path) -> Iterator[Change]:
         line, column = left.end_lineno or 0, left.end_col_offset or 0
         end = right.col_offset if right.lineno == line else len(lines[line - 1].encode())
         part = lines[line - 1].encode()[column:end].decode()
-        words = [
-            token for token in _tokens(part) if token.type in (tokenize.OP, tokenize.NAME) and token.string not in "()"
-        ]
-        operator = " ".join(token.string for token in words)
-        if operator in OPPOSITE and words:
-            old = part[words[0].start[1] : words[-1].end[1]]
-            yield change(line, column + len(part[: words[0].start[1]].encode()), old, OPPOSITE[operator])
+        found = _OPERATOR.match(part)
+        if found and " ".join(found[1].split()) in OPPOSITE:
+            yield change(
+                line, column + len(part[: found.start(1)].encode()), found[1], OPPOSITE[" ".join(found[1].split())]
+            )
 
     for node in _code(tree):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -176,14 +139,8 @@ def changes_of(path: Path) -> Iterator[Change]:
             yield change(node.value.lineno, node.value.col_offset, str(flag), str(not flag))
 
 
+_OPERATOR = re.compile(r"[\s)]*([a-z]+(?:\s+[a-z]+)?|[^\s\w()#]+)")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def _tokens(part: str) -> list[tokenize.TokenInfo]:
-    try:
-        return list(tokenize.generate_tokens(io.StringIO(part.strip() and part).readline))
-    except (tokenize.TokenError, IndentationError):
-        return []
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
@@ -213,7 +170,8 @@ def possible(folders: list[str]) -> list[Change]:
 
 def still_to_notice(report: Path, found: list[Change]) -> list[Change]:
     """The changes that an earlier report calls unnoticed or slow, where they can still be made."""
-    left = {row["name"] for row in map(json.loads, report.read_text().splitlines()) if row["outcome"] != "noticed"}
+    rows = [row for row in map(json.loads, report.read_text().splitlines()) if row["outcome"] in ("unnoticed", "slow")]
+    left = {row["name"] for row in rows}
     return list({change.name: change for change in found if change.name in left}.values())
 
 
@@ -221,22 +179,13 @@ def folder_of(change: Change) -> str:
     return next(name for name in FOLDERS if change.path.startswith(f"flambeau/{name}/"))
 
 
-def tests_for(change: Change, root: Path) -> list[str]:
-    """The test files of the changed folder, those named like the changed file first."""
-    stem = Path(change.path).stem.strip("_")
-    found = []
-    for rank, tests in enumerate(FOLDERS[folder_of(change)]):
-        for path in sorted((root / "tests" / tests).rglob("test_*.py")):
-            likeness = difflib.SequenceMatcher(None, stem, path.stem.removeprefix("test_")).ratio()
-            found.append((-likeness if likeness > 0.6 else rank, path.relative_to(root).as_posix()))
-    return [path for _, path in sorted(found)]
-
-
 class Copies:
     """Copies of the checkout, one for each thread, so that changes do not meet."""
 
     def __init__(self, scratch: Path):
         self.scratch, self.local = scratch, threading.local()
+        self.cache = scratch / "cache"  # compiled kernels go by their digests: all unchanged copies share them
+        self.cache.mkdir(mode=0o700)
 
     def mine(self) -> Path:
         if not hasattr(self.local, "root"):
@@ -252,50 +201,36 @@ class Copies:
         return self.local.root  # type: ignore[no-any-return]
 
 
-class Lessons:
-    """What the unchanged tests do: which of them come through which line, and which fail here anyway."""
+def learn(lessons: Lessons, folders: list[str], copies: Copies, pool: ThreadPoolExecutor) -> None:
+    """Runs those tests of the folders about which nothing is known yet, each file in a process of its own."""
+    files = [path for test in folders for path in (ROOT / "tests" / test).rglob("test_*.py")]
+    files.sort(key=lambda path: -path.stat().st_size)
+    adding = threading.Lock()
 
-    def __init__(self) -> None:
-        self.through: dict[tuple[str, int], list[str]] = {}
-        self.failing: list[str] = []
+    def one(path: str) -> None:
+        record = copies.mine() / "record.jsonl"
+        record.unlink(missing_ok=True)
+        done = run_tests(copies, [path], 900, copies.cache, MUTATE_RECORD=str(record))
+        if done.returncode > 1 and done.returncode != 5:  # 5: nothing to run here
+            print(f"{path} did not run to its end:\n{done.stdout[-1000:]}")
+        with adding:
+            lessons.add(path, record)
 
-    def learn(self, folders: list[str], copies: Copies, pool: ThreadPoolExecutor) -> None:
-        """Runs the folders' tests, each file in a process of its own."""
-        wanted = sorted({test for folder in folders for test in FOLDERS[folder]})
-        files = [path for test in wanted for path in (ROOT / "tests" / test).rglob("test_*.py")]
-        files.sort(key=lambda path: -path.stat().st_size)
-        adding = threading.Lock()
-
-        def one(path: str) -> None:
-            record = copies.mine() / "record.jsonl"
-            record.unlink(missing_ok=True)
-            done = run_tests(copies.mine(), [path], 900, MUTATE_RECORD=str(record))
-            if done.returncode > 1 and done.returncode != 5:  # 5: nothing to run here
-                print(f"{path} did not run to its end:\n{done.stdout[-1000:]}")
-            with adding:
-                for text in record.read_text().splitlines() if record.exists() else []:
-                    self.add(json.loads(text))
-
-        list(pool.map(one, [path.relative_to(ROOT).as_posix() for path in files]))
-        if not self.through:
-            raise RuntimeError("no test ran")
-
-    def add(self, row: dict[str, Any]) -> None:
-        if row["failed"]:
-            self.failing.append(row["test"])
-            return
-        for file, lines in row["lines"].items():
-            for line in lines:
-                self.through.setdefault((f"flambeau/{file}", line), []).append(row["test"])
+    list(pool.map(one, lessons.unknown([path.relative_to(ROOT).as_posix() for path in files])))
+    if not lessons.rows:
+        raise RuntimeError("no test ran")
 
 
-def run_tests(root: Path, tests: list[str], seconds: int, **variables: str) -> subprocess.CompletedProcess[str]:
-    stop = ["-p", "mutate"] if variables else ["-x"]
+def run_tests(
+    copies: Copies, tests: list[str], seconds: int, cache: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    root = copies.mine()
+    stop = ["-p", "lessons"] if variables else ["-x"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120", *stop, *tests]
     path = os.pathsep.join([str(root), str(root / "tools"), os.environ.get("PYTHONPATH", "")])
     given = {
         **os.environ,
-        "FLAMBEAU_CACHE_DIR": str(root / "cache"),
+        "FLAMBEAU_CACHE_DIR": str(cache),
         "PYTHONPATH": path,
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -306,24 +241,39 @@ def run_tests(root: Path, tests: list[str], seconds: int, **variables: str) -> s
     )  # fmt: skip
 
 
-def noticed(change: Change, lessons: Lessons, root: Path, seconds: int) -> str:
+def tests_for(change: Change, lessons: Lessons) -> list[str]:
+    """The tests that may notice a change; none if no test comes through its line."""
+    file, folders = change.path.removeprefix("flambeau/"), FOLDERS[folder_of(change)]
+    stem = Path(change.path).stem.strip("_")
+    rows = lessons.through(file, -1 if change.read else 1 << change.line, folders)
+    if change.path.startswith("flambeau/_kernel/"):
+        # A kernel is read once in a process: later tests of the file have it too.
+        files = tuple({row["test"].split("::")[0] + "::" for row in rows})
+        more = [row for row in lessons.rows if not row["failed"] and row["test"].startswith(files)] if files else []
+        first = selection(rows, stem, MOST, SECONDS)
+        return first + [test for test in selection(more, stem, MOST, SECONDS) if test not in first]
+    return selection(rows, stem, MOST, SECONDS)
+
+
+def noticed(change: Change, lessons: Lessons, copies: Copies, seconds: int) -> str:
     """Makes the change in a copy, runs the tests, takes it back; says how it ended: noticed, unnoticed or slow."""
-    tests = lessons.through.get((change.path, change.line), [])
-    if not tests and not change.read:
-        return "unnoticed"  # no test comes through this line
-    if tests:
-        tests = tests[:: -(-len(tests) // MOST)]
-    else:
-        tests = tests_for(change, root) + [f"--deselect={test}" for test in lessons.failing]
-    path = root / change.path
+    tests = tests_for(change, lessons)
+    if not tests:
+        return "unnoticed"
+    path = copies.mine() / change.path
     before = path.read_text()
     lines = before.splitlines(keepends=True)
     line = lines[change.line - 1]
     assert line[change.column :].startswith(change.old), change
     lines[change.line - 1] = line[: change.column] + change.new + line[change.column + len(change.old) :]
     path.write_text("".join(lines))
+    cache = copies.cache
+    if change.path.startswith("flambeau/_kernel/"):  # what it makes may not reach the others
+        cache = copies.mine() / "cache"
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(copies.cache, cache)
     try:
-        done = run_tests(root, tests, seconds)
+        done = run_tests(copies, tests, seconds, cache)
     except subprocess.TimeoutExpired:
         return "slow"
     finally:
@@ -345,36 +295,44 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.9, help="how much of what can be noticed must be")
     parser.add_argument("--json", type=Path, help="write every change and its outcome there, as they come")
     parser.add_argument("--again", type=Path, help="only the changes that this --json file calls unnoticed or slow")
+    parser.add_argument(
+        "--minutes", type=float, help="begin no change after this time, and count those that were tried"
+    )
+    parser.add_argument("--lessons", type=Path, help="where what was learned about the tests is kept between runs")
     parser.add_argument("--list", action="store_true")
     chosen = parser.parse_args()
+    named = (line.rpartition("] # ") for line in EQUIVALENT.read_text().splitlines())
+    reasons = {f"{name}]": reason for name, _, reason in named}
     picked = possible(chosen.folders)
     if chosen.again:
-        picked = still_to_notice(chosen.again, picked)
+        picked = [change for change in still_to_notice(chosen.again, picked) if change.name not in reasons]
     else:
         picked = random.Random(chosen.seed).sample(picked, min(chosen.changes, len(picked)))
     if chosen.list:
         for change in picked:
             print(f"{change.path}:{change.line}: {change.source} [{change.old} -> {change.new or 'nothing'}]")
         return 0
-    reasons = (
-        dict(line.split(" # ", 1) for line in EQUIVALENT.read_text().splitlines() if " # " in line)
-        if EQUIVALENT.exists()
-        else {}
-    )
+    began = time.monotonic()
     counts = {"noticed": 0, "unnoticed": 0, "slow": 0, "equivalent": 0}
     writing = threading.Lock()
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(chosen.jobs) as pool:
         copies = Copies(Path(scratch))
 
-        lessons = Lessons()
-        lessons.learn(sorted({folder_of(change) for change in picked}), copies, pool)
+        lessons = Lessons(ROOT)
+        if chosen.lessons and chosen.lessons.exists():
+            lessons.load(chosen.lessons)
+        learn(lessons, sorted({test for change in picked for test in FOLDERS[folder_of(change)]}), copies, pool)
+        if chosen.lessons:
+            lessons.save(chosen.lessons)
         if lessons.failing:
             print(
                 f"{len(lessons.failing)} tests fail without any change and do not count: {', '.join(lessons.failing[:5])}"
             )
 
         def tried(change: Change) -> None:
-            outcome = noticed(change, lessons, copies.mine(), chosen.seconds)
+            if chosen.minutes and time.monotonic() - began > 60 * chosen.minutes:
+                return
+            outcome = noticed(change, lessons, copies, chosen.seconds)
             if outcome != "noticed" and change.name in reasons:
                 outcome = "equivalent"
             with writing:
@@ -389,9 +347,10 @@ def main() -> int:
                         file.write(json.dumps({**asdict(change), "name": change.name, "outcome": outcome}) + "\n")
 
         list(pool.map(tried, picked))
-    real = len(picked) - counts["equivalent"]
+    tried_now = sum(counts.values())
+    real = tried_now - counts["equivalent"]
     print(
-        f"{len(picked)} changes: {counts}; noticed {counts['noticed']} of {real} ({100 * counts['noticed'] / max(real, 1):.1f} %)"
+        f"{tried_now} of {len(picked)} changes: {counts}; noticed {counts['noticed']} of {real} ({100 * counts['noticed'] / max(real, 1):.1f} %)"
     )
     return 0 if counts["noticed"] >= chosen.share * real else 1
 
