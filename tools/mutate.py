@@ -171,8 +171,8 @@ def possible(folders: list[str]) -> list[Change]:
 def still_to_notice(report: Path, found: list[Change]) -> list[Change]:
     """The changes that an earlier report calls unnoticed or slow, where they can still be made."""
     rows = [row for row in map(json.loads, report.read_text().splitlines()) if row["outcome"] in ("unnoticed", "slow")]
-    left = {row["name"] for row in rows}
-    return list({change.name: change for change in found if change.name in left}.values())
+    by_name = {change.name: change for change in found}
+    return [by_name[name] for name in dict.fromkeys(row["name"] for row in rows) if name in by_name]
 
 
 def folder_of(change: Change) -> str:
