@@ -72,7 +72,7 @@ xlogy_op = pointwise(
     "xlogy", lambda m, x, y: m.where(m.isnan(y), y, m.where(x == 0.0, m.zeros_like(x), x * m.log(y))), real_floating,
     aliases=("special.xlogy",), stepwise=True, number_names={"x": "XlogyBackward1", "y": "XlogyBackward2"},
     grad={
-        "x": lambda m, g, x, y: m.where((x == 0.0) & (y <= 0.0), m.zeros_like(g), g * m.log(y)),
+        "x": lambda m, g, x, y: m.where((y <= 0.0) & ((x == 0.0) | (g == 0.0)), m.zeros_like(g), g * m.log(y)),
         "y": lambda m, g, x, y: g * x / y,
     },
 )  # fmt: skip

@@ -240,13 +240,11 @@ def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
     """
     if x.dtype.category == 0:
         raise RuntimeError("linalg.vander: support for bool is not implemented")
-    if N is None and not x._array.ndim:
-        raise RuntimeError("linalg.vander: input must have at least one dimension.")
-    count = x._array.shape[-1] if N is None else int(N)
-    if N is not None and count <= 1:
+    count = int(N) if N is not None else x._array.shape[-1] if x._array.ndim else 1
+    if count <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1. Got {count}")
     column = ops.unsqueeze(x if x._array.ndim else ops.unsqueeze(x, 0), -1)
-    powers = ops.cumprod(ops.expand(column, (*column._array.shape[:-1], max(count - 1, 0))), -1)
+    powers = ops.cumprod(ops.expand(column, (*column._array.shape[:-1], count - 1)), -1)
     return ops.cat((ops.ones_like(column), powers), -1)
 
 

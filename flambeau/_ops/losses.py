@@ -274,9 +274,13 @@ def mse_loss(
     return reduced(loss, reduction)
 
 
-def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Tensor:
+def _check_weight(weight: Tensor, input: Tensor) -> None:
     if weight._array.shape != input._array.shape:
         raise ValueError("Weights and input must have the same size.")
+
+
+def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Tensor:
+    _check_weight(weight, input)
     loss = loss * weight
     if reduction == "mean":
         return ops.sum(loss) / ops.sum(weight)  # type: ignore[no-any-return]
@@ -330,7 +334,8 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     loss = _huber(input, target, float(delta))
     if weight is not None:
-        return _weighted(loss, weight, input, reduction)
+        _check_weight(weight, input)
+        loss = loss * weight  # its mean is over the elements, unlike that of `_weighted`
     return reduced(loss, reduction)
 
 

@@ -406,8 +406,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {ndim} dimensions)")
     if not input._array.size:
         return input
+    if size < 1:
+        raise RuntimeError(f"local_response_norm: kernel size should be greater than zero, but got {size}")
     square = input * input
-    plain = size > 0 and not (input._k | modes.on) & ~GRAD
+    plain = not (input._k | modes.on) & ~GRAD
     if plain and input.dtype.category == FLOATING and input.dtype.wide is input.dtype:
         total = channel_windows(square, size // 2, (size - 1) // 2)
     else:

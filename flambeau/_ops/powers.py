@@ -100,6 +100,8 @@ _FLOATING = {
 def _record(input: Any, exponent: Any) -> Any:
     """The record that computes a power, and the arguments for it."""
     kind = exponent.__class__
+    if kind is bool and isinstance(input, Tensor) and input.dtype.category >= FLOATING:
+        kind, exponent = int, int(exponent)
     if (kind is int or kind is float) and isinstance(input, Tensor):
         category = input.dtype.category
         if category >= FLOATING:

@@ -628,9 +628,9 @@ def isin_op(backend: Any, elements: Any, test: Any, invert: bool) -> Any:
 
 
 def _sought(number: Any, among: Tensor) -> Tensor:
-    """A number as a 0-d tensor; integers take the dtype of the integers that they are looked for among."""
+    """A number as a 0-d tensor, of the dtype of the numbers of its kind that it is looked for among."""
     d = scalar_dtype(number)
-    if d.category == INTEGER == among.dtype.category:
+    if d.category == among.dtype.category:
         d = among.dtype
     return wrap(number_array(number, d), d)
 

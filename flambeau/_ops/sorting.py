@@ -264,7 +264,7 @@ def _of_each_sorted(backend: Any, kernel: Any, x: Any, dim: int, keepdim: bool, 
 
 def _taken(xp: Any, x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Elements at places (without the dimension), and the places."""
-    places = xp.expand_dims(places, dim)
+    places = xp.expand_dims(places.copy(), dim)  # of its own, not a part of all places
     values = xp.take_along_axis(x, places, dim)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
 
