@@ -188,3 +188,25 @@ def test_other_memory_under_a_history():
         y = torch.ones(3)
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
         y.resize_(1)
+
+
+@pytest.mark.parametrize(
+    ("start", "tripled"),
+    [
+        (lambda b: b[1:3], [1, 3, 3, 1]),
+        (lambda b: b.view(2, 2).t(), [3, 3, 3, 3]),
+        (lambda b: torch.view_as_complex(b.view(2, 2)), [3, 3, 3, 3]),
+        (lambda b: torch.view_as_complex(b.view(2, 2)).real, [3, 1, 3, 1]),
+        (lambda b: torch.view_as_complex(b.view(2, 2)).imag, [1, 3, 1, 3]),
+    ],
+)
+def test_long_chains_of_views(start, tripled):
+    leaf = torch.arange(4.0).requires_grad_()
+    base = leaf * 1
+    view = start(base)
+    for _ in range(40):
+        view = view.view_as(view)[...]
+    view.mul_(3)
+    (base * torch.arange(1.0, 5.0)).sum().backward()
+    assert base.tolist() == [i * f for i, f in enumerate(tripled)]
+    assert leaf.grad.tolist() == [(i + 1) * f for i, f in enumerate(tripled)]

@@ -6,6 +6,7 @@ import flambeau as torch
 from flambeau.utils.data import (
     ChainDataset,
     ConcatDataset,
+    DataLoader,
     Dataset,
     IterableDataset,
     StackDataset,
@@ -114,3 +115,28 @@ def test_lengths_of_random_parts():
             random_split(range(10), lengths)
     with pytest.warns(UserWarning):
         assert [len(p) for p in random_split(range(10), [1.0, 0.0])] == [10, 0]
+
+
+@pytest.mark.parametrize(
+    ("indices", "rows"),
+    [
+        ([-1, 0], [[5, 0]]),
+        (range(2, 5), [[2, 3], [4]]),
+        ([[0, 1], [2, 3]], [[[0, 1], [2, 3]]]),
+        ([slice(0, 2), slice(2, 4)], [[[0, 1], [2, 3]]]),
+        ([torch.tensor(2), torch.tensor(0)], [[2, 0]]),
+        ([True, True], [[[[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 3, 4, 5]]]]),
+    ],
+)
+def test_subsets_take_what_their_indices_say(indices, rows):
+    data = TensorDataset(torch.arange(6))
+    assert [batch.tolist() for (batch,) in DataLoader(Subset(data, indices), batch_size=2)] == rows
+
+
+def test_subsets_refuse_indices_that_are_none():
+    data = TensorDataset(torch.arange(6))
+    for wrong in ([7], [-7], [1.0, 2.0]):
+        with pytest.raises(IndexError):
+            list(DataLoader(Subset(data, wrong), batch_size=2))
+    with pytest.raises(RuntimeError, match="equal size"):
+        list(DataLoader(Subset(data, [True, False]), batch_size=2))

@@ -392,3 +392,23 @@ def test_start_methods(method, tmp_path):
     )  # fmt: skip
     assert done.stdout.strip() == "[(1999000, True), (5999000, True), (9999000, True)]", done.stderr
     assert not done.stderr
+
+
+def test_waiting_for_a_worker_ends():
+    from flambeau.utils.data._utils.channel import pair
+
+    ours, theirs = pair()
+    began = time.monotonic()
+    assert not ours.wait(0.05)
+    assert 0.04 < time.monotonic() - began < 20
+    theirs.send(b"x")
+    assert ours.wait(5) and ours.wait(None)
+    theirs.close()
+    ours.socket.close()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="batches are pinned with a GPU")
+def test_memory_is_not_pinned_without_a_gpu():
+    with pytest.warns(UserWarning, match="pin_memory"):
+        batches = list(DataLoader(TensorDataset(torch.arange(4)), batch_size=2, pin_memory=True))
+    assert [b.tolist() for (b,) in batches] == [[0, 1], [2, 3]] and not any(b.is_pinned() for (b,) in batches)

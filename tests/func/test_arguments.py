@@ -36,3 +36,27 @@ def test_a_cotangent_of_the_wrong_kind():
     assert pull(torch.ones(3))[0].tolist() == [1, 1, 1]
     with pytest.raises(RuntimeError):
         pull((torch.ones(3), torch.ones(3)))
+
+
+def test_filling_samples():
+    x, values = torch.arange(6.0).reshape(3, 2), torch.tensor([5.0, 6.0, 7.0])
+    assert vmap(lambda a, b: a.clone().fill_(b))(x, values).tolist() == [[5, 5], [6, 6], [7, 7]]
+    assert vmap(lambda a: a.clone().fill_(torch.tensor(2.0)))(x).tolist() == [[2, 2]] * 3
+    for write in (lambda b: torch.zeros(2).fill_(b), lambda b: torch.zeros(3).index_fill_(0, torch.tensor([1]), b)):
+        with pytest.raises(RuntimeError, match="has more elements than `self`"):
+            vmap(write)(values)
+
+
+def test_resizing_by_name():
+    assert vmap(lambda a: a.clone().resize_(size=(1,)))(torch.ones(3, 2)).shape == (3, 1)
+
+
+@pytest.mark.parametrize(("dim", "shape"), [(0, (3, 2)), (1, (2, 3)), (-1, (2, 3)), (-2, (3, 2))])
+def test_places_of_the_batch(dim, shape):
+    x = torch.arange(6.0).reshape(3, 2)
+    found = vmap(lambda a: a * 2, out_dims=dim)(x)
+    assert found.shape == shape and torch.equal(found if shape == (3, 2) else found.t(), x * 2)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        vmap(lambda a: a * 2, out_dims=2)(x)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        vmap(lambda a: a * 2, out_dims=-3)(x)

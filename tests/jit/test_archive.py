@@ -199,3 +199,73 @@ def test_torch_load_hands_programs_over(tmp_path):
             torch.load(f)
     with pytest.warns(UserWarning, match="dispatching"):
         assert torch.load(path, weights_only=False)(torch.tensor([-1.0])).item() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("count : int = 3\n  return count", 3),
+        ("bound : float\n  bound = 1.5\n  return bound", 1.5),
+        ("return [inf, torch.neg(inf)]", [float("inf"), float("-inf")]),
+        ("return isinstance(True, int)", False),
+        ("return [isinstance(3, int), isinstance(2.5, int), isinstance(2.5, float), isinstance(True, bool)]", [True, False, True, True]),
+        ("return [isinstance(1, bool), isinstance('a', str), isinstance(x, Tensor), isinstance(1, Tensor)]", [False, True, True, False]),
+        ("return [isinstance([1], List[int]), isinstance([1], List[float]), isinstance([], List[float])]", [True, False, True]),
+        ("return [isinstance({'a': 1}, Dict[str, int]), isinstance({'a': 1}, Dict[str, str])]", [True, False]),
+        ("return [isinstance((1, 2.0), Tuple[int, float]), isinstance((1, 2), Tuple[int, float]), isinstance((1,), Tuple[int, int])]",
+         [True, False, False]),
+        ("return [isinstance(None, Optional[int]), isinstance(1, Optional[int]), isinstance('a', Optional[int])]", [True, True, False]),
+        ("return [isinstance(1, Union[int, str]), isinstance(1.0, Union[int, str]), isinstance(1.0, (int, float))]", [True, False, True]),
+        ("return [isinstance(1, number), isinstance(True, number), isinstance('1', number), isinstance(None, NoneType)]",
+         [True, False, False, True]),
+        ("a = 0\n  for i in range(9):\n    if torch.eq(i, 2):\n      continue\n    if torch.eq(i, 5):\n      break\n    a = torch.add(a, i)\n  return a", 8),
+        ("a = 0\n  while True:\n    a = torch.add(a, 1)\n    if torch.lt(a, 3):\n      continue\n    break\n  return a", 3),
+        ("for i in range(9):\n    if torch.gt(i, 3):\n      return i\n  return -1", 4),
+        ("i = 0\n  while torch.lt(i, 9):\n    i = torch.add(i, 2)\n    if torch.gt(i, 3):\n      return i\n  return -1", 4),
+        ("a = [1, 2, 3]\n  del a[1]\n  return a", [1, 3]),
+        ("a = {'k': 1, 'l': 2}\n  del a['k']\n  return a", {"l": 2}),
+        ("a = [1, 2, 3]\n  a[0] = 7\n  return a", [7, 2, 3]),
+        ("a = {'k': 1}\n  a['m'] = 5\n  return a", {"k": 1, "m": 5}),
+        ("a, b = (1, 2)\n  return [b, a]", [2, 1]),
+        ("return [y for y in [1, 2, 3]]", [1, 2, 3]),
+        ("return [torch.mul(y, 2) for y in (1, 2)]", [2, 4]),
+        ("return torch.max(x, 0).values", 1.0),
+        ("return torch.max(x, 0).indices", 0),
+        ("return (torch.device('cpu')).type", "cpu"),
+        ("assert True, 'no'\n  return 1", 1),
+        ("return 1 if torch.gt(torch.sum(x), 0) else 2", 1),
+        ("return (1, 2, 3)[1]", 2),
+        ("return torch.len('abc')", 3),
+    ],
+)  # fmt: skip
+def test_statements_and_expressions_of_archives(body, expected):
+    found = _load(f"def forward(self: __torch__.Net, x: Tensor) -> Any:\n  {body}")(torch.ones(1))
+    assert (found.item() if isinstance(found, torch.Tensor) else found) == expected
+    assert isinstance(found, torch.Tensor) or type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return nowhere", "'nowhere' is not defined"),
+        ("y = 3\n  return y(x)", "calls a value of type int"),
+        ("return x(x)", "calls a value of type Tensor"),
+        ("y = 3\n  return y.name", "reads attribute 'name' of a value of type int"),
+        ("y = [1]\n  return y.value", "reads attribute 'value' of a value of type list"),
+        ("y = 3\n  y.name = 2\n  return y", "sets attribute 'name' of a value of type int"),
+        ("y = 3\n  y[0] = 2\n  return y", "sets a part of a value of type int"),
+        ("y = 3\n  del y[0]\n  return y", "deletes a part of a value of type int"),
+        ("y = 3\n  return y[0]", "takes a part of a value of type int"),
+        ("for y in 3:\n    return y\n  return x", "goes through a value of type int"),
+        ("y = 3\n  return y.append(1)", "calls 'append' on a value of type int"),
+        ("return (torch.device('cpu')).name", "reads attribute 'name' of a value of type device"),
+        ("assert False, 'not so'\n  return x", "not so"),
+        ("raise Exception('too bad')\n  return x", "too bad"),
+        ("a, b = (1, 2, 3)\n  return a", "3|unpack|values"),
+        ("for i in range(2):\n    y = i\n  else:\n    y = 2\n  return y", "else of a loop"),
+        ("while False:\n    y = 1\n  else:\n    y = 2\n  return y", "else of a loop"),
+    ],
+)
+def test_what_programs_do_wrong_is_said(body, message):
+    with pytest.raises(Exception, match=message):
+        _load(f"def forward(self: __torch__.Net, x: Tensor) -> Any:\n  {body}")(torch.ones(1))

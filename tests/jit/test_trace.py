@@ -1,6 +1,7 @@
 """Traces: what they record, what they freeze, how they follow sizes."""
 
 import copy
+import io
 import pickle
 import warnings
 
@@ -278,3 +279,38 @@ def test_transposed_matrices():
     x = torch.rand(2, 3)
     for name in ("T", "H"):
         assert torch.equal(jit.trace(lambda x, name=name: getattr(x, name) + 1, torch.rand(4, 5))(x), x.t() + 1)
+
+
+@pytest.mark.parametrize("size", [(None, 3), (2, None), (2, 3)])
+@pytest.mark.parametrize("kind", [nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d])
+def test_adaptive_pools_follow_sizes(kind, size):
+    pool = kind(size)
+    traced = _stored(jit.trace(pool, torch.randn(1, 2, 6, 8)))
+    x = torch.randn(2, 2, 7, 9)
+    torch.testing.assert_close(traced(x), pool(x))
+
+
+def test_order_in_memory_is_kept():
+    traced = _stored(jit.trace(lambda x: x.clone(memory_format=torch.channels_last), torch.randn(1, 2, 3, 4)))
+    assert traced(torch.randn(2, 3, 4, 5)).is_contiguous(memory_format=torch.channels_last)
+    plain = _stored(jit.trace(lambda x: x.clone(), torch.randn(1, 2, 3, 4)))
+    assert plain(torch.randn(2, 3, 4, 5)).is_contiguous()
+
+
+def test_table_of_constants():
+    class Shift(nn.Module):
+        def forward(self, x):
+            return x + torch.tensor([1.0, 2.0])
+
+    table = jit.trace(Shift(), torch.ones(2)).code_with_constants[1]
+    assert table.c0.tolist() == [1, 2] and table.const_mapping.keys() == {"c0"}
+    for name in ("c1", "d0"):
+        with pytest.raises(AttributeError):
+            getattr(table, name)
+
+
+def _stored(program):
+    file = io.BytesIO()
+    jit.save(program, file)
+    file.seek(0)
+    return jit.load(file)

@@ -51,3 +51,14 @@ def test_not_numbers_and_infinity_come_to_an_end(count):
     assert torch.binomial(inf, half).isinf().all() and torch._standard_gamma(nan).isnan().all()
     with pytest.raises(RuntimeError):
         torch.poisson(nan)
+
+
+def test_tail_of_stirlings_formula():
+    """log(k!) beyond its leading terms; with NumPy in the place of a kernel's language."""
+    from math import lgamma, log, pi
+
+    from flambeau._kernel.samplers import _tail
+
+    for k in range(40):
+        leading = 0.5 * log(2 * pi) + (k + 0.5) * log(k + 1) - (k + 1)
+        assert float(_tail(np, np.float64(k))) == pytest.approx(lgamma(k + 1) - leading, abs=1e-9)

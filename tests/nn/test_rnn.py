@@ -273,3 +273,12 @@ def test_packed_sequence_converts():
     data, sizes, *_ = packed
     assert data is packed.data and isinstance(packed, tuple) and PackedSequence((data, sizes)).batch_sizes is sizes
     assert packed._replace(data=data * 2).__class__ is PackedSequence
+
+
+@pytest.mark.parametrize(("total", "rows"), [(3, 3), (5, 5), (None, 3)])
+def test_length_of_padded_sequences(total, rows):
+    packed = pack_padded_sequence(torch.arange(6.0).reshape(3, 2, 1), torch.tensor([3, 2]))
+    padded, lengths = pad_packed_sequence(packed, padding_value=-1.0, total_length=total)
+    assert padded.flatten().tolist() == [0, 1, 2, 3, 4, -1] + [-1] * 2 * (rows - 3) and lengths.tolist() == [3, 2]
+    with pytest.raises(ValueError, match="at least the length of the longest sequence"):
+        pad_packed_sequence(packed, total_length=2)

@@ -342,3 +342,20 @@ def test_wrong_arguments_of_flex_attention():
         with pytest.raises(error):
             flex_attention(*arguments, **options)
     assert flex_attention(q, q[:, :1], q[:, :1], enable_gqa=True).shape == q.shape
+
+
+def test_padding_is_left_out_only_where_nothing_is_differentiated():
+    layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1).eval()
+    x, padding = torch.randn(2, 3, 4), torch.tensor([[False, False, True], [False, False, False]])
+
+    def padded(x=x):
+        return encoder(x, src_key_padding_mask=padding)[0, 2]
+
+    assert padded().abs().min() > 0
+    with torch.no_grad():
+        assert padded().tolist() == [0] * 4
+    encoder.requires_grad_(False)
+    assert padded().tolist() == [0] * 4
+    assert padded(x.clone().requires_grad_()).abs().min() > 0
+    assert encoder.train()(x, src_key_padding_mask=padding)[0, 2].abs().min() > 0

@@ -487,3 +487,23 @@ def test_functional_call_of_modules_that_hold_each_other():
         m, {"inner.outer.inner.weight": torch.eye(2), "inner.bias": torch.zeros(2)}, x, tie_weights=False
     )
     assert out.tolist() == [[3.0, 3.0]]
+
+
+def test_spectral_norm_reads_states_of_its_first_version():
+    kept = utils.spectral_norm(nn.Linear(3, 2))
+    kept(torch.ones(1, 3))
+    old = kept.state_dict()
+    old._metadata = {"": {"version": 1}}
+    old["weight"] = kept.weight.detach()
+    del old["weight_v"]
+    fresh = utils.spectral_norm(nn.Linear(3, 2))
+    assert fresh.load_state_dict(old).missing_keys == []
+    assert torch.equal(fresh.weight_u, kept.weight_u) and torch.equal(fresh.weight_orig, kept.weight_orig)
+    stretch = (kept.weight_orig / kept.weight).mean()
+    torch.testing.assert_close(fresh.weight_u @ fresh.weight_orig @ fresh.weight_v, stretch, rtol=1e-3, atol=1e-4)
+
+    without = type(old)((key, value) for key, value in kept.state_dict().items() if key not in ("weight_u", "weight_v"))
+    without["weight"] = kept.weight.detach()
+    without._metadata = {"": {"version": 1}}
+    found = utils.spectral_norm(nn.Linear(3, 2)).load_state_dict(without, strict=False)
+    assert "weight_u" in found.missing_keys and found.unexpected_keys == ["weight"]

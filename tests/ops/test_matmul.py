@@ -203,3 +203,12 @@ def test_meta_tensors_have_the_right_shape():
     a = torch.empty(1 << 20, 300, device="meta")
     assert (a @ torch.empty(300, 7, device="meta")).shape == (1 << 20, 7)
     assert F.linear(a, torch.empty(9, 300, device="meta")).shape == (1 << 20, 9)
+
+
+def test_chains_are_multiplied_in_the_cheapest_order():
+    from flambeau._ops.einsum import _best_split
+
+    assert _best_split([10, 100, 5, 50])[0][2] == 1 and _best_split([50, 5, 100, 10])[0][2] == 0
+    sizes = [30, 35, 15, 5, 10, 20, 25]  # ((0 (1 2)) ((3 4) 5)
+    split = _best_split(sizes)
+    assert (split[0][5], split[0][2], split[3][5]) == (2, 0, 4)

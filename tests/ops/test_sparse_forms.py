@@ -120,3 +120,16 @@ def test_linear_of_sparse_operands(layout):
 def test_smm_is_sparse():
     made = torch.smm(torch.eye(3).to_sparse(), torch.ones(3, 2))
     assert made.is_sparse and torch.equal(made.to_dense(), torch.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda m: m.to_sparse(layout=torch.sparse_bsr), lambda m: m.to_sparse(layout=torch.sparse_bsc), lambda m: m.to_sparse_bsr((2, 2, 2)),
+        lambda m: m.to_sparse_bsr((2,)), lambda m: m.to_sparse_bsr((3, 2)), lambda m: m.to_sparse_bsr((2, 0)), lambda m: m[0].to_sparse_csr(),
+        lambda m: m.to_sparse_csr(dense_dim=1),
+    ],
+)  # fmt: skip
+def test_blocks_that_do_not_fit(convert):
+    with pytest.raises(RuntimeError, match="to_sparse"):
+        convert(torch.eye(4))

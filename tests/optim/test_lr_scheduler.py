@@ -295,3 +295,17 @@ def test_old_checkpoints_of_one_cycle_hold_the_function():
     optimizer.step()
     scheduler.step()
     assert scheduler.get_last_lr()[0] == pytest.approx(0.8571434)
+
+
+@pytest.mark.parametrize(
+    ("eps", "expected"),
+    [(1e-8, [0.1, 0.05, 0.025, 0.02, 0.02]), (0.06, [0.1] * 5), (0.04, [0.1, 0.05, 0.05, 0.05, 0.05])],
+)
+def test_small_reductions_are_not_made(eps, expected):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, eps=eps, min_lr=0.02)
+    found = []
+    for _ in expected:
+        scheduler.step(1.0)
+        found.append(optimizer.param_groups[0]["lr"])
+    assert found == pytest.approx(expected)

@@ -82,3 +82,28 @@ def test_a_constant_factor_ends_in_time():
         optimizer.step()
         schedule.step()
     assert rates == closed == [0.5, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [-0.1, 0.22074, 0.15465, -0.52944, -0.3784, -0.47946, -0.23971, 0.12849]),
+        ({"momentum": 0.9}, [-0.271, -0.12126, -0.19635, -1.23144, -0.3784, -0.47946, -0.23971, 0.12849]),
+        ({"momentum": 0.9, "dampening": 0.5}, [-0.271, -0.12126, -0.00635, -0.85144, -0.3784, -0.47946, -0.18971, 0.22849]),
+        ({"momentum": 0.9, "nesterov": True}, [-0.3439, -0.26706, -0.43125, -1.70124, -0.3784, -0.47946, -0.32971, -0.05151]),
+        ({"maximize": True}, [0.1, 0.62074, 0.75465, 0.67056, -0.3784, -0.47946, -0.03971, 0.52849]),
+    ],
+)  # fmt: skip
+def test_sgd_with_sparse_gradients(options, expected):
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    with torch.no_grad():
+        table.weight.copy_(torch.sin(torch.arange(8.0)).reshape(4, 2) * 0.5)
+    optimizer = SGD(table.parameters(), 0.1, **options)
+    for rows in ([0, 1], [1, 1], [3]):
+        optimizer.zero_grad()
+        (table(torch.tensor(rows)) * torch.tensor([1.0, 2.0])).sum().backward()
+        optimizer.step()
+    assert table.weight.flatten().tolist() == pytest.approx(expected, abs=2e-5)
+    with pytest.raises(RuntimeError, match=r"sparse, dense"):
+        optimizer.param_groups[0]["weight_decay"] = 0.1
+        optimizer.step()
