@@ -8,7 +8,7 @@ import pytest
 import flambeau as torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorded"))
-import calls  # noqa: E402
+import calls
 
 FILES = ("modules",)
 
