@@ -193,8 +193,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What `load_state_dict` puts in the place of this tensor: `other`, or this tensor with its values."""
     if assign:
         return detached(other)
-    ops.copy_(detached(self), other)
-    return self
+    return ops.copy_(detached(self), other)  # type: ignore[no-any-return]
 
 
 def record_stream(self: Tensor, stream: Any) -> None:

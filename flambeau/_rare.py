@@ -310,6 +310,8 @@ def _channels(input: Tensor) -> tuple[list[int], list[int]]:
 
 def batch_norm_stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Mean and 1 / sqrt(variance + eps) of each channel."""
+    if not input.numel():
+        raise RuntimeError(f"input tensor must have at least one element, but got input_sizes = {list(input.shape)}")
     dims, _ = _channels(input)
     mean, var = ops.mean(input, dims), ops.var(input, dims, correction=0)
     return mean, ops.rsqrt(var + eps)
@@ -329,6 +331,8 @@ def batch_norm_update_stats(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel; the running ones follow them."""
+    if not input.numel():
+        raise RuntimeError(f"input tensor must have at least one element, but got input_sizes = {list(input.shape)}")
     dims, _ = _channels(input)
     mean, var = ops.mean(input, dims), ops.var(input, dims, correction=0)
     count = input.numel() // input.shape[1]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import BOOL, FLOATING, int64
+from .._core.info import finfo
 from .._core.state import modes
 from .._tensor import Tensor
 from . import registry
@@ -15,7 +16,7 @@ from .declare import pointwise
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
 from .registry import functions, methods, ops, relabel
-from .rules import Refusing, Rule, real_floating_only
+from .rules import Refusing, Rule, real_floating_only, type_name
 
 _no_bool = Refusing("b", "Boolean inputs are not supported", "if")
 
@@ -417,8 +418,10 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 @_functional()
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x brought nearer to zero by lambd, 0 within [-lambd, lambd]."""
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    if lambd < 0 or (input.dtype.itemsize == 2 and lambd > finfo(input.dtype).max):
+        d = input.dtype
+        most = finfo(d).max if d.category >= FLOATING else math.inf
+        raise RuntimeError(f"lambda must be in range [0, {most:g}] for input dtype {type_name(d)}, but found {lambd:g}.")
     return softshrink_op.call(input, lambd, out=out)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
-from .._core.dtypes import BY_NUMPY, from_numpy_dtype, int32, int64
+from .._core.dtypes import BY_NUMPY, float64, from_numpy_dtype, int32, int64
 from .._core.state import CUDA, GRAD, local
 from .._dispatch import backend_of
 from .._kernel.embedding import look_up, sum_rows, sum_rows_flat
@@ -162,8 +162,9 @@ def _renormalise(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
     try:
         named = ops.unique(ops.reshape(index, (-1,)))
         rows = ops.index_select(weight, 0, named)
-        norms = ops.norm(rows, norm_type, 1, True)
-        shorter = ops.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
+        norms = ops.to_dtype(ops.norm(rows, norm_type, 1, True), float64)  # in single precision the 1e-7 would be lost
+        scale = ops.to_dtype(max_norm / (norms + 1e-7), rows.dtype)
+        shorter = ops.where(norms > max_norm, rows * scale, rows)
         ops.index_copy_(weight, 0, ops.to_dtype(named, int64), shorter)
     finally:
         local.grad = outer

@@ -96,7 +96,8 @@ def embedding_bag(
         raise RuntimeError("`mode` must be sum, mean, or max.")
     for tensor, name, rank in ((indices, "input", 1), (offsets, "offsets", 1), (weight, "weight", 2)):
         if tensor._array.ndim != rank:
-            raise RuntimeError(f"{name} has to be a {rank}D Tensor, but got Tensor of dimension {tensor._array.ndim}")
+            ranks = "1D or 2D" if name == "input" else f"{rank}D"
+            raise RuntimeError(f"{name} has to be a {ranks} Tensor, but got Tensor of dimension {tensor._array.ndim}")
     _check_types(weight, indices, offsets, per_sample_weights)
     height, width = weight._array.shape
     if padding_idx is not None:

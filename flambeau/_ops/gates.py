@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._backend.cpu import cpu
@@ -69,6 +70,9 @@ def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
 def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"rrelu(): argument 'input' must be Tensor, not {type(input).__name__}")
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     input = ops.contiguous(input)

@@ -476,7 +476,10 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
         if number:
             ops.fill_(part, value._array[()].item() if x.dtype.category != 3 else complex(value._array))
         else:
-            ops.copy_(part, _stripped(value, part._array.ndim))
+            value = _stripped(value, part._array.ndim)
+            if value._storage is not None and value._storage is x._storage and value._array.shape != part._array.shape:
+                value = ops.clone(value)  # which broadcasts: of expanded memory PyTorch does not ask whether it overlaps
+            ops.copy_(part, value)
         return
     if (
         number

@@ -292,7 +292,8 @@ def _output_sizes(
                 f"dimensions of {list(spatial)} and output size of {size}."
             )
         for s in sizes:
-            if not isinstance(s, int) and not hasattr(s, "__index__"):
+            whole = s.dtype.category < FLOATING if isinstance(s, Tensor) else hasattr(s, "__index__")
+            if not whole:
                 raise TypeError(f"expected size to be one of int or Tuple[int], but got element of type {type(s)}")
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")

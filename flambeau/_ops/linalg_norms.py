@@ -292,4 +292,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if made is not None:
         return wrap(made._array[pairs], input.dtype)
     first, second = (ops.as_tensor(i, device=input.device) for i in pairs)  # type: ignore[attr-defined]
-    return _lengths(ops.index_select(input, 0, first) - ops.index_select(input, 0, second), p)
+    apart = ops.index_select(input, 0, first) - ops.index_select(input, 0, second)
+    made = _lengths(apart, p)
+    if p == 0:  # counts, which would take NaN for any other number
+        made = ops.masked_fill(made, ops.any(ops.isnan(ops.detach(apart)), 1), math.nan)
+    return made

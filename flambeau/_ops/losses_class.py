@@ -346,6 +346,10 @@ def _nll(
     given = target._array.shape
     if len(shape) == 1 and given == (1,):
         return _nll(ops.unsqueeze(input, 0), target, weight, skipped, reduction, smoothing)
+    if len(shape) == len(given) == 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {given[0]}")
+    if len(shape) == 2 and len(given) > 1 and given[0] == shape[0]:
+        raise RuntimeError(f"0D or 1D target tensor expected, multi-target not supported, but got {list(given)}")
     if len(shape) > 1 and (not given or given[0] != shape[0]):
         raise ValueError(
             f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0] if given else ()})."

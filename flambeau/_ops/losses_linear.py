@@ -16,35 +16,38 @@ from .registry import functions, ops
 from .replay import gradients
 from .saved import fetch
 
-_CHUNK = 2  # rows of scores are as many as this times the features, if nothing else is said
-
 
 def _scores(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return functions["nn.functional.linear"](input, weight, bias)  # type: ignore[no-any-return]
 
 
 def _losses(input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Any, skipped: int) -> Tensor:
-    """The losses of some rows; 16-bit operands are computed with in single precision."""
-    d = input.dtype
-    if d.itemsize == 2:
+    """The losses of some rows; those of 16-bit operands are computed and returned in single precision."""
+    if input.dtype.itemsize == 2:
         input, weight = ops.to_dtype(input, float32), ops.to_dtype(weight, float32)
         bias, factors = (None if t is None else ops.to_dtype(t, float32) for t in (bias, factors))
-    out = cross_entropy(_scores(input, weight, bias), target, factors, ignore_index=skipped, reduction="none")
-    return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]
+    return cross_entropy(_scores(input, weight, bias), target, factors, ignore_index=skipped, reduction="none")
 
 
-def _cut(options: Any, rows: int, features: int, classes: int) -> list[tuple[int, int]]:
-    size = options.batch_chunk_size
-    if size is None:
-        _, _, ratio = (options.chunking_method or "").partition(":")
-        size = max(1, (int(ratio) if ratio else _CHUNK) * features * rows // max(classes, 1))
+def _cut(options: Any, input: Tensor, classes: int) -> list[tuple[int, int]]:
+    rows, features = input._array.shape
+    if not rows:
+        return []
+    size = options._adjust(rows, features, classes, input.dtype, input.device).batch_chunk_size
     return [(low, min(low + size, rows)) for low in range(0, rows, size)]
 
 
 def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     """Each chunk's scores are computed again; its gradients are added up."""
     input, weight, bias, target, factors = (fetch(node, i) for i in range(5))
-    skipped, cuts = node.saved[5:]
+    skipped, cuts, used = node.saved[5:]
+    if True in used:
+        raise RuntimeError(
+            "linear_cross_entropy: retain_graph=True / double backward are not supported by default: use "
+            "LinearCrossEntropyOptions(allow_retain_graph=True)"
+        )
+    if False in used:
+        used[0] = True
     needs = [e is not None for e in node.edges]
     tensors = [input, weight] if bias is None else [input, weight, bias]
 
@@ -54,17 +57,19 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
 
     if create_graph:
         return [*gradients(function(target), tensors, [g], needs[: len(tensors)]), None][:3]
-    by_input, sums = [], [None, None]
+    d, by_input, sums = input.dtype, [], [None, None]
+    tensors = [ops.to_dtype(t, g.dtype) for t in tensors]  # 16-bit gradients are rounded once, when they are summed
     for low, high in cuts:
         at = (low, high - low)
-        given = [ops.narrow(input, 0, *at), *tensors[1:]]
+        given = [ops.narrow(tensors[0], 0, *at), *tensors[1:]]
         chosen = function(ops.narrow(target, 0, *at))
         found = gradients(chosen, given, [ops.narrow(g, 0, *at)], needs[: len(tensors)])
         by_input.append(found[0])
         for i, part in enumerate(found[1:]):
             if part is not None:
                 sums[i] = part if sums[i] is None else sums[i] + part
-    return [ops.cat(by_input) if needs[0] else None, *sums]
+    made = [ops.cat(by_input) if needs[0] else None, *sums]
+    return [None if t is None else ops.to_dtype(t, d) for t in made]
 
 
 _CHUNKED = Fused("linear_cross_entropy", "LinearCrossEntropyBackward0", _gradient)
@@ -75,8 +80,7 @@ def _in_chunks(
     options: Any,
 ) -> Tensor:  # fmt: skip
     """The losses of all rows."""
-    rows, features = input._array.shape
-    cuts = _cut(options, rows, features, weight._array.shape[0]) or [(0, 0)]
+    cuts = _cut(options, input, weight._array.shape[0]) or [(0, 0)]
     wanted, local.grad = local.grad, False
     try:
         parts = [
@@ -94,7 +98,8 @@ def _in_chunks(
     finally:
         local.grad = wanted
     if wanted and (input._k | weight._k | (bias._k if bias is not None else 0)) & GRAD:
-        record(_CHUNKED, out, (input, weight, bias), [input, weight, bias, target, factors, skipped, cuts])
+        used = [] if options.allow_retain_graph else [False]
+        record(_CHUNKED, out, (input, weight, bias), [input, weight, bias, target, factors, skipped, cuts, used])
     return out  # type: ignore[no-any-return]
 
 
@@ -107,6 +112,8 @@ def _reduced(losses: Tensor, target: Tensor, factors: Tensor | None, skipped: in
     kept = ops.ne(target, skipped)
     if factors is None:
         return total / ops.to_dtype(ops.sum(kept), total.dtype)  # type: ignore[no-any-return]
+    if factors.dtype is not losses.dtype:
+        factors = ops.to_dtype(factors, losses.dtype)
     used = ops.index_select(factors, 0, ops.where(kept, target, ops.zeros_like(target)))
     return total / ops.sum(used * ops.to_dtype(kept, used.dtype))  # type: ignore[no-any-return]
 
@@ -135,6 +142,11 @@ def linear_cross_entropy(
         )
     if len(extra) > 1 and ndim == 1:
         raise RuntimeError(f"a linear_weight of shape {tuple(linear_weight._array.shape)} requires batched input")
+    if linear_bias is not None and linear_bias._array.shape != extra:
+        raise RuntimeError(
+            f"expected linear_bias shape {tuple(extra)}, that of linear_weight without in_features, but got "
+            f"{tuple(linear_bias._array.shape)}"
+        )
     skipped = -100 if ignore_index is None else ignore_index
     if options is not None:
         if len(extra) == 1 and not label_smoothing and target.dtype is int64:
@@ -143,10 +155,12 @@ def linear_cross_entropy(
             x, y = (input, target) if batched else (ops.unsqueeze(input, 0), ops.reshape(target, (1,)))
             losses = _in_chunks(x, linear_weight, linear_bias, y, weight, skipped, options)
             out = _reduced(losses, y, weight, skipped, reduction)
+            if out.dtype is not input.dtype:
+                out = ops.to_dtype(out, input.dtype)
             return out if batched or reduction != "none" else ops.reshape(out, ())  # type: ignore[no-any-return]
         warnings.warn(
             "linear_cross_entropy: options are ignored: chunks need class numbers as targets, a linear_weight of two "
-            "dimensions and no label_smoothing",
+            "dimensions (no out_features beside the classes) and no label_smoothing",
             UserWarning,
             stacklevel=3,
         )

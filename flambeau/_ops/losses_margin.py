@@ -163,7 +163,7 @@ def multi_margin_loss(
     if rows and (y._array.min() < 0 or y._array.max() >= count):
         raise RuntimeError("target out of range")
     loss = _multi(x, y, p, margin, weight)
-    if reduction == "none" and single:
+    if reduction == "none" and single and not target._array.ndim:
         return ops.reshape(loss, ())  # type: ignore[no-any-return]
     return reduced(loss, reduction)
 
@@ -189,7 +189,7 @@ def multilabel_margin_loss(
     if y._array.size and (y._array.min() < -1 or y._array.max() >= count):
         raise RuntimeError("target out of range")
     loss = _multilabel(x, y)
-    if reduction == "none" and single:
+    if reduction == "none" and single and not target._array.ndim:
         return ops.reshape(loss, ())  # type: ignore[no-any-return]
     return reduced(loss, reduction)
 

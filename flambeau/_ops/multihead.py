@@ -221,7 +221,7 @@ def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: 
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
     if key._array.ndim != rank or value._array.ndim != rank:
         raise AssertionError(
-            f"For {rank}-D query, expected key and value to be {rank}-D but found {key._array.ndim}-D and "
+            f"For {rank}-D query, expected `key` and `value` to be {rank}-D but found {key._array.ndim}-D and "
             f"{value._array.ndim}-D tensors respectively"
         )
     if padding is not None and padding._array.ndim != rank - 1:

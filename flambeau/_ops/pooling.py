@@ -378,6 +378,11 @@ def _fractional(
     kernel = _fractional_argument(name, "kernel_size", kernel_size, rank)
     if output_size is None:
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
+        if len(ratios) != rank:
+            raise ValueError(
+                f"{name} requires output_ratio to either be a single Int or tuple of Ints. It has {len(ratios)} numbers "
+                f"for {rank} dimensions"
+            )
         output_size = tuple(int(n * r) for n, r in zip(shape[-rank:], ratios))
     size = _fractional_argument(name, "output_size", output_size, rank)
     for n, k, count, what in zip(shape[-rank:], kernel, size, ("time", "height", "width")[-rank:]):

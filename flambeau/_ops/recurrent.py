@@ -173,10 +173,10 @@ def _check_states(name: str, states: Sequence[Tensor], count: int, batch: int) -
 def check_weights(name: str, w: arrays.Weights, features: int, gates: int, width: int, size: int) -> None:
     """Native code relies on these shapes."""
     expected = ((gates * size, features), (gates * size, width), (gates * size,), (gates * size,), (width, size))
-    for t, shape in zip(w, expected):
+    for t, shape, label in zip(w, expected, ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")):
         if t is not None and tuple(t._array.shape) != shape:
             raise RuntimeError(
-                f"{name}: mat1 and mat2 shapes cannot be multiplied: a parameter has shape {list(t._array.shape)}, "
+                f"{name}: mat1 and mat2 shapes cannot be multiplied: {label} has shape {list(t._array.shape)}, "
                 f"where inputs and states want {list(shape)}"
             )
 

@@ -172,7 +172,8 @@ def _add(op: Any, x: Any, y: Any) -> Tensor:
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if x.shape != y.shape:
         raise RuntimeError(f"add: sizes of sparse operands must agree, got {list(x.shape)} and {list(y.shape)}")
-    if x._array.same_places(y._array):
+    settled = x._array.layout is not sparse_coo or (x._array.coalesced and y._array.coalesced)
+    if settled and x._array.same_places(y._array):
         return rebuild(ops.add(values_of(x), values_of(y)), x._array)
     kind = layout_of(x)
     x, y = to_sparse_coo(x), to_sparse_coo(y)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._core.state import local
 from ..nn.modules.module import Module
+from ..nn.parameter import is_lazy
 from . import frontend
 from ._annotations import export
 from ._arguments import Signature
@@ -56,6 +57,14 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise as_script_error(error) from error
     finally:
         _depth.value -= 1
+
+
+def _check_initialised(module: Module) -> None:
+    lazy = [name for name, t in (*module.named_parameters(), *module.named_buffers()) if is_lazy(t)]
+    if lazy:
+        raise RuntimeError(
+            f"'{type(module).__name__}' has uninitialized parameters {lazy}. Did you forget to run a forward pass?"
+        )
 
 
 def _checked(module: Module) -> None:
@@ -219,6 +228,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if isinstance(obj, (ScriptModule, ScriptFunction)):
         return obj
     if isinstance(obj, Module):
+        _check_initialised(obj)
         _checked(obj)
         return Scripted(obj)
     if inspect.isfunction(obj):

@@ -3,3 +3,7 @@
 from .._methods import install
 
 install(globals(), "nn.functional")
+
+# The numbers that `torch.grid_sampler` has for the modes of `grid_sample`.
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}

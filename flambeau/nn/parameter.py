@@ -106,7 +106,7 @@ _UNINITIALIZED = (
 )
 _ALLOWED = frozenset(
     ("to", "cpu", "cuda", "float", "double", "half", "bfloat16", "detach", "requires_grad_", "is_floating_point",
-     "is_complex", "__hash__", "__get__", "__set__", "size", "copy_", "new_empty", "empty_like", "is_meta", "__repr__")
+     "is_complex", "__hash__", "__get__", "__set__", "size", "copy_", "new_empty", "is_meta", "__repr__")
 )  # fmt: skip
 
 

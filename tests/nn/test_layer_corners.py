@@ -18,7 +18,7 @@ def zeros(*shape, **options):
 @pytest.mark.parametrize("kind", ("max", "avg"))
 def test_a_pool_refuses_a_stride_of_zero_and_numbers_beyond_an_int(kind, rank):
     pool, x = getattr(F, f"{kind}_pool{rank}d"), zeros(1, 2, *[4] * rank)
-    with pytest.raises(RuntimeError, match="stride should not be zero|stride must be greater than zero"):
+    with pytest.raises(RuntimeError, match=r"stride should not be zero|stride must be greater than zero"):
         pool(x, 2, 0)
     with pytest.raises(RuntimeError, match="value cannot be converted to type int without overflow"):
         pool(x, 2**62)
@@ -269,3 +269,125 @@ def test_a_new_dimension_has_the_strides_of_unsqueeze():
     assert x[0][None].stride() == x[0].unsqueeze(0).stride() == (3, 1, 96, 6)
     assert zeros(3, 4, 5).permute(2, 0, 1)[:, None, 1:2].stride() == (1, 60, 20, 5)
     assert x[..., None].shape == (1, 3, 8, 8, 1) and x[0, None, 1:].shape == (1, 2, 8, 8)
+
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+
+
+def test_words_of_losses_and_activations():
+    for call, kind, said in (
+        (lambda: F.nll_loss(zeros(10), zeros(3).long()), ValueError, "For 1D input, 1D target must have size 1"),
+        (lambda: F.nll_loss(zeros(10, 3), zeros(10, 2).long()), RuntimeError, "1D target tensor expected"),
+        (lambda: F.rrelu(zeros(2), float("inf"), 0.3), RuntimeError, "rrelu: lower bound must be finite, got inf"),
+        (lambda: F.softshrink(zeros(2).half(), 65507.0), RuntimeError, "input dtype Half, but found 65507"),
+        (lambda: F.softshrink(zeros(2), -1), RuntimeError, "input dtype Float, but found -1"),
+        (lambda: F.interpolate(zeros(1, 1, 4), size=(torch.tensor(2.0),)), TypeError, "expected size to be one of int"),
+        (lambda: F.linear_cross_entropy(zeros(4, 6), zeros(5, 6), zeros(4).long(), linear_bias=zeros(3)), RuntimeError,
+         "linear_bias shape"),
+        (lambda: F.fractional_max_pool2d(zeros(1, 1, 9, 9), 2, output_ratio=[0.5] * 3), ValueError,
+         "requires output_ratio to either be a single Int or tuple of Ints"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=said):
+            call()
+    assert F.multi_margin_loss(zeros(5), torch.tensor([1]), reduction="none").shape == (1,)
+    assert torch.pdist(torch.full((2, 2), float("inf")), p=0.0).isnan().all()
+
+
+def test_chunks_of_linear_cross_entropy():
+    auto = nn.LinearCrossEntropyOptions()._adjust(128, 4096, 50000, torch.bfloat16, torch.device("cpu"))
+    assert (auto.batch_chunk_size, auto.chunking_method, auto.acc_policy) == (16, "aspect_ratio", "accurate")
+    assert auto.acc_dtype == torch.float32
+    for rows, features, classes, method, size in (
+        (128, 4096, 50000, "aspect_ratio:2", 8), (13, 5, 4, "aspect_ratio", 13), (1000, 16, 3, "aspect_ratio:4", 256),
+        (7, 2, 100, "aspect_ratio", 1), (7, 2, 100, None, 7),
+    ):  # fmt: skip
+        made = nn.LinearCrossEntropyOptions(chunking_method=method)._adjust(rows, features, classes, torch.float32)
+        assert made.batch_chunk_size == size
+    with pytest.raises(ValueError, match=r"batch_chunk_size .* chunking_method"):
+        nn.LinearCrossEntropyOptions(batch_chunk_size=4, chunking_method="aspect_ratio:2")._adjust(
+            128, 4096, 50000, torch.float32
+        )
+
+
+def test_16_bit_gradients_of_linear_cross_entropy_are_rounded_once():
+    x = torch.sin(torch.arange(48.0)).reshape(8, 6).bfloat16()
+    weight = torch.cos(torch.arange(30.0)).reshape(5, 6).bfloat16()
+    found = []
+    for wide in (False, True):
+        a, w = (t.double() if wide else t.clone() for t in (x, weight))
+        a.requires_grad_(), w.requires_grad_()
+        options = nn.LinearCrossEntropyOptions(batch_chunk_size=2, chunking_method="auto")
+        out = F.linear_cross_entropy(a, w, torch.arange(8) % 5, options=options)
+        out.backward(retain_graph=True)
+        found.append((out, a.grad, w.grad))
+    for narrow, exact in zip(*found):
+        assert torch.equal(narrow, exact.bfloat16())
+    with pytest.raises(RuntimeError, match="retain_graph=True / double backward are not supported"):
+        out.backward()
+
+
+# -- embeddings, hooks, states -------------------------------------------------------------------------------------------
+
+
+def test_embeddings():
+    torch.manual_seed(0)
+    layer = nn.Embedding(22, 5, max_norm=1.0)
+    assert (layer(torch.arange(22)).norm(dim=1) <= 1).all()
+    layer, index = nn.Embedding(10, 3, sparse=True), torch.tensor([7, 1, 3])
+    layer(index).sum().backward()
+    layer(index).sum().backward()
+    assert layer.weight.grad._indices().tolist() == [[7, 1, 3, 7, 1, 3]]
+    with pytest.raises(RuntimeError, match="input has to be a 1D or 2D Tensor"):
+        torch.embedding_bag(zeros(2, 6), zeros(2, 0, 6).long(), zeros(2).long())
+
+
+def test_a_row_is_filled_with_one_of_its_numbers():
+    x = torch.arange(12).reshape(3, 4)
+    x[1] = x[1][2]
+    assert x[1].tolist() == [6, 6, 6, 6]
+
+
+def test_older_backward_hooks_return_as_many_as_they_are_given():
+    x = zeros(5, requires_grad=True)
+    layer = nn.Sigmoid()
+    with layer.register_backward_hook(lambda module, given, made: given[:-1]):
+        with pytest.warns(FutureWarning, match="the forward contains multiple autograd Nodes"):
+            out = layer(x)
+        with pytest.raises(RuntimeError, match="got 0, but expected 1"):
+            out.sum().backward()
+
+
+def test_loading_exchanges_parameters_if_wanted():
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        source, target = nn.Linear(2, 3), nn.Linear(2, 3)
+        weight = target.weight
+        target.load_state_dict(source.state_dict())
+        assert target.weight is weight and torch.equal(weight, source.weight)
+        with torch.device("meta"):
+            target = nn.Linear(2, 3)
+        weight = target.weight
+        target.load_state_dict(source.state_dict(), assign=True)
+        assert target.weight is weight and weight.device.type == "cpu" and isinstance(weight, nn.Parameter)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_the_first_weights_do_not_depend_on_the_memory_format():
+    layer = nn.Conv3d(3, 6, 3)
+    torch.manual_seed(42)
+    layer.reset_parameters()
+    before = layer.weight.detach().clone()
+    layer.to(memory_format=torch.channels_last_3d)
+    torch.manual_seed(42)
+    layer.reset_parameters()
+    assert torch.equal(layer.weight, before)
+
+
+def test_uninitialised_parameters_are_refused():
+    with pytest.raises(ValueError, match="uninitialized parameter"):
+        torch.empty_like(nn.parameter.UninitializedParameter())
+    with pytest.raises(ValueError, match="have uninitialized parameters"):
+        nn.utils.spectral_norm(nn.LazyLinear(7))
+    with pytest.raises(RuntimeError, match="Did you forget to run a forward pass"):
+        torch.jit.script(nn.LazyLinear(7))

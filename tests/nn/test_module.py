@@ -295,6 +295,7 @@ def test_full_backward_hook_without_input_gradients():
     assert seen == [(None,)]
 
 
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook")
 def test_older_backward_hook():
     m, seen = Scale(), []
     m.register_backward_hook(lambda m, gi, go: seen.append((gi, go)))

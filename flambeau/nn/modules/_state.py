@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
 from ..._tensor import Tensor
+from ...utils import swap_tensors
 from ...utils.hooks import RemovableHandle
 from ..parameter import Parameter, is_lazy
 
@@ -28,6 +30,22 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
         return super().__repr__()
 
     __str__ = __repr__
+
+
+def _exchange(current: Any, value: Any, assign: bool) -> None:
+    """Puts what `current.module_load` makes of a loaded tensor in the place of `current`, for all who hold it."""
+    new = current.module_load(value, assign=assign)
+    if new is value or new is current:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in "
+            "module_load"
+        )
+    if isinstance(current, Parameter):
+        if isinstance(new, Parameter):
+            new.requires_grad_(current.requires_grad)
+        else:
+            new = Parameter(new, requires_grad=current.requires_grad)
+    swap_tensors(current, new)
 
 
 class _ModuleHook:
@@ -209,7 +227,9 @@ class StateMethods:
                 )
         try:
             with no_grad():
-                if assign:
+                if conversion.get_swap_module_params_on_conversion():
+                    _exchange(current, value, assign)
+                elif assign:
                     self._assign_member(name, current, value)
                 else:
                     current.copy_(value)
@@ -249,7 +269,7 @@ class StateMethods:
         if metadata is not None:
             values._metadata = metadata  # type: ignore[attr-defined]
 
-        def load(module: Any, values: Any, prefix: str = "") -> None:
+        def load(load: Any, module: Any, values: Any, prefix: str = "") -> None:  # given itself: no cycle is left behind
             local = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
                 local["assign_to_params_buffers"] = assign
@@ -257,7 +277,7 @@ class StateMethods:
             for name, child in module._modules.items():
                 if child is not None:
                     below = f"{prefix}{name}."
-                    load(child, {k: v for k, v in values.items() if k.startswith(below)}, below)
+                    load(load, child, {k: v for k, v in values.items() if k.startswith(below)}, below)
             keys = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, keys) is not None:
@@ -265,7 +285,7 @@ class StateMethods:
                         "load_state_dict post hooks are not expected to return new values: change the lists of keys in place"
                     )
 
-        load(self, values)
+        load(load, self, values)
         if strict:
             for text, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:

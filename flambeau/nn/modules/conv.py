@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from ..._autograd.modes import no_grad
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .. import functional as F
@@ -69,7 +70,12 @@ class _ConvNd(Module):
 
     def reset_parameters(self) -> None:
         """Uniform random numbers between ±1 / sqrt(inputs of an output)."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.weight.is_contiguous():
+            init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        else:  # the numbers do not depend on the memory format
+            with no_grad():
+                filled = ops.empty(self.weight.shape, dtype=self.weight.dtype, device=self.weight.device)  # type: ignore[attr-defined]
+                self.weight.copy_(init.kaiming_uniform_(filled, a=math.sqrt(5)))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
             if fan_in:

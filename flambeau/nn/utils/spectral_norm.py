@@ -8,7 +8,7 @@ from ..._autograd.modes import no_grad
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ..modules.module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -69,6 +69,11 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward "
+                "before applying spectral normalization"
+            )
         with no_grad():
             height, width = made.reshape_weight_to_matrix(weight).shape
             u = ops.normalize(weight.new_empty(height).normal_(0, 1), dim=0, eps=eps)
