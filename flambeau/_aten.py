@@ -33,6 +33,8 @@ def _to_copy(
 
 
 def _local_scalar_dense(self: Tensor) -> Any:
+    if not self.numel():
+        raise RuntimeError("_local_scalar_dense: Empty tensor not supported")
     return self.item()
 
 
@@ -47,6 +49,8 @@ def slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None 
 
 
 def index(self: Tensor, indices: list[Tensor | None]) -> Tensor:
+    if not indices:
+        raise IndexError("index: at least one index must be provided")
     return self[tuple(_everything if i is None else i for i in indices)]
 
 

@@ -134,6 +134,48 @@ def is_vulkan_available() -> bool:
     return False
 
 
+def _amp_foreach_non_finite_check_and_unscale_(self: Any, found_inf: Tensor, inv_scale: Tensor) -> None:
+    """Multiplies tensors by a number in place; `found_inf` becomes 1 if some element is infinite or NaN."""
+    for t in self:
+        if not ops.isfinite(t).all():
+            found_inf.fill_(1.0)  # type: ignore[attr-defined]
+        t.mul_(inv_scale)
+
+
+def _amp_update_scale_(
+    self: Tensor, growth_tracker: Tensor, found_inf: Tensor, scale_growth_factor: float, scale_backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:  # fmt: skip
+    """The next scale: smaller after infinite gradients, larger after `growth_interval` steps without them."""
+    if found_inf.item():  # type: ignore[attr-defined]
+        self.mul_(scale_backoff_factor)  # type: ignore[attr-defined]
+        growth_tracker.fill_(0)  # type: ignore[attr-defined]
+        return self
+    steps = int(growth_tracker.item()) + 1  # type: ignore[attr-defined]
+    if steps == growth_interval:
+        grown = self * scale_growth_factor  # type: ignore[operator]
+        if ops.isfinite(grown).all():
+            self.copy_(grown)  # type: ignore[attr-defined]
+        steps = 0
+    growth_tracker.fill_(steps)  # type: ignore[attr-defined]
+    return self
+
+
+def _fft_c2c(input: Tensor, dim: Any, normalization: int, forward: bool) -> Tensor:
+    """The complex Fourier transform; `normalization` 0, 1, 2 divides by nothing, the root of the count, the count."""
+    from . import fft  # loaded at its first use
+
+    norms = ("backward", "ortho", "forward") if forward else ("forward", "ortho", "backward")
+    return (fft.fftn if forward else fft.ifftn)(input, dim=tuple(dim), norm=norms[normalization])  # type: ignore[no-any-return]
+
+
+def _grid_sampler_2d_cpu_fallback(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sampler_2d`, by the name of another implementation of it."""
+    return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
+
+
 def is_distributed(input: Tensor) -> bool:
     """Whether a tensor is divided among processes: never."""
     return False

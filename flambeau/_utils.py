@@ -138,6 +138,14 @@ class classproperty:
         return self.function(type(instance) if owner is None else owner)
 
 
+def _maybe_view_chunk_cat(res: Tensor, group_size: int, gather_dim: int) -> Tensor:
+    """`cat(chunk(res, group_size), gather_dim)`, without a copy where that is only another view."""
+    if gather_dim == 0:
+        return res
+    parts = ops.unflatten(res, 0, (group_size, -1))
+    return ops.flatten(ops.movedim(parts, 0, gather_dim), gather_dim, gather_dim + 1)  # type: ignore[no-any-return]
+
+
 def is_compiling() -> bool:
     """Whether the program is being compiled rather than run."""
     from .compiler import is_compiling

@@ -123,3 +123,77 @@ def test_nested_tensors_of_the_same_sizes():
     assert a.is_same_size(a.clone()) and not a.is_same_size(b)
     with pytest.raises(RuntimeError, match="Expected both self and other to be nested"):
         a.is_same_size(torch.ones(2))
+
+
+def test_rows_of_nothing():
+    with pytest.raises(RuntimeError, match="self indexing axis dim should be positive"):
+        torch.index_select(torch.zeros(0, 3), 0, torch.tensor([0]))
+    with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds"):
+        torch.index_select(torch.zeros(0, 3), 1, torch.tensor([0, 5]))
+
+
+def test_numbers_without_history():
+    x = torch.zeros(2)
+    assert torch.isclose(x, x, torch.tensor(1)).all()
+    with pytest.raises(TypeError, match="requires a gradient"):
+        torch.isclose(x, x, torch.tensor(1.0, requires_grad=True))
+    assert torch.linspace(torch.tensor(0.0, requires_grad=True), 1, 2).tolist() == [0, 1]
+
+
+def test_texts_that_programs_look_for():
+    for call, error, text in (
+        (lambda: torch.broadcast_shapes((3,), (5,)), RuntimeError, "expected shape should be broadcastable to"),
+        (lambda: torch.broadcast_shapes(1.5), RuntimeError, "should be of type ints, a tuple of ints"),
+        (
+            lambda: torch.empty(0).view(-1, 0),
+            RuntimeError,
+            "because the unspecified dimension size -1 can be any value",
+        ),
+        (lambda: torch.zeros(1).unflatten("A", (1, 1)), TypeError, r"argument 'dim' \(position 1\) must be int"),
+        (lambda: torch.zeros(1).unflatten(0, (2, 2)), RuntimeError, r"Provided sizes \[2, 2\] don't multiply up"),
+        (lambda: torch.cummax(torch.tensor(1.0), 100), IndexError, "Expected reduction dim -1 or 0 for scalar"),
+        (lambda: torch.tensor_split(torch.zeros(4), torch.tensor(2.0)), RuntimeError, "dtype of long, but got Float"),
+        (lambda: torch.zeros(2, 2, 2).to_sparse().t(), RuntimeError, "<= 2 sparse and 0 dense dimensions"),
+        (lambda: torch.tensor([1j]).conj().imag.view(torch.int32), RuntimeError, "tensors with negative bit set"),
+        (
+            lambda: torch.empty_like(torch.eye(2).to_sparse(), memory_format=torch.preserve_format),
+            RuntimeError,
+            "strided",
+        ),
+        (
+            lambda: torch.zeros(2).index_add(0, torch.tensor([0]), torch.zeros(1, 1)),
+            RuntimeError,
+            "must match self tensor",
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_quantized_tensors_get_another_size():
+    x = torch.quantize_per_tensor(torch.tensor([0.1, 0.2, 0.3]), 0.1, 10, torch.quint8)
+    x.resize_(2)
+    assert x.int_repr().tolist() == [11, 12] and x.q_zero_point() == 10
+    assert x.resize_(4).shape == (4,)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="quantized_resize_cpu_ does not have a deterministic implementation"):
+            x.resize_(5)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_byte_masks_warn_everywhere():
+    mask, x = torch.tensor([1, 0], dtype=torch.uint8), torch.ones(2)
+    with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+        x.index_put_((mask,), torch.tensor([5.0]))
+    assert x.tolist() == [5, 1]
+
+
+def test_resizing_keeps_nothing_for_a_second_pass():
+    x = torch.randn(1, 2, 4, 4, requires_grad=True)
+    y = torch.nn.functional.interpolate(x, size=8, mode="bilinear")
+    y.backward(torch.ones_like(y))
+    first = x.grad.clone()
+    y.backward(torch.ones_like(y))  # nothing of it was freed
+    assert torch.equal(x.grad, 2 * first)

@@ -47,7 +47,8 @@ for _lock in _leaf_locks:
     held_over_forks(_lock)
 _walks = count().__next__
 _DEEPEST = 40  # backward passes inside of each other in one thread: each takes a good part of its stack
-_PLAIN = frozenset((type(None), bool, int, float, complex, str, tuple, Size, dtype))
+# Classes of what a node keeps that are not its operands' memory: with these alone it may be used again.
+PLAIN = {type(None), bool, int, float, complex, str, tuple, Size, dtype}
 
 
 class Walk:
@@ -154,7 +155,7 @@ def run(
                 results = _call_hooks(node, results, g)
             if not keep_graph:
                 for kept in node.saved:
-                    if kept.__class__ not in _PLAIN:  # what holds memory; without that a node may be used again
+                    if kept.__class__ not in PLAIN:
                         node.saved = None
                         break
                 else:

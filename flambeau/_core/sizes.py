@@ -119,10 +119,13 @@ def broadcast_shapes(*shapes: Any) -> Size:
     >>> torch.broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
     """
+    for s in shapes:
+        if not isinstance(s, (int, tuple, list)):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s!r}")
     shapes = tuple((s,) if isinstance(s, int) else tuple(s) for s in shapes)
     ndim = max(map(len, shapes), default=0)
     out = [1] * ndim
-    for shape in shapes:
+    for which, shape in enumerate(shapes):
         for i, n in enumerate(shape, ndim - len(shape)):
             if n < 0:
                 raise ValueError(f"Attempting to broadcast a dimension with negative length! Got {n} in {tuple(shape)}")
@@ -130,6 +133,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
                 if out[i] != 1:
                     raise RuntimeError(
                         "Shape mismatch: objects cannot be broadcast to a single shape: " + ", ".join(map(str, shapes))
+                        + f". Mismatching argument at index {which} had {tuple(shape)}; but expected shape should be "
+                        f"broadcastable to {out}"
                     )
                 out[i] = n
     return Size(out)
@@ -161,7 +166,8 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
         if known == 0:
             raise (
                 RuntimeError(
-                    f"cannot reshape tensor of {numel} elements into shape {list(shape)}: -1 is ambiguous, as it can be any value"
+                    f"cannot reshape tensor of {numel} elements into shape {list(shape)} because the unspecified dimension "
+                    "size -1 can be any value and is ambiguous"
                 )
                 if numel == 0
                 else RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")

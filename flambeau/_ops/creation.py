@@ -296,6 +296,8 @@ def zeros_like(
 ) -> Tensor:  # fmt: skip
     """Zeros in the shape, dtype and memory order of `input`."""
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
+        if memory_format is not None:
+            raise RuntimeError("memory format option is only supported by strided tensors")
         return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
     return finished(*like(input, dtype, device, memory_format, "zeros_like", True, layout, pin_memory), requires_grad)
 
@@ -307,6 +309,8 @@ def empty_like(
 ) -> Tensor:  # fmt: skip
     """Memory that is not filled, in the shape, dtype and memory order of `input`."""
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
+        if memory_format is not None:
+            raise RuntimeError("memory format option is only supported by strided tensors")
         return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
     array, d, k = like(input, dtype, device, memory_format, "empty_like", False, layout, pin_memory)
     return finished(unwritten(array, d, k), d, k, requires_grad)

@@ -221,6 +221,8 @@ def _running_extremum(name: str, op: Any, input: Tensor, dim: int) -> Any:
     require_tensor(name, input)
     if input.dtype.category == COMPLEX or not input.dtype.code:
         raise not_implemented(f"{name}_cpu", input.dtype)
+    if not input._array.ndim and dim not in (-1, 0):
+        raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
     dim = wrap_dim(dim, input._array.ndim)
     return getattr(return_types, name)(*run_plain_pair(op, input.dtype, int64, input, dim))
 

@@ -154,6 +154,8 @@ def number_of(value: Any, name: str, argument: str) -> Any:
 
 def float_of(value: Any, name: str, argument: str) -> float:
     """A real number, as arguments take it that are floats whatever the dtype of the tensor is."""
+    if isinstance(value, Tensor) and value._k & GRAD:
+        raise TypeError(f"{name}(): argument '{argument}' must be float, not a Tensor that requires a gradient")
     value = number_of(value, name, argument)
     if isinstance(value, (complex, np.complexfloating)):
         raise TypeError(f"{name}(): argument '{argument}' must be float, not complex")

@@ -181,11 +181,7 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             if d.category not in (BOOL, INTEGER) or (ndim and d not in (bool_, uint8, int32, int64)):
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             if d is uint8:
-                warnings.warn(
-                    "indexing with dtype torch.uint8 is deprecated; use torch.bool",
-                    UserWarning,
-                    stacklevel=4,
-                )
+                _warn_of_bytes()
             if d in (bool_, uint8):
                 if ndim == 0:
                     basic.append(None)
@@ -355,6 +351,10 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
 
 
 _index_one = records_for(1)[0]
+
+
+def _warn_of_bytes() -> None:
+    warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5)
 
 
 def _general(x: Tensor, key: Any) -> Tensor:
@@ -546,6 +546,8 @@ def _tensor_list(name: str, x: Tensor, indices: Any, optional: bool) -> tuple[li
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
         if t.dtype not in (bool_, uint8, int32, int64):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if t.dtype is uint8:
+            _warn_of_bytes()
         tensors.append(t)
         dims.append(at)
         at += t._array.ndim if t.dtype in (bool_, uint8) else 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd import engine
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64, uint8
@@ -32,6 +33,9 @@ class Taps:
 
     def __init__(self, index: Any, weights: Any, exact: Any = None):
         self.index, self.weights, self.exact = index, weights, weights if exact is None else exact
+
+
+engine.PLAIN.add(Taps)  # no part of an operand
 
 
 @functools.lru_cache(1024)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from .._core.config import nondeterministic
 from .._core.layouts import contiguous_format, like_strides, preserve_format
 from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, DUAL, META, QUANTIZED, local
-from .._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of
+from .._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of, wrap
 from .factory import formatted_memory, shape_argument, unwritten
 from .inplace import check_history, check_inference
 from .registry import ops, public, relabel
@@ -34,8 +37,6 @@ def _check_resizable(t: Tensor, what: str) -> None:
     if t._k & DUAL:
         raise RuntimeError(f"cannot {what} variables that has a forward grad")
     check_inference(t)
-    if t._k & QUANTIZED:
-        raise NotImplementedError(f"cannot {what} quantized tensors")
 
 
 @public("Tensor.resize_")
@@ -50,6 +51,8 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
     _check_resizable(input, "resize")
     if memory_format is preserve_format:
         raise RuntimeError(f"Unsupported memory format {memory_format}")
+    if input._k & QUANTIZED:
+        return _resize_quantized(input, shape)
     x = input._array
     if x.shape == shape and (memory_format is contiguous_format or not shape):
         return input
@@ -82,6 +85,21 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
         storage.array = grown
         input._array = strided(grown, shape, strides, start)
     return input
+
+
+def _resize_quantized(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The integers get another shape; their scale stays."""
+    nondeterministic("quantized_resize_cpu_")
+    quantizer = t._array.quantizer
+    if quantizer.axis is not None:
+        raise RuntimeError("resize_: can only resize quantized tensors with a single scale (per-tensor schemes)")
+    plain = wrap(t._array.view(np.ndarray), t.dtype)
+    plain._storage = t._storage
+    resize_(plain, shape)
+    made = plain._array.view(type(t._array))
+    made.quantizer = quantizer
+    t._array, t._storage = made, plain._storage
+    return t
 
 
 @public()

@@ -15,6 +15,7 @@ from .postponed import part_op
 from .primitive import primitive
 from .registry import _overridable as overridable
 from .registry import expose, functions, labelled, methods, ops, public
+from .rules import type_name
 from .striding import element_strides, spread, strided
 from .view_op import view_of, view_primitive, views_of
 
@@ -379,10 +380,13 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
     at = indices_or_sections
     if isinstance(at, Tensor):
         if at.dtype.name != "int64":
-            raise RuntimeError(f"tensor_split: a tensor of indices or sections must be int64, got {at.dtype}")
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {type_name(at.dtype)}"
+            )
         if at._array.ndim > 1:
             raise RuntimeError(
-                f"tensor_split: a tensor of indices or sections must have at most one dimension, got {at._array.ndim}"
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {at._array.ndim} dims"
             )
         at = at._array.tolist()
     if isinstance(at, int):

@@ -250,7 +250,9 @@ def public_form(op: Any) -> Any:
 def flat(args: Any) -> Iterator[Any]:
     """Arguments, those in lists and tuples too."""
     for a in args:
-        if isinstance(a, (list, tuple)):
+        if isinstance(a, list):
+            yield from list.__iter__(a)  # whatever a subclass makes of it
+        elif isinstance(a, tuple):
             yield from a
         else:
             yield a

@@ -204,6 +204,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise RuntimeError(
             f"grid_sampler(): expected input and grid to have same dtype, but input has {input.dtype} and grid has {grid.dtype}"
         )
+    _check_sampled(input, grid)
     if len(grid._array.shape) != rank + 2:
         raise RuntimeError(
             f"grid_sampler(): expected grid and input to have same batch size and rank, but got input with sizes "

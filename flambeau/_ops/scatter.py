@@ -405,6 +405,11 @@ def _as_rows(x: Any, index: Any, source: Any = None) -> tuple[Any, Any, Any]:
 )  # fmt: skip
 def index_select_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     rows, index, _ = _as_rows(x, index)
+    if not x.size and index.size:
+        if not rows.shape[dim]:
+            raise RuntimeError("index_select(): self indexing axis dim should be positive")
+        if kernels.first_outside(backend, index, 0, rows.shape[dim]) is not None:
+            raise RuntimeError("index_select(): INDICES element is out of DATA bounds")
     made = kernels.take_rows(backend, rows, index, dim)
     if made is None:
         raise IndexError("index out of range in self")

@@ -23,7 +23,7 @@ from .._core.layouts import (
     preserve_format,
 )
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
-from .._core.state import POSTPONED, SPARSE, modes
+from .._core.state import CONJ, POSTPONED, SPARSE, modes
 from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
 from .primitive import primitive
@@ -159,9 +159,8 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
     """The same bytes read as another dtype; the last dimension grows or shrinks with the element size."""
     old, new = x.dtype.itemsize, d.itemsize
     if x._k & POSTPONED and d is not x.dtype:
-        raise RuntimeError(
-            "torch.Tensor.view is not supported for conjugate view tensors when converting to a different dtype."
-        )
+        what = "conjugate view tensors" if x._k & CONJ else "tensors with negative bit set"
+        raise RuntimeError(f"torch.Tensor.view is not supported for {what} when converting to a different dtype.")
     if old != new:
         names = f"{type_name(x.dtype)} as {type_name(d)} (different element sizes)"
         array = x._array
@@ -240,14 +239,15 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     if not shape:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise RuntimeError("unflatten: Dimension specified as 0 but tensor has no dimensions")
     try:
         parts = infer_size(sizes, shape[dim])
     except RuntimeError as error:
         if "can be any value" in str(error) or "only one" in str(error) or "invalid shape dimension" in str(error):
             raise
         raise RuntimeError(
-            f"unflatten: sizes {list(sizes)} don't multiply up to the size {shape[dim]} of dim {dim}"
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) "
+            "in the input tensor"
         ) from None
     return view(input, shape[:dim] + parts + shape[dim + 1 :])
 
@@ -343,6 +343,8 @@ def t_op(backend: Any, x: Any) -> Any:
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; smaller tensors as they are."""
     x = input._array
+    if x.ndim > 2 and input._k & SPARSE:
+        raise RuntimeError("t() expects a tensor with <= 2 sparse and 0 dense dimensions, but this one has more")
     if x.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
     if (input._k | modes.on) <= 1:

@@ -109,8 +109,8 @@ class GradScaler:
                 if not allow_fp16 and grad.dtype is float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 if grad.is_sparse:
-                    if grad.dtype is float16:
-                        grad = grad.coalesce()
+                    if grad.dtype is float16:  # sums of equal places may overflow only now
+                        p.grad = grad = grad.coalesce()
                     grad = grad._values()
                 grad.mul_(inv_scale.to(grad.device) if inv_scale.device != grad.device else inv_scale)  # type: ignore[attr-defined]
                 bad = ops.logical_not(ops.all(ops.isfinite(grad))).to(float32)
@@ -148,10 +148,9 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if (
-            getattr(optimizer, "_step_supports_amp_scaling", False)
-            and "grad_scaler" in inspect.signature(optimizer.step).parameters
-        ):
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            if "grad_scaler" not in inspect.signature(optimizer.step).parameters:
+                return self._let_step(optimizer, state, args, kwargs)
             state["stage"] = OptState.STEPPED
             warnings.warn(
                 "GradScaler passes itself as grad_scaler to optimizer.step(), which is deprecated: let the optimizer read "
@@ -167,6 +166,23 @@ class GradScaler:
         result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
+
+    def _let_step(self, optimizer: Any, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
+        """A step of an optimizer that divides by `grad_scale` and looks at `found_inf` itself."""
+        scale = self._check("step")
+        if state["stage"] is OptState.READY:
+            none = ops.full((), 0.0, dtype=float32, device=scale.device)  # type: ignore[attr-defined]
+            one = ops.ones_like(scale)
+            state["found_inf_per_device"] = self._unscale_grads_(optimizer, one, none, True)
+            optimizer.grad_scale = scale
+        else:
+            optimizer.grad_scale = None  # the gradients are divided already
+        optimizer.found_inf = sum(found.to(scale.device) for found in state["found_inf_per_device"].values())  # type: ignore[attr-defined]
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            state["stage"] = OptState.STEPPED
+            del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Sets the scale for the next iteration, from what the steps found or to `new_scale`."""
