@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from .._core import layouts
@@ -22,7 +23,11 @@ _ALONG = frozenset(
         "var",
     )
 )
-_PLACES = frozenset(("transpose", "unsqueeze", "squeeze", "select", "narrow", "chunk", "split", "flatten", "unflatten"))
+# The same, and where among the arguments the dimensions stand.
+_PLACES = {
+    "transpose": (1, 2), "flatten": (1, 2), "unsqueeze": (1,), "squeeze": (1,), "select": (1,), "narrow": (1,), "unflatten": (1,),
+    "chunk": (2,), "split": (2,),
+}  # fmt: skip
 
 
 def make(parts: list[Tensor], layout: Any) -> NestedTensor:
@@ -60,6 +65,9 @@ class NestedTensor(Tensor):
     def __len__(self) -> int:
         return len(self.__dict__["parts"])
 
+    def __iter__(self) -> Any:
+        return iter(_parts(self))
+
     def __repr__(self) -> str:  # type: ignore[override]
         parts = _parts(self)
         if self.__dict__["nested_layout"] is layouts.jagged:
@@ -90,6 +98,8 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     def sample(a: Any, i: int) -> Any:
         if isinstance(a, NestedTensor):
             return _parts(a)[i]
+        if isinstance(a, (list, tuple)) and "j1" in a:  # the last sizes of the nested tensor: those of the sample
+            return tuple(_parts(nested[0])[i].shape[-len(a) :])
         return type(a)(sample(b, i) for b in a) if type(a) in (list, tuple) else a
 
     outs = [func(*[sample(a, i) for a in args], **{k: sample(v, i) for k, v in kwargs.items()}) for i in range(count)]
@@ -122,8 +132,8 @@ def _without_batch(name: str, args: Any, kwargs: Any, rank: int) -> tuple[Any, A
             raise RuntimeError(f"{name}: the batch of a nested tensor cannot be named as dimension 0; unbind it first")
         return dim - 1 if dim > 0 else dim
 
-    many = 3 if name == "transpose" else 2
-    args = [shifted(a) if 0 < i < many else a for i, a in enumerate(args)]
+    places = _PLACES.get(name, (1,))
+    args = [shifted(a) if i in places else a for i, a in enumerate(args)]
     return args, {k: shifted(v) if k in ("dim", "dim0", "dim1", "axis") else v for k, v in kwargs.items()}
 
 
@@ -258,7 +268,29 @@ def _unbind(t: NestedTensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(_parts(t))
 
 
+def _chunk(t: NestedTensor, chunks: int, dim: int = 0) -> Any:
+    if dim % _rank(t):
+        return _each(ops.chunk, "chunk", (t, chunks, dim), {})
+    return _split(t, -(-len(_parts(t)) // chunks))
+
+
+def _split(t: NestedTensor, split_size: Any, dim: int = 0) -> Any:
+    if dim % _rank(t):
+        return _each(ops.split, "split", (t, split_size, dim), {})
+    parts, layout = _parts(t), t.__dict__["nested_layout"]
+    sizes = [split_size] * -(-len(parts) // split_size) if isinstance(split_size, int) else split_size
+    ends = list(itertools.accumulate(sizes))
+    return tuple(make(parts[end - n : end], layout) for n, end in zip(sizes, ends))
+
+
+def _select(t: NestedTensor, dim: int, index: int) -> Any:
+    return _each(ops.select, "select", (t, dim, index), {}) if dim % _rank(t) else _parts(t)[index]
+
+
 _METHODS: dict[str, Any] = {
+    "select": _select,
+    "chunk": _chunk,
+    "split": _split,
     "size": _one_size,
     "dim": _rank,
     "unbind": _unbind,

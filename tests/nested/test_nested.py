@@ -83,3 +83,29 @@ def test_gradient_of_the_sum_of_everything():
     t = _ragged(requires_grad=True)
     t.sum().backward()
     assert [p.tolist() for p in t.grad.unbind()] == [[[1.0] * 3] * 2, [[1.0] * 3] * 3]
+
+
+def _rows():
+    return torch.nested.nested_tensor(
+        [torch.arange(6.0).reshape(3, 2), torch.arange(4.0).reshape(2, 2)], layout=torch.jagged
+    )
+
+
+def test_samples_one_after_another():
+    assert [t.shape[0] for t in _rows()] == [3, 2]
+
+
+def test_chunks_of_the_last_dimension_and_of_the_batch():
+    first, second = _rows().chunk(2, -1)
+    assert [t.tolist() for t in first] == [[[0.0], [2.0], [4.0]], [[0.0], [2.0]]]
+    assert second.unbind()[1].tolist() == [[1.0], [3.0]]
+    assert [part.size(0) for part in _rows().chunk(2)] == [1, 1]
+    assert _rows().select(0, 1).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert [t.shape for t in _rows().split([1, 1], 2)[0]] == [(3, 1), (2, 1)]
+
+
+def test_layer_norm_over_the_ragged_dimension():
+    x = _rows()
+    made = torch.nn.functional.layer_norm(x, x.shape[-2:])
+    for part, sample in zip(made, x):
+        assert torch.allclose(part, torch.nn.functional.layer_norm(sample, sample.shape))
