@@ -22,7 +22,7 @@ from ._core.dtypes import (
     float8_e8m0fnu,
     from_numpy_dtype,
 )
-from ._core.state import CUDA, GRAD, META, POSTPONED
+from ._core.state import CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE
 from ._dispatch import backend_of
 from ._ops.registry import ops, public
 from ._ops.striding import foreign, strided
@@ -41,6 +41,19 @@ class DLDeviceType(enum.IntEnum):
 
     kDLCPU = 1
     kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17
 
 
 def _capsule_name(capsule: Any) -> bytes:
@@ -67,6 +80,10 @@ def _check_exportable(t: Tensor) -> None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if t._k & META:
         raise BufferError("Can't export tensors on the meta device: they have no memory")
+    if t._k & SPARSE:
+        raise BufferError("Can't export tensors with layout other than torch.strided")
+    if t._k & QUANTIZED:
+        raise BufferError(f"{t.dtype} types are not supported by dlpack: exchange int_repr()")
     if t._k & POSTPONED:
         raise BufferError("Can't export tensors with the conjugate bit set or the negative bit set; resolve them first")
 
@@ -77,8 +94,14 @@ def dlpack(
     """A DLPack capsule over the tensor's memory."""
     _check_exportable(self)
     array = self._array
+    if stream is not None and not isinstance(stream, int):
+        raise TypeError("stream must be ``int`` or ``none``")
     if self._k & CUDA:
         return array.__dlpack__(stream=stream)
+    if stream is not None:
+        raise AssertionError("stream should be None on cpu.")
+    if dl_device is not None and dl_device[0] not in (DLDeviceType.kDLCPU, DLDeviceType.kDLCUDA):
+        raise BufferError(f"Unsupported device_type: {int(dl_device[0])}")
     code = _CODES.get(self.dtype)
     if code is not None:
         array = array.view(f"u{array.itemsize}")

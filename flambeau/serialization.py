@@ -17,7 +17,7 @@ from ._constructors import typed_classes
 from ._core.devices import device
 from ._core.dtypes import dtype
 from ._serialization import files, inspection, legacy, legacy_tar, loading
-from ._serialization.archive import ALIGNMENT, ArchiveError, Reader, Writer
+from ._serialization.archive import ArchiveError, Reader, Writer
 from ._serialization.legacy import SourceChangeWarning
 from ._serialization.locations import (
     default_restore_location,
@@ -113,10 +113,10 @@ def _archive_name(f: Any) -> str:
 
 def _save_archive(parts: tuple[bytes, Storages], write: Any, name: str, no_byteorder: bool) -> None:
     content, storages = parts
-    archive = Writer(write, name, settings.crc32)
+    archive = Writer(write, name, settings.save.compute_crc32, settings.save.storage_alignment)
     archive.record("data.pkl", content)
     archive.record(".format_version", b"1")
-    archive.record(".storage_alignment", str(ALIGNMENT).encode())
+    archive.record(".storage_alignment", str(settings.save.storage_alignment).encode())
     if not no_byteorder:
         archive.record("byteorder", b"little")
     for key, data, _ in storages.buffers():
@@ -151,6 +151,7 @@ def load(
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     how = loading.Reading(map_location, pickle_module, bool(weights_only), pickle_load_args)
+    mmap = settings.load.mmap if mmap is None else mmap
     if mmap and not files.is_path(f):
         raise ValueError("f must be a file path in order to use the mmap argument")
     try:
@@ -198,7 +199,7 @@ def _advice(error: pickle.UnpicklingError) -> str:
 
 
 def _load_mapped(path: Any, how: loading.Reading) -> Any:
-    source = files.MappedSource(path, settings.mmap_flags)
+    source = files.MappedSource(path, settings.load.mmap_flags)
     if source.map[:4] != _ZIP_MARK:
         raise RuntimeError("mmap can only be used with files saved with _use_new_zipfile_serialization=True")
     return loading.load_archive(source, Reader(source), how, True)

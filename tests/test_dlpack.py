@@ -60,3 +60,17 @@ def test_objects_and_conversions():
     assert to_dlpack(torch.ones(2, requires_grad=True)) is not None
     with pytest.raises(BufferError, match="require gradient"):
         torch.ones(2, requires_grad=True).__dlpack__()
+
+
+def test_what_cannot_be_exported():
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match="stream must be"):
+        x.__dlpack__(stream=object())
+    with pytest.raises(AssertionError, match="stream should be None on cpu"):
+        x.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="Unsupported device_type: 16"):
+        x.__dlpack__(max_version=(1, 0), dl_device=(16, 0))
+    with pytest.raises(BufferError, match="strided"):
+        x.to_sparse().__dlpack__()
+    with pytest.raises(BufferError, match="types are not supported by dlpack"):
+        torch.from_dlpack(torch.quantize_per_tensor(x, 0.1, 0, torch.qint8))

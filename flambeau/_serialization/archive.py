@@ -33,8 +33,8 @@ class ArchiveError(RuntimeError):
 class Writer:
     """Writes records one after the other through `write`, which takes bytes-like objects."""
 
-    def __init__(self, write: Any, name: str, crc: bool = True):
-        self._write, self._name, self._crc = write, name, crc
+    def __init__(self, write: Any, name: str, crc: bool = True, alignment: int = ALIGNMENT):
+        self._write, self._name, self._crc, self._alignment = write, name, crc, alignment
         self._position = 0
         self._held: list[Any] = []  # small pieces that wait for company
         self._waiting = 0
@@ -69,7 +69,7 @@ class Writer:
         wide = size >= _MOST
         extra = struct.pack("<2H2Q", 1, 16, size, size) if wide else b""
         header_end = start + _LOCAL.size + len(path) + len(extra) + 4
-        padding = -header_end % ALIGNMENT
+        padding = -header_end % self._alignment
         extra += b"FB" + struct.pack("<H", padding) + b"Z" * padding
         self._put(
             _LOCAL.pack(b"PK\3\4", 0, _FLAGS, 0, 0, 0, 0, 0, 0, len(path), len(extra)) + path + extra,

@@ -185,6 +185,6 @@ def _order(archive: Reader) -> str:
         if order not in ("little", "big"):
             raise ValueError(f"the file has the unknown byte order {order!r:.50}")
         return order
-    if settings.endianness is LoadEndianness.NATIVE:
+    if settings.load.endianness is LoadEndianness.NATIVE:
         return sys.byteorder
-    return "big" if settings.endianness is LoadEndianness.BIG else "little"
+    return "big" if settings.load.endianness is LoadEndianness.BIG else "little"

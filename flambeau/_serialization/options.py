@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import threading
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 from .names import to_torch
@@ -19,9 +20,12 @@ class LoadEndianness(Enum):
 
 
 class Settings:
-    crc32 = True
-    mmap_flags: int | None = getattr(mmap, "MAP_PRIVATE", None)
-    endianness: LoadEndianness | None = None
+    """What `utils.serialization.config` shows."""
+
+    save = SimpleNamespace(compute_crc32=True, use_pinned_memory_for_d2h=False, storage_alignment=64)
+    load = SimpleNamespace(
+        mmap=False, endianness=None, mmap_flags=getattr(mmap, "MAP_PRIVATE", None), calculate_storage_offsets=False
+    )
 
 
 class _Local(threading.local):
@@ -99,29 +103,29 @@ class skip_data:
 
 def get_crc32_options() -> bool:
     """Whether `save` computes checksums."""
-    return settings.crc32
+    return bool(settings.save.compute_crc32)
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
     """Sets whether `save` computes checksums; without them, damage is not noticed by `load`."""
-    settings.crc32 = bool(compute_crc32)
+    settings.save.compute_crc32 = bool(compute_crc32)
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
     """The order of bytes assumed for files that do not say it."""
-    return settings.endianness
+    return settings.load.endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """Sets the order of bytes assumed for files that do not say it."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("set_default_load_endianness expects a LoadEndianness or None")
-    settings.endianness = endianness
+    settings.load.endianness = endianness
 
 
 def get_default_mmap_options() -> int | None:
     """How `load(mmap=True)` maps files: `mmap.MAP_PRIVATE` or `mmap.MAP_SHARED`."""
-    return settings.mmap_flags
+    return settings.load.mmap_flags
 
 
 class set_default_mmap_options:
@@ -130,11 +134,11 @@ class set_default_mmap_options:
     def __init__(self, flags: int):
         if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
             raise ValueError(f"set_default_mmap_options expects mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
-        self._before = settings.mmap_flags
-        settings.mmap_flags = flags
+        self._before = settings.load.mmap_flags
+        settings.load.mmap_flags = flags
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: Any) -> None:
-        settings.mmap_flags = self._before
+        settings.load.mmap_flags = self._before

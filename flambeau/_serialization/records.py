@@ -69,7 +69,7 @@ class PyTorchFileWriter:
         self._file = open(name_or_buffer, "wb") if named else name_or_buffer  # noqa: SIM115
         self._owned = named
         crc = get_crc32_options() if compute_crc32 is None else compute_crc32
-        self._archive: Writer = Writer(writer_of(self._file), self._name, crc)
+        self._archive: Writer = Writer(writer_of(self._file), self._name, crc, storage_alignment)
         self._written: list[str] = []
 
     def archive_name(self) -> str:
