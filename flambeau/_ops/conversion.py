@@ -375,6 +375,8 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{call}().numpy() instead."
         )
+    if input._k & SPARSE:
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
     if input._k & (CUDA | META):
         if not force:
             kind = input.device  # type: ignore[attr-defined]

@@ -62,9 +62,19 @@ def _rebuild(backend: Any, x: Any, places: SparseArray) -> SparseArray:
     return places.with_values(x)
 
 
-values_of = Primitive(
-    _values, name="sparse_values", backward_name="ValuesBackward0", grad={"x": lambda g, x: rebuild(g, x._array)}
-)
+def _at_places(g: Tensor, x: Tensor) -> Tensor:
+    """The gradient of a sparse tensor from that of its values; entries of one place have the same and give it once."""
+    array = x._array
+    if array.layout is sparse_coo and not array.coalesced:
+        lead = array.shape[: array.sparse_dim]
+        places, first = np.unique(linear(array.index, lead), return_index=True)
+        if len(places) < array.count:
+            once = ops.index_select(g, 0, index_tensor(first))
+            return rebuild(once, SparseArray(sparse_coo, split(places, lead), once._array, array.shape, True))
+    return rebuild(g, array)
+
+
+values_of = Primitive(_values, name="sparse_values", backward_name="ValuesBackward0", grad={"x": _at_places})
 rebuild_op = _Rebuild(
     _rebuild, name="sparse_rebuild", backward_name="SparseCooTensorWithDimsAndTensorsBackward0",
     grad={"x": lambda g, places: values_at(g, places)},
@@ -176,7 +186,8 @@ def sparse_coo_tensor(
             size = (*lead, *held.shape[1:])
     size = tuple(int(n) for n in size)
     check_coo(index, held._array, size)
-    return _finished(held, SparseArray(sparse_coo, index, held._array, size, bool(is_coalesced)), requires_grad)
+    coalesced = bool(is_coalesced) or index.shape[-1] < 2
+    return _finished(held, SparseArray(sparse_coo, index, held._array, size, coalesced), requires_grad)
 
 
 @public(method=False)

@@ -129,6 +129,8 @@ def _mul(op: Any, x: Any, y: Any) -> Tensor:
         x, y = y, x
     if _is_number(y):
         return rebuild(ops.mul(values_of(x), y), x._array)
+    if not is_sparse(y) and y.ndim <= x.ndim and all(n in (1, m) for n, m in zip(y.shape[::-1], x.shape[::-1])):
+        y = ops.expand(y, x.shape)
     if x.shape != y.shape:
         raise RuntimeError(f"mul: sizes of sparse operands must agree, got {list(x.shape)} and {list(y.shape)}")
     if is_sparse(y) and x._array.layout is not y._array.layout:
@@ -169,6 +171,8 @@ def _add(op: Any, x: Any, y: Any) -> Tensor:
     if not is_sparse(x):
         return _add_to_dense(x, y)
     if not is_sparse(y):
+        if layout_of(x) in (sparse_csr, sparse_csc) and isinstance(y, Tensor):
+            return _add_to_dense(y, x)
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if x.shape != y.shape:
         raise RuntimeError(f"add: sizes of sparse operands must agree, got {list(x.shape)} and {list(y.shape)}")
@@ -305,13 +309,19 @@ def _slice(op: Any, x: Tensor, dim: int, start: int, stop: int, step: int) -> Te
     return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, array.coalesced))
 
 
-@rule("getitem_select")
+@rule("getitem_select", "getitem_slice")
 def _getitem(op: Any, x: Tensor, key: tuple[Any, ...]) -> Tensor:
-    numbers = [i for i in key if isinstance(i, int)]
-    if len(numbers) + (key[-1] is Ellipsis) != len(key):
+    places = [i for i in key if i is not Ellipsis]
+    if not all(isinstance(i, (int, slice)) for i in places) or len(places) + (key[-1] is Ellipsis) != len(key):
         raise NotImplementedError(f"indexing with {key}: not implemented for tensors of layout {layout_of(x)}")
-    for i in numbers:
-        x = ops.select(x, 0, i)
+    dim = 0
+    for i in places:
+        if isinstance(i, int):
+            x = ops.select(x, dim, i)
+            continue
+        if i != slice(None):
+            x = ops.slice(x, dim, *i.indices(int(x.shape[dim])))
+        dim += 1
     return x
 
 

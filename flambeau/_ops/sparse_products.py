@@ -141,6 +141,9 @@ def sampled_op(backend: Any, x: Any, y: Any, places: Places) -> Any:
 
 
 def _check_product(name: str, x: Tensor, y: Tensor) -> None:
+    for t in (x, y):
+        if is_sparse(t) and t._array.layout is sparse_coo and t._array.sparse_dim != 2:
+            raise RuntimeError(f"{name}: matrices expected, got {t._array.sparse_dim}D tensor")
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[1] != y.shape[0]:
         raise RuntimeError(f"{name}: shapes cannot be multiplied ({list(x.shape)} and {list(y.shape)})")
     if x.dtype is not y.dtype:

@@ -133,3 +133,36 @@ def test_smm_is_sparse():
 def test_blocks_that_do_not_fit(convert):
     with pytest.raises(RuntimeError, match="to_sparse"):
         convert(torch.eye(4))
+
+
+def test_entries_of_one_place_have_one_gradient():
+    s = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], [3.0, 4.0, 5.0], (2, 3))
+    for use in (
+        lambda q: q.to_dense().sum(),
+        lambda q: (q * 2).to_dense().sum() / 2,
+        torch.sparse.sum,
+        lambda q: torch.sparse.mm(q, torch.ones(3, 2)).sum() / 2,
+    ):
+        q = s.clone().requires_grad_()
+        use(q).backward()
+        assert q.grad.to_dense().tolist() == [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+
+
+def test_parts_by_slices_and_numbers():
+    d = torch.tensor([[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]])
+    for s in (d.to_sparse(), d.to_sparse_csr()):
+        assert s[:, 0].to_dense().tolist() == [0.0, 4.0]
+        assert s[1, 1:].to_dense().tolist() == [0.0, 5.0]
+        assert s[:, ::2].to_dense().tolist() == [[0.0, 3.0], [4.0, 5.0]]
+        assert (s * torch.tensor([1, 1, 2])).to_dense().tolist() == [[0.0, 0.0, 6.0], [4.0, 0.0, 10.0]]
+    assert (d.to_sparse_csr() + d).tolist() == (2 * d).tolist()
+
+
+def test_what_sparse_tensors_say():
+    assert (
+        torch.sparse_coo_tensor([[0]], [1.0], (3,)).is_coalesced() and torch.sparse_coo_tensor(size=(3,)).is_coalesced()
+    )
+    with pytest.raises(TypeError, match="can't convert Sparse layout tensor to numpy"):
+        torch.ones(2).to_sparse().numpy()
+    with pytest.raises(RuntimeError, match="matrices expected, got 1D tensor"):
+        torch.mm(torch.sparse_coo_tensor([[0, 1]], torch.ones(2, 2), (3, 2)), torch.ones(2, 2))
