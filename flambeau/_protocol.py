@@ -12,8 +12,9 @@ from ._autograd.hooks import register_hook, register_post_accumulate_grad_hook, 
 from ._autograd.node import gradient_function
 from ._core.dtypes import INTEGER, default, from_numpy_dtype
 from ._core.printing import tensor_repr
-from ._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local
+from ._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
 from ._dlpack import dlpack, dlpack_device
+from ._ops import registry
 from ._ops.conversion import host_array, numpy, python_array
 from ._ops.inplace import stale
 from ._ops.registry import ops
@@ -191,6 +192,10 @@ def _reinforce(self: Tensor, reward: Any) -> None:
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What `load_state_dict` puts in the place of this tensor: `other`, or this tensor with its values."""
+    if modes.overrides:
+        taken = registry.overridden(module_load, (self, other), {"assign": assign})
+        if taken is not NotImplemented:
+            return taken  # type: ignore[no-any-return]
     if assign:
         return detached(other)
     return ops.copy_(detached(self), other)  # type: ignore[no-any-return]

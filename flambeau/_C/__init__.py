@@ -32,6 +32,7 @@ from ..jit._tracer import active as _active_tracer
 from ..jit._tracer import is_tracing
 from ..jit._units import ScriptFunction
 from . import _nn
+from ._convolutions import _ConvBackend, _select_conv_backend
 from ._types import *  # noqa: F403 (names that programs take from here)
 
 __all__ = [
@@ -47,7 +48,7 @@ has_lapack = has_openmp = has_spectral = True
 has_mkl = has_cuda = has_mps = has_xpu = _has_mkldnn = False
 _GLIBCXX_USE_CXX11_ABI = True
 _NodeBase = Node
-_PRIVATE = (_AutoDispatchBelowAutograd, _LinAlgError, _disabled_torch_function_impl, _nn)
+_PRIVATE = (_AutoDispatchBelowAutograd, _ConvBackend, _select_conv_backend, _LinAlgError, _disabled_torch_function_impl, _nn)
 
 
 def _set_mkldnn_enabled(enabled: bool) -> None:

@@ -226,15 +226,17 @@ def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: 
         )
     if padding is not None and padding._array.ndim != rank - 1:
         raise AssertionError(
-            f"For {rank}-D query, expected key_padding_mask to be None or {rank - 1}-D but found "
+            f"For {rank}-D query, expected `key_padding_mask` to be `None` or {rank - 1}-D but found "
             f"{padding._array.ndim}-D tensor instead"
         )
     if mask is not None and mask._array.ndim not in (2, 3):
-        raise AssertionError(f"expected attn_mask to be None, 2-D or 3-D but found {mask._array.ndim}-D tensor instead")
+        raise AssertionError(
+            f"For {rank}-D query, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask._array.ndim}-D tensor instead"
+        )
     if rank == 2 and mask is not None and mask._array.ndim == 3:
         wanted = (heads, query._array.shape[0], key._array.shape[0])
         if mask._array.shape != wanted:
-            raise AssertionError(f"Expected attn_mask shape to be {wanted} but got {tuple(mask._array.shape)}")
+            raise AssertionError(f"Expected `attn_mask` shape to be {wanted} but got {tuple(mask._array.shape)}")
 
 
 def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, separate: Any, weight: Any) -> None:

@@ -391,3 +391,46 @@ def test_uninitialised_parameters_are_refused():
         nn.utils.spectral_norm(nn.LazyLinear(7))
     with pytest.raises(RuntimeError, match="Did you forget to run a forward pass"):
         torch.jit.script(nn.LazyLinear(7))
+
+
+def test_loading_asks_the_class_of_what_is_loaded():
+    class Broken(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.module_load:
+                return args[1]
+            return super().__torch_function__(func, types, args, kwargs)
+
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        with pytest.raises(RuntimeError, match="module_load returned one of self or other"):
+            nn.Linear(2, 3, bias=False).load_state_dict({"weight": Broken(zeros(3, 2))})
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_attention_of_nested_tensors():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    rows = [torch.randn(3, 4), torch.randn(5, 4)]
+    nested = torch.nested.nested_tensor(rows)
+    with pytest.raises(AssertionError, match="does not support NestedTensor outside of its fast path"):
+        layer(nested, nested, nested)
+    with torch.no_grad():
+        made = layer(nested, nested, nested)[0].unbind()
+        for row, out in zip(rows, made):
+            assert torch.allclose(out, layer(row, row, row)[0], atol=1e-6)
+    layer.in_proj_bias = nn.Parameter(layer.in_proj_bias.half())
+    assert layer(rows[0], rows[0], rows[0])[0].dtype == torch.float32
+    with pytest.raises(AssertionError, match="expected `key` and `value` to be 2-D but found 3-D and 2-D"):
+        layer(rows[0], rows[0][None], rows[0])
+
+
+def test_kinds_of_convolutions():
+    backend, select = torch._C._ConvBackend, torch._C._select_conv_backend
+    x, weight = zeros(2, 6, 7, 8), zeros(6, 6, 3, 3)
+    ones, twos, none = [1, 1], [2, 2], [0, 0]
+    assert select(x, weight, None, ones, none, ones, False, none, 1) is backend.Slow2d
+    assert select(x, weight, None, ones, none, twos, False, none, 1) is backend.SlowDilated2d
+    assert select(x, weight, None, ones, none, twos, True, none, 1) is backend.SlowTranspose2d
+    assert select(zeros(0, 6, 7, 8), weight, None, ones, none, ones, False, none, 1) is backend.Empty

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.dtypes import bool_
+from ..._core.state import local
 from ..._ops.multihead import attend
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -98,16 +99,37 @@ class MultiheadAttention(Module):
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        if query.is_nested:  # type: ignore[attr-defined]
+            return self._nested(query, key, value), None
         separate = None
         if not self._qkv_same_embed_dim:
             separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        last = self.out_proj
+        last, bias = self.out_proj, self.in_proj_bias
+        if bias is not None and bias.dtype is not last.weight.dtype:
+            bias = bias.to(last.weight.dtype)
         return attend(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, bias, self.bias_k,
             self.bias_v, self.add_zero_attn, self.dropout if self.training else 0.0, last.weight, last.bias,
             key_padding_mask, need_weights, attn_mask, separate, None, None, average_attn_weights, is_causal,
             self.batch_first,
         )  # fmt: skip
+
+    def _nested(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Attention within each sequence of a nested tensor, which has no derivative."""
+        from ...nested import nested_tensor
+
+        why = ""
+        if query.dim() != 3:
+            why = f"input not batched; expected query.dim() of 3 but got {query.dim()}"
+        elif local.grad and any(p.requires_grad for p in (query, *self.parameters())):
+            why = "some Tensor argument has_torch_function, grad is enabled and query, weights or biases requires_grad"
+        if why:
+            raise AssertionError(
+                "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit "
+                f"because {why}"
+            )
+        rows = zip(query.unbind(), key.unbind(), value.unbind())
+        return nested_tensor([self(*row, need_weights=False)[0] for row in rows])
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
