@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._kernel.entry import Site, another, as_method
 from ._ops.registry import functions, methods, ops, records
 from ._tensor import Tensor
 
@@ -26,6 +27,11 @@ def install(namespace: dict[str, Any], path: str = "") -> None:
 
 def _give_home(function: Any, module: str, name: str) -> None:
     """Lets pickle find a generated function, which is no global of the file that made it, where users find it."""
+    if isinstance(getattr(function, "__self__", None), Site):
+        if function.__name__ == name:
+            function.__module__ = module
+        elif function.__name__ == f"special_{name}":
+            function.__module__ = "flambeau._C._special"
     if isinstance(function, FunctionType):
         if function.__name__.startswith("functional_"):  # made so as not to clash with the operation of the same name
             function.__name__ = name
@@ -56,6 +62,11 @@ def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable
             return NotImplemented
 
     return backwards if reflected else operator
+
+
+def _operator_of(function: Any) -> Any:
+    """The operator of a function; if the function finds its plans itself, so does the operator."""
+    return as_method(another(function, _operator(function)))
 
 
 def _equality(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +140,7 @@ def _own(name: str, value: Any) -> Any:
         get, put = value.fget, value.fset
         return property(lambda self: get(self), put, value.fdel, value.__doc__)
     if not _is_direct(name, value):
-        return value
+        return as_method(value)
     made = FunctionType(value.__code__, value.__globals__, name, value.__defaults__, value.__closure__)
     made.__kwdefaults__, made.__doc__, made.__annotations__ = value.__kwdefaults__, value.__doc__, value.__annotations__
     made.__module__, made.__qualname__ = "flambeau", f"Tensor.{name}"
@@ -139,19 +150,20 @@ def _own(name: str, value: Any) -> Any:
 def attach() -> None:
     """Called once, after all families are registered."""
     for name, function in methods.items():
-        if name.startswith("__") and hasattr(function, "__name__"):
+        if name.startswith("__") and isinstance(function, FunctionType):
             function.__name__ = function.__name__ if function.__name__ in methods else name
         _describe(function, name)
         setattr(Tensor, name, _own(name, function))
     space = ops.__dict__
     for special, name in _UNARY.items():
-        setattr(Tensor, special, space[name])
+        setattr(Tensor, special, as_method(space[name]))
     Tensor.__invert__ = lambda self: space["invert"](self)  # type: ignore[method-assign]
     for special, name in _BINARY.items():
         if name.endswith("_"):  # written in place: an unknown operand is an error
             setattr(Tensor, special, space[name])
         else:
-            setattr(Tensor, special, _operator(records[name].call if name in _DIRECT else space[name]))
+            function = records[name].call if name in _DIRECT else space[name]
+            setattr(Tensor, special, _operator(function) if special in _SHOWN else _operator_of(function))
     Tensor.__eq__ = _equality(space["eq"])  # type: ignore[method-assign]
     Tensor.__ne__ = _equality(space["ne"])  # type: ignore[method-assign]
     for special, name in _REFLECTED.items():

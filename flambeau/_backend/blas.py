@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import allocation
 from .._core.allocation import allocator, empty
 from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16, thin, tiles
@@ -31,7 +32,7 @@ _CODES = {
 }  # fmt: skip
 _PLAIN = frozenset(("f32", "f64", "i64", "i32"))  # computed in their own type
 _ONE = {code: np.ones((), d) for d, code in _CODES.items() if code in _PLAIN}  # a ready array is passed on faster
-_empty = np.empty
+_empty = empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _SHORT = 1 << 14  # vectors whose product is our own
 _MANY = 64  # rows that a tiny matrix is multiplied with in a way of its own
@@ -46,6 +47,8 @@ class Scratch(threading.local):
 
     def take(self, size: int) -> Any:
         """At least `size` bytes; whoever takes next gets the same."""
+        if allocation.watcher is not None and allocation.watcher.here():
+            return allocation.watcher.scratch(size)
         memory = self.memory
         if memory.size < size:
             memory = self.memory = allocator[0](size, np.uint8)  # it is kept: never the memory of an `out=`

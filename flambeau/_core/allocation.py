@@ -20,11 +20,14 @@ FILLED_BY_ALL = 1 << 19  # bytes from which filling memory is worth several thre
 _LAZY = 1 << 28  # zeros from this size on are best left to the system, which gives them when they are touched
 _empty, _zeros = np.empty, np.zeros
 allocator: list[Callable[[Any, Any], Any]] = [_empty]
+watcher: Any = None  # looks at one call of one thread, to see what it does with which memory
 filler: list[Callable[[Any, Any], None]] = [np.ndarray.fill]
 
 
 def empty(shape: Any, dtype: Any) -> Any:
     """`np.empty`, but a large result may come from the backend's allocator."""
+    if watcher is not None and watcher.here():
+        return watcher.empty(shape, dtype)
     out = _empty(shape, dtype)
     if out.nbytes < LARGE:
         return out
@@ -35,6 +38,12 @@ def empty(shape: Any, dtype: Any) -> Any:
             return array.reshape(out.shape)
     del out  # nobody has touched its pages
     return allocator[0](shape, dtype)
+
+
+def not_planned() -> None:
+    """Says that what runs must be run by Python each time: it warns, for instance."""
+    if watcher is not None and watcher.here():
+        watcher.refuse()
 
 
 def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]) -> Any:

@@ -306,7 +306,7 @@ finish:
 
 
 @functools.cache
-def _new_array() -> int | None:
+def new_array() -> int | None:
     """The address of PyArray_NewFromDescr; None if it is not where it should be."""
     if not known_layout():
         return None
@@ -391,7 +391,7 @@ def elementwise(ufunc: Any, results: tuple[Any, ...], rows: bool = False) -> Any
     """
     if ufunc not in loops or ufunc.signature or ufunc.nout != 1 or ufunc.nin > _MOST_INPUTS:
         return by_layout(ufunc, results, rows)
-    new = _new_array()
+    new = new_array()
     if new is None or not _has_vectorcall:
         return by_layout(ufunc, results, rows)
     address, data = loops[ufunc]

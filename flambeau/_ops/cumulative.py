@@ -155,7 +155,7 @@ def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Te
 
 
 @quick_scan(cumsum_op, "sum")
-@public(out="dtype", inplace=True)
+@public(out="dtype", inplace=True, planned=True)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Sums of all elements so far along a dimension.
 
@@ -167,7 +167,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
 
 
 @quick_scan(cumprod_op, "prod")
-@public(out="dtype", inplace=True)
+@public(out="dtype", inplace=True, planned=True)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Products of all elements so far along a dimension.
 
@@ -227,7 +227,7 @@ def _running_extremum(name: str, op: Any, input: Tensor, dim: int) -> Any:
     return getattr(return_types, name)(*run_plain_pair(op, input.dtype, int64, input, dim))
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def cummax(input: Tensor, dim: int) -> Any:
     """The largest elements so far along a dimension, and where they are.
 
@@ -238,7 +238,7 @@ def cummax(input: Tensor, dim: int) -> Any:
     return _running_extremum("cummax", cummax_op, input, dim)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def cummin(input: Tensor, dim: int) -> Any:
     """The smallest elements so far along a dimension, and where they are.
 
@@ -271,7 +271,7 @@ def log_cum_sum_exp_op(backend: Any, x: Any, dim: int) -> Any:
     return scan_array(backend, x, dim, "logsumexp", BY_NUMPY[x.dtype])
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithms of the sums of exponentials of all elements so far along a dimension.
 

@@ -32,11 +32,6 @@ def pointwise(
     An alias with a dot is a function only.
     """
     op = Pointwise(name, body, rule, grad, **options)
-    operands = ", ".join(["input", "other"][: op.arity] + op.names[2:])
-    op.call.__doc__ = (
-        f"{name}({operands}, *, out=None) -> Tensor: {name.replace('_', ' ')} of each element, with PyTorch's "
-        "broadcasting and dtype promotion."
-    )
     setattr(ops, name, op.call)
     op.public = op.call  # type: ignore[attr-defined]
     if public:

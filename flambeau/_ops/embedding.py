@@ -41,7 +41,7 @@ def _looked_up(table: Any, index: Any) -> Any:
     source, made = kernels.bits(table), kernels.bits(out).reshape(names.size, table.shape[1])
     call, small = _look_up_kernel(index.dtype, source.dtype)
     if out.size < PARALLEL:
-        wrong: Any = np.empty((), np.bool_)
+        wrong: Any = empty((), np.bool_)
         small(names, source, made, wrong)
         if wrong:
             raise IndexError(_OUT_OF_RANGE)
@@ -170,7 +170,7 @@ def _renormalise(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
         local.grad = outer
 
 
-@public("embedding", method=False)
+@public("embedding", method=False, planned=True)
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:

@@ -35,7 +35,7 @@ _IN_PIECES = 1 << 20  # elements from which one fold is worth several threads: t
 _TILE = 256
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
-_asarray, _empty = np.asarray, np.empty
+_asarray, _empty = np.asarray, empty
 
 
 @functools.cache

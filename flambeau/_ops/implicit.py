@@ -7,17 +7,26 @@ from typing import Any
 from .._kernel import implicitgradients as implicitgradients  # registers functions of `m`
 from .declare import pointwise
 from .primitive import primitive
-from .registry import functions, ops
+from .registry import ops
 from .rules import narrow
 
+_HOW = "How samples move with the parameter that they were drawn for."
 gamma_grad_op = pointwise(
-    "_standard_gamma_grad", lambda m, x, y: m.standard_gamma_grad(x, y), narrow, method=False, inplace=False
+    "_standard_gamma_grad",
+    lambda m, x, y: m.standard_gamma_grad(x, y),
+    narrow,
+    method=False,
+    inplace=False,
+    doc=_HOW,
 )
 dirichlet_grad_op = pointwise(
-    "_dirichlet_grad", lambda m, x, y, z: m.dirichlet_grad(x, y, z), narrow, method=False, inplace=False
+    "_dirichlet_grad",
+    lambda m, x, y, z: m.dirichlet_grad(x, y, z),
+    narrow,
+    method=False,
+    inplace=False,
+    doc=_HOW,
 )
-for _name in ("_standard_gamma_grad", "_dirichlet_grad"):
-    functions[_name].__doc__ = "How samples move with the parameter that they were drawn for."
 
 
 def _through_dirichlet(g: Any, x: Any, out: Any) -> Any:

@@ -324,6 +324,7 @@ def _check_broadcast(a: Tensor, b: Tensor) -> None:
     check_multiplied("bmm" if len(y) > 2 else "addmm_impl_cpu_", a.dtype)
 
 
+matmul.planned = True  # type: ignore[attr-defined]
 expose("matmul", matmul)
 functions["linalg.matmul"] = matmul
 
@@ -348,7 +349,7 @@ def _quick_product(op: Any, ndim: int) -> Callable[[Any], Any]:
 
 
 @_quick_product(mm_op, 2)
-@public(out="exact")
+@public(out="exact", planned=True)
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices.
 
@@ -366,7 +367,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @_quick_product(bmm_op, 3)
-@public(out="exact")
+@public(out="exact", planned=True)
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two equally long batches of matrices.
 
@@ -381,7 +382,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return bmm_op(input, mat2)
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector.
 
@@ -415,7 +416,7 @@ def _check_dot(a: Tensor, b: Tensor) -> None:
     check_multiplied("dot", a.dtype)
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of the products of two vectors' elements.
 
@@ -459,7 +460,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return ops.tensordot(input, other, ([-1], [-1]))
 
 
-@public(out=True, aliases=("ger",))
+@public(out=True, aliases=("ger",), planned=True)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The matrix of all products of two vectors' elements.
 

@@ -337,7 +337,7 @@ for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
     older_forms[_name] = _factors_first
 
 
-@public(out="exact", inplace=True)
+@public(out="exact", inplace=True, planned=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2); with a beta of 0, NaN in `input` is ignored.
 
@@ -352,7 +352,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     return addmm_op(input, mat1, mat2, _factor(beta, d.wide), _factor(alpha, d.wide))
 
 
-@public(out="exact", inplace=True)
+@public(out="exact", inplace=True, planned=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec).
 
@@ -397,7 +397,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return addr_op(c, x, y, _factor(beta, d), _factor(alpha, d))
 
 
-@public(out="exact", inplace=True)
+@public(out="exact", inplace=True, planned=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2).
 
@@ -559,6 +559,7 @@ def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) ->
     t._k, t._edge = GRAD, (node, 0)
 
 
+linear.planned = True  # type: ignore[attr-defined]
 expose("linear", linear, "nn.functional.linear", None)
 
 

@@ -123,7 +123,7 @@ def _normalized(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> tup
     d = x.dtype
     kept = wide_of(x).numpy if not center else d if weight is None else weight.dtype
     out = empty(x.shape, d)
-    mean, scale = np.empty(rows, kept), np.empty(rows, kept)
+    mean, scale = empty(rows, kept), empty(rows, kept)
     w, b = filled(weight, count, 1, x), filled(bias, count, 0, x)
     work = x.size * WORK
     call = _forward_kernel(d, w.dtype, b.dtype, kept, center, out.nbytes >= settings[1], work < PARALLEL)

@@ -132,7 +132,7 @@ def _check_norm_dtype(own: dtype, wanted: dtype) -> None:
         )
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None) -> Tensor:
     """A vector norm of all elements or over dimensions; "fro" and "nuc" are norms of matrices.
 

@@ -20,6 +20,7 @@ from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from . import registry
 from .casting import broadcast_error, checked_array, number_array
 from .saved import check_version, save
+from .sites import pointwise_site
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -52,14 +53,42 @@ class Quick(dict[Any, Any]):
         return entry
 
 
+def _named(call: Any, op: Any) -> Any:
+    call.__name__ = call.__qualname__ = op.name
+    operands = ", ".join(["input", "other"][: op.arity] + op.names[2:])
+    call.__doc__ = f"{op.name}({operands}, *, out=None)\n--\n\n{op.doc}"  # the first lines are its signature
+    return call
+
+
 def unary(op: Any) -> Callable[..., Any]:
     quick = Quick(op)
     keeps_input = op.grads[0] is not None and 0 in op.grads[0].uses
     keeps_output = op.grads[0] is not None and 1 in op.grads[0].uses
 
+    def record(t: Tensor, input: Tensor) -> Tensor:
+        if local.grad and op.differentiable and t.dtype.category >= 2:
+            node = _new(Node)
+            node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
+            node.info = node.hooks = node.pre_hooks = node.outputs = None
+            if keeps_output:
+                kept = t._storage = _new(SavedOutput)
+                kept.array, kept.dtype, kept.k, kept.number, kept.version = t._array, t.dtype, 1, 0, 0
+                kept.shared = kept.views = None
+            else:
+                kept = None
+            if t.dtype is not input.dtype:
+                node.info = ((input._array.shape, input.dtype),)
+            if keeps_input and input._autograd_meta.__class__ is InferenceMeta:
+                refuse_inference((input,))
+            node.saved = [input if keeps_input else None, kept]
+            storage = input._storage
+            node.versions = None if storage is None else (storage.version, 0)
+            t._k, t._edge = 1, (node, 0)
+        return t
+
     def call(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if out is not None:
-            return registry.into_out(out, call, (input,), {})
+            return registry.into_out(out, op.call, (input,), {})
         try:
             k = input._k | modes.on
             small, function, result = quick[input.dtype]
@@ -82,27 +111,9 @@ def unary(op: Any) -> Callable[..., Any]:
         t._edge = t._storage = t._view = None
         marks = modes.inferring
         t._autograd_meta = None if marks is None else marks.get(get_ident())
-        if k and local.grad and op.differentiable and result.category >= 2:
-            node = _new(Node)
-            node.op, node.edges, node.seq = op, (input._edge or (input, 0),), sequence()
-            node.info = node.hooks = node.pre_hooks = node.outputs = None
-            if keeps_output:
-                kept = t._storage = _new(SavedOutput)
-                kept.array, kept.dtype, kept.k, kept.number, kept.version = made, result, 1, 0, 0
-                kept.shared = kept.views = None
-            else:
-                kept = None
-            if result is not input.dtype:
-                node.info = ((array.shape, input.dtype),)
-            if keeps_input and input._autograd_meta.__class__ is InferenceMeta:
-                refuse_inference((input,))
-            node.saved = [input if keeps_input else None, kept]
-            storage = input._storage
-            node.versions = None if storage is None else (storage.version, 0)
-            t._k, t._edge = 1, (node, 0)
-        return t
+        return record(t, input) if k else t
 
-    return call
+    return pointwise_site(op, _named(call, op), record, 0)
 
 
 def binary(op: Any) -> Callable[..., Any]:
@@ -112,6 +123,39 @@ def binary(op: Any) -> Callable[..., Any]:
         plans = plans + plans
     numbers: dict[Any, Any] = {}
     checked = op.checked
+
+    def record(t: Tensor, a: Any, b: Any) -> Tensor:
+        if not (local.grad and op.differentiable and t.dtype.category >= 2):
+            return t
+        if b.__class__ is float or b.__class__ is int:
+            op.record((a, b), t)
+            return t
+        d, result, x, y, made = a.dtype, t.dtype, a._array, b._array, t._array
+        left, right = a._k & 1, b._k & 1
+        node = _new(Node)
+        node.op, node.seq = op, sequence()
+        node.edges = ((a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None)
+        node.hooks = node.pre_hooks = node.outputs = None
+        plan = plans[left + 2 * right]
+        if plan[2]:
+            t._k, t._edge = 1, (node, 0)
+            save(node, (a, b), plan, t)
+        else:
+            node.saved = [a if plan[0] else None, b if plan[1] else None, None]
+            if a._autograd_meta.__class__ is InferenceMeta or b._autograd_meta.__class__ is InferenceMeta:
+                refuse_inference(node.saved)
+            first, second = a._storage, b._storage
+            if first is None and second is None:
+                node.versions = None
+            else:
+                node.versions = (0 if first is None else first.version, 0 if second is None else second.version, 0)
+        size, rank = made.size, made.ndim  # broadcasting changes one or the other, unless there is nothing
+        if size and x.size == size and y.size == size and x.ndim == rank and y.ndim == rank and result is d:
+            node.info = None
+        else:
+            node.info = ((x.shape, d), (y.shape, d))
+        t._k, t._edge = 1, (node, 0)
+        return t
 
     def with_number(a: Tensor, number: Any) -> Tensor:
         """tensor ∘ number of the same or a lower category: the number becomes a 0-d operand."""
@@ -154,7 +198,7 @@ def binary(op: Any) -> Callable[..., Any]:
 
     def call(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         if out is not None:
-            return registry.into_out(out, call, (input, other), {})
+            return registry.into_out(out, op.call, (input, other), {})
         kind = other.__class__
         a, b = input, other
         if kind is float or kind is int:
@@ -185,34 +229,9 @@ def binary(op: Any) -> Callable[..., Any]:
         t._edge = t._storage = t._view = None
         marks = modes.inferring
         t._autograd_meta = None if marks is None else marks.get(get_ident())
-        if k and local.grad and op.differentiable and result.category >= 2:
-            left, right = a._k & 1, b._k & 1
-            node = _new(Node)
-            node.op, node.seq = op, sequence()
-            node.edges = ((a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None)
-            node.hooks = node.pre_hooks = node.outputs = None
-            plan = plans[left + 2 * right]
-            if plan[2]:
-                t._k, t._edge = 1, (node, 0)
-                save(node, (a, b), plan, t)
-            else:
-                node.saved = [a if plan[0] else None, b if plan[1] else None, None]
-                if a._autograd_meta.__class__ is InferenceMeta or b._autograd_meta.__class__ is InferenceMeta:
-                    refuse_inference(node.saved)
-                first, second = a._storage, b._storage
-                if first is None and second is None:
-                    node.versions = None
-                else:
-                    node.versions = (0 if first is None else first.version, 0 if second is None else second.version, 0)
-            size, rank = made.size, made.ndim  # broadcasting changes one or the other, unless there is nothing
-            if size and x.size == size and y.size == size and x.ndim == rank and y.ndim == rank and result is d:
-                node.info = None
-            else:
-                node.info = ((x.shape, d), (y.shape, d))
-            t._k, t._edge = 1, (node, 0)
-        return t
+        return record(t, a, b) if k else t
 
-    return call
+    return pointwise_site(op, _named(call, op), record, 2)
 
 
 def general(op: Any) -> Callable[..., Any]:
@@ -222,7 +241,7 @@ def general(op: Any) -> Callable[..., Any]:
 
     def call(*args: Any, out: Any = None) -> Any:
         if out is not None:
-            return registry.into_out(out, call, args, {})
+            return registry.into_out(out, op.call, args, {})
         if several:
             return slow(op, args)
         try:
@@ -254,7 +273,13 @@ def general(op: Any) -> Callable[..., Any]:
             op.record(args, out)
         return out
 
-    return call
+    def record(t: Tensor, *args: Any) -> Tensor:
+        if local.grad:
+            op.record(args, t)
+        return t
+
+    call = _named(call, op)
+    return call if several else pointwise_site(op, call, record, ((1 << len(op.names)) - 1) & ~(1 << lead))
 
 
 def backward(op: Any) -> Callable[..., Any]:

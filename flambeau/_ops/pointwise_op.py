@@ -120,6 +120,7 @@ class Pointwise:
         short_types: tuple[str, ...] = ("bf16", "f16"),
         rows: bool = False,
         exact_out: bool = False,
+        doc: str = "",
     ):
         self.name, self.body, self.rule, self.outputs, self.result_of = name, body, rule, outputs, result_of
         self.names = parameter_names(body)[1:]
@@ -130,6 +131,10 @@ class Pointwise:
             raise TypeError(f"{name}: parameters must come last, but its arguments are {self.names}")
         self.holds_numbers = self.arity == 2  # a number kept as an operand counts as a saved tensor
         self.derived, self.samples = derived, samples
+        self.doc = (
+            doc
+            or f"{name.replace('_', ' ').capitalize()} of each element, with PyTorch's broadcasting and dtype promotion."
+        )
         self.rows = rows  # whether results are row-major whatever the operands' order in memory
         self.exact_out = exact_out  # whether `out=` must have the result's very dtype, not one it can be cast to
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
@@ -161,7 +166,6 @@ class Pointwise:
             records[name] = self
         short = {1: unary, 2: binary}.get(len(self.names), general) if outputs == 1 and not self.masks else general
         self.call = short(self)
-        self.call.__name__ = self.call.__qualname__ = name
         self.backward = backward(self)
 
     def __repr__(self) -> str:

@@ -109,7 +109,7 @@ def _sum_input(name: str, input: Tensor, d: dtype | None) -> tuple[Tensor, dtype
 
 
 @quick_fold(sum_op, "sum", None, lambda d: d if d.category >= FLOATING else int64)
-@public(out="dtype")
+@public(out="dtype", planned=True)
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The sum of elements over dimensions (all by default).
 
@@ -131,7 +131,7 @@ def nansum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dty
     return fold_array(backend, x, dims, keepdim, "nansum", d)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The sum of elements over dimensions, with NaN as zero.
 
@@ -166,7 +166,7 @@ def _count(shape: Any, dims: Any) -> int:
 
 
 @quick_fold(mean_op, "sum", "mean", lambda d: d if d.category >= FLOATING else None)
-@public(out=True)
+@public(out=True, planned=True)
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The mean of elements over dimensions (all by default).
 
@@ -255,7 +255,7 @@ def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype
 
 
 @quick_fold(prod_op, "prod", None, lambda d: d if d.category >= FLOATING else int64, ...)
-@public(out="dtype")
+@public(out="dtype", planned=True)
 def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The product of elements, of all or along one dimension.
 
@@ -379,7 +379,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
 
 
 @quick_extremum("max", 1, max_all, max_op)
-@public(out=True)
+@public(out=True, planned=True)
 def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
 
@@ -391,7 +391,7 @@ def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None
 
 
 @quick_extremum("min", -1, min_all, min_op)
-@public(out=True)
+@public(out=True, planned=True)
 def min(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
 
@@ -414,7 +414,7 @@ def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) 
 
 
 @quick_fold(amax_op, "max", None, lambda d: d if d.category < COMPLEX else None, (), False)
-@public(out="exact")
+@public(out="exact", planned=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The largest elements over dimensions; equal ones share the gradient.
 
@@ -426,7 +426,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 
 
 @quick_fold(amin_op, "min", None, lambda d: d if d.category < COMPLEX else None, (), False)
-@public(out="exact")
+@public(out="exact", planned=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The smallest elements over dimensions; equal ones share the gradient.
 
@@ -493,7 +493,7 @@ def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> T
 
 
 @quick_argument(1)
-@public(out="exact")
+@public(out="exact", planned=True)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is: in the flattened tensor, or along a dimension.
 
@@ -505,7 +505,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @quick_argument(-1)
-@public(out="exact")
+@public(out="exact", planned=True)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is: in the flattened tensor, or along a dimension.
 
@@ -535,7 +535,7 @@ def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 
 @quick_fold(truth_op, "any", None, lambda d: uint8 if d is uint8 else bool_)
-@public(out=True)
+@public(out=True, planned=True)
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true, over dimensions (all by default).
 
@@ -547,7 +547,7 @@ def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 @quick_fold(truth_op, "all", None, lambda d: uint8 if d is uint8 else bool_)
-@public(out=True)
+@public(out=True, planned=True)
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are true, over dimensions (all by default).
 

@@ -59,13 +59,15 @@ def public(
     inplace: bool | Callable[..., Any] = False,
     out: bool | str = False,
     aliases: Iterable[str] = (),
+    planned: bool = False,
 ) -> Callable[[Any], Any]:
     """Makes a Python function over tensors an operation.
 
     `paths` are where it lives below the package (default: its own name at the top); `method` also makes it a
     method; `inplace` adds the form with an underscore (or is that form); `out` gives it an `out=` argument: "exact" if
     that must have the result's dtype, "dtype" if the result is computed in its dtype. `aliases` are further names with the same
-    forms.
+    forms. `planned` says that what it does depends on its arguments' dtypes, shapes, strides and numbers alone, so that calls
+    alike can be planned (see `sites`).
     """
 
     def decorate(function: Any) -> Any:
@@ -73,6 +75,8 @@ def public(
         if out.__class__ is str:
             function.out_rule = out
         wrapped = _with_out(function) if out else _overridable(function)
+        if planned:
+            wrapped.planned = True
         setattr(ops, name, wrapped)
         for path in paths or (name, *aliases):
             functions[path] = wrapped

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
 from .._kernel.pool import settings
@@ -194,7 +194,7 @@ _quick_softmax, _quick_log_softmax = _quick(softmax_op, False), _quick(log_softm
 
 
 @_quick_softmax
-@public("softmax", "special.softmax", out="exact")
+@public("softmax", "special.softmax", out="exact", planned=True)
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """Exponentials divided by their sum along a dimension.
 
@@ -207,7 +207,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
 
 
 @_quick_log_softmax
-@public("log_softmax", "special.log_softmax", out="exact")
+@public("log_softmax", "special.log_softmax", out="exact", planned=True)
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """The logarithm of softmax, computed without loss.
 
@@ -220,6 +220,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
 
 
 def _implicit_dim(name: str, input: Tensor, level: int) -> int:
+    not_planned()
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         stacklevel=level + 1,
@@ -228,7 +229,7 @@ def _implicit_dim(name: str, input: Tensor, level: int) -> int:
 
 
 @_quick_softmax
-@public("nn.functional.softmax", method=False)
+@public("nn.functional.softmax", method=False, planned=True)
 def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
@@ -237,7 +238,7 @@ def functional_softmax(
 
 
 @_quick_log_softmax
-@public("nn.functional.log_softmax", method=False)
+@public("nn.functional.log_softmax", method=False, planned=True)
 def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:

@@ -63,7 +63,7 @@ def _sort_small(x: Any, dim: int, descending: bool, length: int) -> tuple[Any, A
     """Few elements, by one call."""
     code = BY_NUMPY[x.dtype].code
     rows, shape = to_last(x, dim), _moved_shape(x.shape, dim)
-    values, places, scratch = np.empty(shape, x.dtype), np.empty(shape, np.int64), np.empty((3, *shape), np.int64)
+    values, places, scratch = empty(shape, x.dtype), empty(shape, np.int64), empty((3, *shape), np.int64)
     call = cpu.small(merge_sort, (code, code, *["i64"] * 4), descending=descending)
     call(rows, values, places, scratch[0], scratch[1], scratch[2])
     if length < shape[-1]:
@@ -138,7 +138,7 @@ def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
 
 
 @quick_sort(sort_op)
-@public(out=True)
+@public(out=True, planned=True)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
     """Sorted elements along a dimension and their indices; equal elements keep their order.
 
@@ -160,7 +160,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     return return_types.sort(values, places)
 
 
-@public()
+@public(planned=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """The indices that sort a tensor along a dimension.
 
@@ -211,7 +211,7 @@ def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
 
 
 @quick_top(top_op)
-@public(out=True)
+@public(out=True, planned=True)
 def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and their indices.
 

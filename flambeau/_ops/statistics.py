@@ -146,7 +146,7 @@ def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correc
 
 
 @quick_moments(var_op, False)
-@public(out=True)
+@public(out=True, planned=True)
 def var(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Tensor:
@@ -160,7 +160,7 @@ def var(
 
 
 @quick_moments(std_op, True)
-@public(out=True)
+@public(out=True, planned=True)
 def std(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Tensor:
@@ -246,7 +246,7 @@ def _log_sum_exp_elsewhere(xp: Any, x: Any, dims: Any, keepdim: bool) -> Any:
     return (made if keepdim else made.squeeze(dims)).astype(x.dtype)
 
 
-@public("logsumexp", "special.logsumexp", out=True)
+@public("logsumexp", "special.logsumexp", out=True, planned=True)
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials over dimensions, without overflow.
 

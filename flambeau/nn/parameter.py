@@ -7,6 +7,7 @@ from typing import Any
 
 from .._copying import rebuild_from_type, reduce_plain, set_state, state_of
 from .._core.state import GRAD
+from .._kernel.entry import also_plain
 from .._ops.registry import ops
 from .._overrides import disabled_torch_function
 from .._tensor import Tensor, detached
@@ -72,6 +73,9 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
     made = Parameter(data, bool(requires_grad))
     set_state(made, state)
     return made
+
+
+also_plain(Parameter)
 
 
 class _BufferMeta(type(Tensor)):  # type: ignore[misc]

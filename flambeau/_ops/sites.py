@@ -1,0 +1,89 @@
+"""Functions that find the plans of their calls by themselves, where the interpreter is one that machine code knows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.state import GRAD, local
+from .._kernel import entry
+from .._kernel.entry import NO_PLAN, Table, description
+from .._tensor import Tensor
+from .pointwise_plan import is_alike, plan
+from .registry import functions, methods, ops
+from .watching import watched_plan
+
+_native = entry.prepare(Tensor)
+_MISSING = 1024  # descriptions that came once
+
+
+def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any], runtime: int) -> Any:
+    """The function of a pointwise operation: `slow`, with the native entry before it if there can be one."""
+    if not _native:
+        return slow
+
+    def remember(args: Sequence[Any], out: Any) -> None:
+        """Makes the plan of a call that succeeded, unless one of its arguments is not plain."""
+        if out.__class__ is not Tensor or any([a is entry.absent for a in args]):
+            return
+        if not any([a._k > GRAD for a in args if isinstance(a, Tensor)]):
+            alike = is_alike(args)
+            table.add(
+                description(args, Tensor, runtime, alike), plan(op, args, record, runtime, alike) or NO_PLAN, args
+            )
+
+    table = Table()
+    names = ["input", "other", *op.names[2:]][: len(op.names)] if len(op.names) < 3 else op.names
+    return entry.site(slow, remember, table, names, runtime=runtime, by_element=True)
+
+
+def plan_marked() -> None:
+    """Puts sites before the public functions that are declared `planned`; called once, when all are known."""
+    if not _native:
+        return
+    made: dict[int, Any] = {}
+    for table in (functions, methods, ops.__dict__):
+        for name, function in table.items():
+            if getattr(function, "planned", False):
+                if id(function) not in made:
+                    made[id(function)] = _planned(function, name.rpartition(".")[2])
+                    inner = function
+                    while inner is not None:  # classes and modes that take over are given the site
+                        inner.public = made[id(function)]
+                        inner = getattr(inner, "__wrapped__", None)
+                table[name] = made[id(function)]
+
+
+def _planned(slow: Callable[..., Any], name: str) -> Any:
+    """A public function whose calls are planned by watching them."""
+    kinds = [p for p in inspect.signature(slow).parameters.values() if p.name != "out"]
+    if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds]):
+        raise TypeError(f"{slow.__name__}: a planned function has a fixed list of arguments")
+    names = [p.name for p in kinds]
+    positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
+    table = Table()
+    missing: dict[Any, int] = {}
+
+    def remember(values: Sequence[Any], out: Any) -> None:
+        """Makes a plan when arguments of one description come a second time."""
+        tensors = [a for a in values if isinstance(a, Tensor)]
+        if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
+            return
+        history = 0
+        if local.grad:
+            for i, a in enumerate(values):
+                history |= (isinstance(a, Tensor) and a._k & GRAD) << i
+        words = description(values, Tensor, history=history)
+        key = tuple(words)
+        if key not in missing:
+            if len(missing) >= _MISSING:
+                missing.clear()
+            missing[key] = 1
+            return
+        del missing[key]
+        table.add(words, watched_plan(slow, names, values, bool(history)) or NO_PLAN, values)
+
+    return entry.site(slow, remember, table, names, positional, name=name)

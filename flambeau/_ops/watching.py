@@ -1,0 +1,388 @@
+"""Plans of primitives: which native loops one call of them ran, found by watching it.
+
+The arrays of a watched call are of a class that NumPy asks before it computes with them. Loops of ours are run and written
+down; so is what a kernel answered to a question (`if wrong:`), which must be answered alike when the plan is carried out.
+Whatever else is done with the elements (NumPy's own functions, reading a value) ends the watch without a plan.
+A forward function that makes its memory with `allocation.empty` and computes by kernels alone has a plan, then, and needs
+nothing else for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._autograd.node import Node, SavedOutput, sequence
+from .._core import allocation
+from .._core.dtypes import BY_NUMPY, dtype
+from .._core.state import CAPTURE, GRAD, held_over_forks, local, modes
+from .._kernel.entry import Plan, absent
+from .._kernel.ufunc import addresses, loops
+from .._tensor import Tensor, refuse_inference, wrap
+from .pointwise_plan import merged
+from .saved import versions_of
+
+_new = object.__new__
+_TURNS = 512  # how often a loop may be started again
+_MOST = 1 << 14  # elements in all arrays
+_SPAN = 1 << 20  # bytes from the first to the last element of an operand
+_lock = threading.Lock()
+held_over_forks(_lock)
+_FEATURES = frozenset(
+    [
+        "shape",
+        "strides",
+        "dtype",
+        "ndim",
+        "size",
+        "nbytes",
+        "itemsize",
+        "flags",
+        "reshape",
+        "transpose",
+        "T",
+        "view",
+        "swapaxes",
+        "squeeze",
+        "base",
+        "__class__",
+        "__array_ufunc__",
+        "__array_function__",
+        "__array_finalize__",
+        "__array_priority__",
+        "__array_wrap__",
+    ]
+)
+
+
+class Unplannable(Exception):
+    """The watched call does something that is no native loop."""
+
+
+class Watched(np.ndarray):
+    """An array whose elements nobody looks at unseen."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **named: Any) -> Any:
+        current = Watch.current
+        if method != "__call__" or named or ufunc not in loops or current is None:
+            raise Unplannable(f"{ufunc.__name__} of NumPy's")
+        if not out and not ufunc.signature and ufunc.nout == 1:
+            out = (current.like(ufunc, inputs),)
+        if len(out) != ufunc.nout:
+            raise Unplannable("results that NumPy would make")
+        current.add(ufunc, [*inputs, *out])
+        plain = [np.asarray(a) if isinstance(a, Watched) else a for a in (*inputs, *out)]
+        ufunc(*plain)
+        return out[0] if len(out) == 1 else out
+
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        raise Unplannable(f"{function.__name__} of NumPy's")
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _FEATURES:
+            raise Unplannable(f"the attribute {name}")
+        return super().__getattribute__(name)
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not all(p is None or p is Ellipsis or isinstance(p, (int, slice)) for p in parts):
+            raise Unplannable("elements by index")
+        made = super().__getitem__(key)
+        if not isinstance(made, Watched):
+            raise Unplannable("one element")
+        return made
+
+    def _refuse(self, *args: Any, **named: Any) -> Any:
+        raise Unplannable("a value")
+
+    def __bool__(self) -> bool:
+        """A question that a kernel has answered; the plan holds as long as the answer is this one."""
+        current = Watch.current
+        if current is None or self.dtype != np.bool_ or self.ndim:
+            raise Unplannable("a value")
+        return current.answer(self)
+
+    __setitem__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse  # type: ignore[assignment]
+
+
+def _apart(array: Any) -> Any:
+    """A copy, laid out alike, in memory that no other operand shares: an address tells whose it is."""
+    if not array.size:
+        return array.copy()
+    first, last = np.lib.array_utils.byte_bounds(array)
+    if last - first > _SPAN:
+        raise Unplannable("an operand that lies too far apart")
+    start = array.__array_interface__["data"][0] - first
+    memory = np.empty(last - first + 8, np.uint8)
+    offset = -memory.__array_interface__["data"][0] % 8
+    ctypes.memmove(memory.__array_interface__["data"][0] + offset, first, last - first)
+    return np.ndarray(array.shape, array.dtype, memory, offset + start, array.strides)
+
+
+class Watch:
+    """What one call did: memory that it was given or made, and loops over it."""
+
+    current: Watch | None = None
+    room = np.empty(1 << 16, np.uint8)
+
+    def __init__(self, plan: Plan, inputs: Sequence[Any]):
+        self.plan, self.memory = plan, []  # (first byte, last byte + 1, number among operands)
+        self.kept: list[Any] = []
+        self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
+        self.made: list[Any] = []
+        self.calls: list[Any] = []
+
+    def __enter__(self) -> Watch:
+        _lock.acquire()
+        self.thread = threading.get_ident()
+        Watch.current = allocation.watcher = self
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        Watch.current = allocation.watcher = None
+        _lock.release()
+
+    def here(self) -> bool:
+        """Whether it is this thread's call that is watched."""
+        return self.thread == threading.get_ident()
+
+    def refuse(self) -> None:
+        raise Unplannable("what Python must do each time")
+
+    def _known(self, array: Any, number: int) -> Any:
+        first, last = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
+        self.memory.append((first, last, number, array))
+        return array.view(Watched)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        array = np.empty(shape, dtype)
+        self.made.append(array)
+        return self._known(array, -len(self.made))
+
+    def scratch(self, size: int) -> Any:
+        """Memory that all plans write to and none reads what another wrote: loops run one after the other."""
+        if Watch.room.size < size:
+            Watch.room = np.empty(size, np.uint8)
+        self.plan.keep.append(Watch.room)
+        return self._known(Watch.room, 0)
+
+    def like(self, ufunc: Any, operands: Any) -> Any:
+        """Memory for a pointwise result of operands that are row-major."""
+        arrays = [np.asarray(a) for a in operands]
+        if not all([a.flags.c_contiguous for a in arrays]):
+            raise Unplannable("operands in another order")
+        return self.empty(np.broadcast_shapes(*[a.shape for a in arrays]), np.dtype(ufunc.types[0][-1]))
+
+    def place(self, array: Any) -> tuple[int, int]:
+        """An array as an operand: whose memory it is (results count downwards from -1 as yet), and bytes from its beginning."""
+        start = np.asarray(array).__array_interface__["data"][0]
+        for first, last, number, own in self.memory:
+            if first <= start < last:
+                return number, start - (own.__array_interface__["data"][0] if number else 0)
+        raise Unplannable("memory that was made elsewhere")
+
+    def add(self, ufunc: Any, operands: list[Any]) -> None:
+        about = []
+        for a in operands:
+            array, written = np.asarray(a), len(about) >= ufunc.nin
+            if not written and not isinstance(a, Watched) and (not array.ndim or not array.flags.writeable):
+                about.append((array, array.shape, array.strides))  # a constant: nobody writes to it
+            else:
+                about.append((self.place(a), a.shape, a.strides))
+        dtypes = [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
+        for a, d in zip(operands, dtypes):
+            if isinstance(a, np.ndarray) and a.ndim and a.dtype != d:
+                raise Unplannable("a conversion")
+        self.calls.append((ufunc, dtypes, about))
+
+    def answer(self, array: Any) -> bool:
+        found = bool(np.asarray(array))
+        self.calls.append((None, found, self.place(array)))
+        return found
+
+    def finish(self, returned: Sequence[Any]) -> None:
+        """Writes the plan: results, in the order that they are returned, other memory, then loops."""
+        plan = self.plan
+        order = []
+        for made in returned:
+            if not isinstance(made, Watched):
+                raise Unplannable("a result that no kernel made")
+            number, offset = self.place(made)
+            own = None if number > 0 else self.made[-number - 1]
+            if own is None or offset or own.size != made.size or number in order or not made.flags.c_contiguous:
+                raise Unplannable("a result that is a part of something")
+            order.append(number)
+            plan.result(BY_NUMPY[made.dtype], made.shape)
+        for i, own in enumerate(self.made):
+            if -i - 1 not in order:
+                order.append(-i - 1)
+                plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
+        if sum(m[3].size for m in self.memory if m[2]) > _MOST or plan.counts[0] > 8:
+            raise Unplannable("too much")
+        numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
+        for ufunc, dtypes, about in self.calls:
+            if ufunc is None:
+                number, offset = about
+                plan.expect((number if number > 0 else numbers[number], offset), dtypes)
+            else:
+                _loop(plan, ufunc, dtypes, about, numbers)
+
+
+def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int]) -> None:
+    address, data = addresses[ufunc], None
+    signature = ufunc.signature or ",".join(["()"] * ufunc.nargs)
+    cores = [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
+    names = list(dict.fromkeys(name for core in cores for name in core))
+    sizes: dict[str, int] = {}
+    operands, ways, inner = [], [], []
+    lead = np.broadcast_shapes(*[shape[: len(shape) - len(core)] for (_, shape, _), core in zip(about, cores)])
+    for (where, shape, strides), core, d in zip(about, cores, dtypes):
+        if isinstance(where, np.ndarray):
+            operands.append(plan.constant(where.astype(d, copy=False)))
+        else:
+            number, offset = where
+            operands.append((number if number >= 0 else numbers[number], offset))
+        own = len(shape) - len(core)
+        sizes.update(zip(core, shape[own:]))
+        outer = [0 if n == 1 else s for n, s in zip(shape[:own], strides)]
+        ways.append([0] * (len(lead) - own) + outer)
+        inner += strides[own:]
+    walked, steps = merged(lead, ways)
+    *outer_sizes, count = walked or [1]
+    if math.prod(outer_sizes) > _TURNS or len(outer_sizes) > 7 or len(operands) > 16:
+        raise Unplannable("too many loops")
+    first = [w[-1] if w else 0 for w in steps]
+    dims = [count, *[sizes[name] for name in names]]
+    if 0 in dims or 0 in lead:
+        raise Unplannable("nothing to do")
+    plan.loop(address, data, dims, [*first, *inner], operands, outer_sizes, [w[:-1] for w in steps])
+
+
+# -- whole calls ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _switched(grad: bool, long: bool) -> Iterator[None]:
+    """A moment in which operations keep history or not, and may go the `long` way, through the dispatcher."""
+    before, local.grad = local.grad, grad
+    if long:
+        modes.enter(CAPTURE)
+    try:
+        yield
+    finally:
+        local.grad = before
+        if long:
+            modes.leave(CAPTURE)
+
+
+def watched_plan(function: Any, names: Sequence[str], values: Sequence[Any], history: bool) -> Plan | None:
+    """What a function does with such arguments; None if that is more than native loops.
+
+    Its short way is watched first; what that leaves to NumPy the long way may do by kernels.
+    """
+    for long in (False, True):
+        try:
+            return _watched(function, names, values, history, long)
+        except Exception:  # whatever went wrong, the call itself did not: it only has no plan
+            continue
+    return None
+
+
+def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history: bool, long: bool) -> Plan:
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    plan = Plan(len(tensors))
+    seen = Watch(plan, [t._array for t in tensors])
+    copies = [wrap(array, t.dtype, t._k & GRAD if history else 0) for t, array in zip(tensors, seen.given)]
+    order = iter(copies)
+    given = [next(order) if isinstance(v, Tensor) else v for v in values]
+    named = {name: v for name, v in zip(names, given) if v is not absent}
+    with seen, _switched(history, long):
+        out = function(**named)
+        several = isinstance(out, tuple)
+        outs = out if several else (out,)
+        seen.finish([t._array for t in outs])
+    plan.together = type(out) if several else None
+    if history:
+        plan.record = _history(outs, given)
+    return plan
+
+
+def _history(outs: Sequence[Tensor], given: Sequence[Any]) -> Any:
+    """A function that gives results of a plan the node that these have, over other arguments."""
+    node = next((t._edge[0] for t in outs if t._edge is not None), None)
+    if node is None:
+        return lambda out, *values: out
+    if (
+        vars(node)
+        or node.hooks
+        or node.pre_hooks
+        or any([t._edge is not None and t._edge[0] is not node for t in outs])
+    ):
+        raise Unplannable("a history of several nodes")
+    op, info, outputs, label = node.op, node.info, node.outputs, getattr(node, "label", None)
+
+    def position(t: Any) -> int:
+        return next(i for i, v in enumerate(given) if v is t)
+
+    edges = [None if e is None else position(e[0]) for e in node.edges]
+    saved: list[tuple[int, Any]] = []  # (0, a value), (1, place of an argument), (2, number of a result)
+    for s in node.saved:
+        if isinstance(s, SavedOutput):
+            if outs[s.number]._storage is not s:
+                raise Unplannable("a result that is kept otherwise")
+            saved.append((2, s.number))
+        elif isinstance(s, Tensor):
+            saved.append((1, position(s)))
+        elif _is_fixed(s):
+            saved.append((0, s))
+        else:
+            raise Unplannable("something that is kept besides")
+    numbers = [None if t._edge is None else t._edge[1] for t in outs]
+
+    def record(out: Any, *values: Any) -> Any:
+        made = _new(Node)
+        made.op, made.info, made.outputs, made.seq = op, info, outputs, sequence()
+        made.hooks = made.pre_hooks = None
+        if label is not None:
+            made.label = label
+        ends = []
+        for place in edges:
+            if place is None:
+                ends.append(None)
+            else:
+                v = values[place]
+                ends.append(v._edge or (v, 0))
+        made.edges = tuple(ends)
+        parts = out if out.__class__ is not Tensor else (out,)
+        for t, number in zip(parts, numbers):
+            if number is not None:
+                t._k, t._edge = 1, (made, number)
+        kept: list[Any] = []
+        written = False
+        for kind, s in saved:
+            if kind == 1:
+                s = values[s]
+                written = written or (s._storage is not None and s._storage.version > 0)
+            elif kind == 2:
+                s = SavedOutput(parts[s], s)
+            kept.append(s)
+        if modes.inferred:
+            refuse_inference(kept)
+        made.saved = kept
+        made.versions = versions_of(kept) if written else None
+        return out
+
+    return record
+
+
+def _is_fixed(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all([_is_fixed(v) for v in value])
+    return value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice))

@@ -1,0 +1,302 @@
+"""The native entry: it gives what the Python function gives, holds no references too many, and stands aside when it must."""
+
+import copy
+import gc
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._kernel import entry
+from flambeau._kernel.native import compile_function, inline
+from flambeau._ops.registry import records
+from flambeau.overrides import TorchFunctionMode
+
+native = isinstance(getattr(torch.exp, "__self__", None), entry.Site)
+needs_entry = pytest.mark.skipif(not native, reason="the native entry is switched off or not known here")
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
+
+
+def python_function(function):
+    return function.__self__.slow if native else function
+
+
+def operands(dtype=torch.float32):
+    torch.manual_seed(0)
+    x = (torch.rand(6, 5, 4) * 3 + 1).to(dtype)
+    wide = (torch.rand(6, 10, 4) * 3 + 1).to(dtype)
+    return [
+        x, x.permute(2, 0, 1), wide[:, ::2], x[:, :1], x[0], x[0, 0], x[0, 0, 0], x.permute(0, 2, 1).contiguous().permute(0, 2, 1),
+        x[:, :, :1].expand(6, 5, 4), x[:0], wide[1:, 1::3, 1:],
+    ]  # fmt: skip
+
+
+def same(made, expected, rtol=0.0):
+    assert made.dtype is expected.dtype and made.shape == expected.shape and made.stride() == expected.stride()
+    np.testing.assert_allclose(made.detach()._array, expected.detach()._array, rtol=rtol)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.int64, torch.int32, torch.bfloat16, torch.complex64]
+)
+@pytest.mark.parametrize("name", ["add", "mul", "sub", "eq"])
+def test_two_operands_of_any_layout(name, dtype):
+    function = records[name].call
+    given = operands(dtype)
+    for x in given:
+        for y in given:
+            try:
+                expected = python_function(function)(x, y)
+            except RuntimeError as error:
+                with pytest.raises(RuntimeError, match="size of tensor"):
+                    function(x, y)
+                assert "size of tensor" in str(error)
+                continue
+            for _ in range(3):  # the first call makes the plan
+                same(function(x, y), expected)
+
+
+@pytest.mark.parametrize("name", ["exp", "neg", "sigmoid", "isnan", "abs"])
+def test_one_operand_of_any_layout(name):
+    function = records[name].call
+    for x in operands() + operands(torch.complex64) * (name in ("exp", "neg", "abs")):
+        expected = python_function(function)(x)
+        for _ in range(3):
+            same(function(x), expected, 3e-7)  # NumPy may take a loop for other strides, whose sums are made otherwise
+
+
+@pytest.mark.parametrize("number", [2, -7, 0.5, 1e-30, 2**40, True, float("inf"), float("nan"), 3.3e38, 1e300, 2**70])
+def test_numbers(number):
+    for x in (*operands()[:4], torch.arange(5), torch.arange(5, dtype=torch.int32), torch.ones(3, dtype=torch.float64)):
+        for function in (torch.mul, records["add"].call):
+            try:
+                expected = python_function(function)(x, number)
+            except (RuntimeError, OverflowError) as error:
+                with pytest.raises(type(error)):
+                    function(x, number)
+                continue
+            for _ in range(2):
+                same(function(x, number), expected)
+    for first in (2, 2.5):  # a number before the tensor
+        for _ in range(3):
+            same(
+                records["pow"].call(first, torch.tensor([1.0, 2.0])),
+                torch.tensor([first, first**2], dtype=torch.float32),
+            )
+    same(torch.ones(2) * 3, torch.full((2,), 3.0))
+    same(torch.ones(2) * 4, torch.full((2,), 4.0))  # the plan knows that there is a number, not which
+
+
+def test_sizes_on_both_sides_of_the_limit():
+    for n in (1, 16383, 16384, 16385, 200_000):
+        x = torch.arange(n, dtype=torch.float32)
+        for _ in range(2):
+            same(x + x, python_function(records["add"].call)(x, x))
+
+
+def test_history():
+    x = torch.rand(3, 4, requires_grad=True)
+    p = torch.nn.Parameter(torch.rand(4))
+    for _ in range(3):
+        x.grad = p.grad = None
+        out = x * p
+        assert out.requires_grad and out.grad_fn.name() == "MulBackward0"
+        out.exp().sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), (p * (x * p).exp()).detach().numpy(), rtol=1e-6)
+        np.testing.assert_allclose(p.grad.numpy(), (x * (x * p).exp()).sum(0).detach().numpy(), rtol=1e-6)
+        with torch.no_grad():
+            assert not (x * p).requires_grad
+        with torch.inference_mode():
+            assert (x * p).is_inference()
+        assert not (x < p).requires_grad
+
+
+@needs_entry
+def test_no_reference_too_many():
+    x, y = torch.rand(4, 4), torch.rand(4, 4)
+    z = torch.rand(4, 4, requires_grad=True)
+    d = x._array.dtype
+
+    def run(times):
+        for _ in range(times):
+            _ = x + y, x * 2.0, x.exp(), x + y[0], z * x, -z
+        gc.collect()
+        return [sys.getrefcount(o) for o in (x, y, z, x._array, y._array, d, torch.float32)]
+
+    run(10)
+    before = run(1)
+    assert run(1000) == before
+
+
+def test_what_stands_in_the_way():
+    class Mine(torch.Tensor):
+        pass
+
+    x, y = torch.ones(2, 2), torch.ones(2, 2)
+    _ = x + y, x + y
+    assert type(x.as_subclass(Mine) + y) is Mine
+    seen = []
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(function.__name__)
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        _ = x * y, torch.exp(x)
+    assert seen == ["mul", "exp"]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (torch.mm(x, y) * y).dtype is torch.float32
+    assert torch.func.vmap(lambda a: a * y)(torch.ones(3, 2, 2)).shape == (3, 2, 2)
+    assert (x.to("meta") * y.to("meta")).is_meta
+    out = torch.empty(2, 2)
+    assert torch.mul(x, y, out=out) is out and out.equal(x)
+    assert torch.mul(input=x, other=y).equal(x) and torch.mul(x, other=3).equal(x * 3)
+
+
+def test_errors_are_those_of_the_python_function():
+    x = torch.ones(2)
+    for call in (lambda: torch.mul(x), lambda: torch.mul(x, x, x), lambda: torch.exp("a"), lambda: torch.mul(x, None)):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(TypeError):
+        _ = x * None
+    with pytest.raises(TypeError):
+        _ = x + "a"
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        _ = torch.ones(2) * torch.ones(3)
+
+    class Other:
+        def __radd__(self, other):
+            return "theirs"
+
+    assert x + Other() == "theirs"
+
+
+def test_functions_look_like_functions():
+    for function in (torch.exp, torch.mul, torch.special.erfcx):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.deepcopy(function) is function and function.__name__ and function.__doc__
+    assert list(inspect.signature(torch.exp).parameters) == ["input", "out"]
+    assert torch.Tensor.exp is torch.exp and torch.ones(2).exp().equal(torch.exp(torch.ones(2)))
+
+
+@needs_entry
+def test_tensors_that_nobody_made_are_errors():
+    bare = object.__new__(torch.Tensor)
+    for call in (torch.exp, lambda t: torch.mul(torch.ones(2), t)):
+        with pytest.raises((AttributeError, TypeError)):
+            call(bare)
+
+
+@needs_entry
+def test_dtypes_of_arrays_live_as_long_as_their_plans():
+    for kind in ("<f4", "<f8", "<i8") * 30:
+        x = torch.from_numpy(np.frombuffer(bytes(range(64)), np.dtype(np.dtype(kind).descr[0][1])).copy())
+        own = pickle.loads(pickle.dumps(x._array.dtype))
+        x._array = x._array.view(own)
+        same(x.__neg__(), python_function(records["neg"].call)(x))
+
+
+@needs_entry
+def test_a_table_that_grows_and_is_emptied(monkeypatch):
+    monkeypatch.setattr(entry, "_PLANS", 64)
+    function = records["fmod"].call
+    table = function.__self__.table
+    x = torch.arange(400.0)
+    for n in range(1, 300):
+        part, other = x[: 2 * n : 2], x[1]
+        for _ in range(2):
+            same(function(part, other), python_function(function)(part, other))
+        assert len(table.kept) <= 64
+    assert table.words[0] >= len(table.kept)
+
+
+@needs_entry
+def test_many_threads_plan_at_once():
+    function, wrong = records["hypot"].call, []
+
+    def work(seed):
+        generator = np.random.default_rng(seed)
+        for _ in range(300):
+            n, m = generator.integers(1, 12, 2)
+            x, y = torch.ones(n, m).t(), torch.ones(m, 1)
+            if not function(x, y).equal(python_function(function)(x, y)):
+                wrong.append((n, m))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@needs_entry
+def test_a_result_that_cannot_be_made_is_an_error(monkeypatch):
+    """Without memory the entry raises what NumPy raised, and frees what it had."""
+    x = torch.ones(4)
+    _ = x + x
+    broken = entry._entries.known
+    place = entry._KNOWN.index("new")
+    address = broken[place]
+    try:
+        fail = compile_function("fails", _fails, ["a", "b", "c", "d", "e", "f", "g", "h"])
+        broken[place] = fail
+        with pytest.raises(MemoryError):
+            records["add"].call(x, x)
+    finally:
+        broken[place] = address
+    assert (x + x).tolist() == [2.0] * 4
+
+
+def _fails(m, a, b, c, d, e, f, g, h):
+    return m.call("PyErr_NoMemory")
+
+
+@inline
+def _second(m, p):
+    return m.word(p, 8)
+
+
+def _larger(m, p, q):
+    total = 0
+    for i in range(3):
+        total += m.word(p, i * 8)
+    if total > _second(m, q):
+        return total
+    return 0 - total
+
+
+def test_the_dialect():
+    import array
+    import ctypes
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(
+        compile_function("larger", _larger, ["p", "q"])
+    )
+    numbers, limit = array.array("q", [1, 2, 39]), array.array("q", [0, 41])
+    assert function(numbers.buffer_info()[0], limit.buffer_info()[0]) == 42
+    limit[1] = 42
+    assert function(numbers.buffer_info()[0], limit.buffer_info()[0]) == -42
+
+
+def test_it_can_be_switched_off():
+    program = """
+import flambeau as torch
+x = torch.ones(3, requires_grad=True)
+(x * 2.0 + x).exp().sum().backward()
+print(type(torch.exp).__name__, x.grad.tolist())
+"""
+    made = subprocess.run(
+        [sys.executable, "-c", program], env={**__import__("os").environ, "FLAMBEAU_NATIVE_ENTRY": "0"}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert made.stdout.startswith("function [60.25661")

@@ -1,0 +1,162 @@
+"""Plans: what was planned with some numbers gives, with others, what the Python functions give."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._kernel import entry
+from flambeau._ops.registry import functions, methods
+from flambeau._ops.watching import Unplannable, Watch, Watched
+
+_spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
+samples = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(samples)
+SAMPLES, operands = samples.SAMPLES, samples.operands
+native = isinstance(getattr(torch.exp, "__self__", None), entry.Site)
+pytestmark = [
+    pytest.mark.skipif(not native, reason="the native entry is switched off or not known here"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+def other(values):
+    """The same operands with other numbers in them."""
+    random = np.random.default_rng(1)
+
+    def turned(t):
+        if not t.numel() or t.ndim == 0:
+            return t.detach()
+        order = torch.from_numpy(random.permutation(t.numel()))
+        return t.detach().reshape(-1)[order].reshape(t.shape) if t.is_contiguous() else t.detach()
+
+    return {name: turned(t) for name, t in values.items()}
+
+
+def run(text, values):
+    space = {"torch": torch, "dev": "cpu", "ones": torch.ones, **values}
+    torch.manual_seed(0)
+    if ";" in text:
+        exec(text, space)
+        return space["out"]
+    return eval(text, space)
+
+
+def agree(made, expected, text):
+    if isinstance(expected, torch.Tensor):
+        assert made.dtype is expected.dtype and made.shape == expected.shape and made.stride() == expected.stride(), (
+            text
+        )
+        a, b = made.resolve_conj().resolve_neg(), expected.resolve_conj().resolve_neg()
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 if a.dtype.itemsize > 2 else 1e-2, equal_nan=True)
+    elif isinstance(expected, (tuple, list)):
+        assert type(made) is type(expected) and len(made) == len(expected), text
+        for m, e in zip(made, expected):
+            agree(m, e, text)
+
+
+@pytest.mark.parametrize("family", sorted(SAMPLES))
+def test_samples_of_all_operations(family):
+    first, second = operands(torch), other(operands(torch))
+    first = {name: t.detach() for name, t in first.items()}
+    for text in SAMPLES[family]:
+        if "rand" in text or "empty" in text or "repr" in text or "dropout" in text:
+            continue
+        try:
+            with torch.no_grad(), entry.switched_off():
+                expected = run(text, second)
+        except Exception:  # samples that need gradients, or numbers in their order
+            continue
+        with torch.no_grad():
+            for _ in range(3):
+                run(text, first)
+            agree(run(text, second), expected, text)
+
+
+def test_how_much_is_planned():
+    """Most functions that say so have plans for ordinary arguments."""
+    x, w = torch.rand(4, 6), torch.rand(6, 6)
+    calls = {
+        "sum": (x, 1), "mean": (x,), "amax": (x, 0), "argmax": (x, -1), "max": (x, 1), "softmax": (x, -1), "log_softmax": (x, 0),
+        "cumsum": (x, 1), "std": (x,), "var": (x, 1), "mm": (x, w), "matmul": (x, w), "addmm": (x, x, w), "norm": (x,), "any": (x > 0,),
+    }  # fmt: skip
+    for name, args in calls.items():
+        function = functions[name]
+        for _ in range(3):
+            function(*args)
+        plans = [plan for _, _, (plan, _) in function.__self__.table.kept]
+        assert any(p.counts[0] for p in plans), name
+
+
+def test_named_arguments_and_defaults():
+    x = torch.rand(3, 4, 5)
+    for _ in range(4):
+        for call in (
+            lambda: x.sum(dim=1), lambda: torch.sum(input=x, dim=1), lambda: torch.sum(x, 1, keepdim=False), lambda: x.sum((1,)),
+            lambda: x.sum([1]), lambda: torch.sum(dim=1, input=x),
+        ):  # fmt: skip
+            np.testing.assert_allclose(call().numpy(), x.numpy().sum(1), rtol=1e-6)
+        assert x.sum(dim=(0, 2), keepdim=True).shape == (1, 4, 1) and x.sum(1, True).shape == (3, 1, 5)
+        assert x.sum(dim=1, dtype=torch.float64).dtype is torch.float64 and x.sum(1).dtype is torch.float32
+        with pytest.raises(TypeError):
+            torch.sum(x, 1, False, torch.float64)  # which must be named
+        with pytest.raises(TypeError):
+            torch.sum(x, 1, dim=1)
+        with pytest.raises(TypeError):
+            torch.sum(x, whatever=1)
+        with pytest.raises(IndexError):
+            torch.sum(x, 3)
+
+
+def test_questions_are_asked_again():
+    table = torch.rand(5, 3)
+    good, bad = torch.tensor([0, 4]), torch.tensor([0, 5])
+    for _ in range(4):
+        assert torch.embedding(table, good).equal(torch.stack([table[0], table[4]]))
+        with pytest.raises(IndexError, match="out of range"):
+            torch.embedding(table, bad)
+
+
+def test_warnings_come_each_time():
+    x = torch.rand(2, 3)
+    for _ in range(4):
+        with pytest.warns(UserWarning, match="Implicit dimension"):
+            torch.nn.functional.softmax(x)
+
+
+def test_history_comes_from_the_python_function():
+    x, w = torch.rand(3, 4, requires_grad=True), torch.rand(2, 4, requires_grad=True)
+    for _ in range(4):
+        out = torch.nn.functional.linear(x, w)
+        assert out.requires_grad and out.grad_fn is not None
+        with torch.no_grad():
+            assert not torch.nn.functional.linear(x, w).requires_grad
+        with torch.inference_mode():
+            made = torch.nn.functional.linear(x, w)
+            assert made.is_inference() and not made.requires_grad
+        assert not torch.nn.functional.linear(x.detach(), w.detach()).is_inference()
+
+
+def test_a_watched_array_lets_nobody_look():
+    array = np.arange(6.0).reshape(2, 3)
+    seen = Watch(entry.Plan(1), [array])
+    (x,) = seen.given
+    assert x.shape == (2, 3) and x.reshape(3, 2).T.shape == (2, 3) and isinstance(x[0], Watched)
+    for look in (
+        lambda: x + 1, lambda: np.sum(x), lambda: x.sum(), lambda: x.copy(), lambda: x.astype(int), lambda: float(x[0, 0]),
+        lambda: bool(x[:1, :1].reshape(())), lambda: x.tolist(), lambda: x[x > 1], lambda: x[[0]], lambda: x.fill(0),
+        lambda: x.__setitem__(0, 1), lambda: list(x), lambda: np.concatenate([x, x]), lambda: x.max(), lambda: x @ x.T,
+    ):  # fmt: skip
+        with pytest.raises(Unplannable):
+            look()
+
+
+def test_sites_stand_for_methods_too():
+    planned = [
+        name for name, function in functions.items() if isinstance(getattr(function, "__self__", None), entry.Site)
+    ]
+    assert len(planned) > 100 and "sum" in planned
+    for name in {n for n in planned if not n.startswith("__")} & set(methods):
+        assert getattr(torch.Tensor, name) is functions[name] or methods[name] is not functions[name]
