@@ -113,10 +113,15 @@ def read_data(t: Tensor) -> Tensor:
     return other
 
 
+derived_in: Any = None  # set by `func`: the open transforms that a tensor belongs to
+
+
 def write_data(t: Tensor, value: Tensor) -> None:
     """`.data = value`: other memory (perhaps of another shape, dtype or device) under the same history."""
     if t._k & BATCHED:
         raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed")
+    if local.transforms and derived_in(t):
+        raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed")
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if t._k & GRAD and value.dtype.category < 2:

@@ -361,7 +361,8 @@ class Function(FunctionCtx):
         tensors = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         tracked = local.grad and any(args[i]._k & GRAD for i in tensors)
         ctx.needs_input_grad = tuple(bool(isinstance(a, Tensor) and a._k & GRAD) for a in args)
-        outer, local.grad = local.grad, False
+        outer = local.grad, local.forward_grad
+        local.grad = local.forward_grad = False
         try:
             if separate:
                 output = cls.forward(*args, **named)
@@ -369,7 +370,7 @@ class Function(FunctionCtx):
             else:
                 output = cls.forward(ctx, *args, **named)
         finally:
-            local.grad = outer
+            local.grad, local.forward_grad = outer
         outs = list(output) if isinstance(output, tuple) else [output]
         _check_marks(ctx, outs)
         if separate:
@@ -437,6 +438,8 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
             )
     node = Node(cls._record, tuple((args[i]._edge or (args[i], 0)) if args[i]._k & GRAD else None for i in positions))
     node.info = tuple((args[i]._array.shape, args[i].dtype) for i in positions)
+    if local.transforms:
+        node.label = f"{cls.__name__}GeneratedBackward"
     differentiable = differentiable_outputs(ctx, outs)
     dirty = {id(t) for t in ctx._dirty}
     inputs = {id(args[i]) for i in positions}

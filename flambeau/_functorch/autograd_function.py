@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._ops.registry import ops
 from .._tensor import Tensor
-from ..func.custom_functions import VmapInfo, with_batch
+from ..func.custom_functions import VmapInfo, fit_gradient
 
 __all__ = ["CtxWithSavedTensors", "VmapInfo", "WrappedCtx", "reductify_leaf"]
 
@@ -56,18 +55,4 @@ def reductify_leaf(
     """A gradient with its batch where the input has it: summed over the samples if the input has none."""
     if grad_input is None:
         return None
-    if grad_input_bdim is None and input_bdim is None:
-        return grad_input
-    if input_bdim is None:
-        return ops.sum(grad_input, grad_input_bdim)  # type: ignore[no-any-return]
-    target = target_shape_without_bdim_to_reduce_to
-    if target is None:
-        return with_batch(grad_input, grad_input_bdim, input_bdim, batch_size)
-    front = with_batch(grad_input, grad_input_bdim, 0, batch_size)
-    extra = front._array.ndim - 1 - len(target)
-    if extra:
-        front = ops.sum(front, tuple(range(1, 1 + extra)))
-    small = tuple(i for i, n in enumerate(target, 1) if n == 1 != front._array.shape[i])
-    if small:
-        front = ops.sum(front, small, True)
-    return front if input_bdim == 0 else ops.movedim(front, 0, input_bdim)  # type: ignore[no-any-return]
+    return fit_gradient(grad_input, grad_input_bdim, input_bdim, batch_size, target_shape_without_bdim_to_reduce_to)

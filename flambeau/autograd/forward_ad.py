@@ -186,7 +186,7 @@ def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
         places = {id(t): f for t, f in zip(duals, fresh)}
         out = call(*[_replaced(a, places) for a in args])
         made = [t for t in tensors_in((out,)) if not any(t is f for f in fresh)]
-        found = jvp_of(made, fresh, tangents, create_graph)
+        found = [_with_memory_of_its_own(t, tangents) for t in jvp_of(made, fresh, tangents, create_graph)]
     except NotImplementedError as error:
         raise NotImplementedError(f"Trying to use forward AD with {name} that does not support it: {error}") from error
     finally:
@@ -203,6 +203,18 @@ def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
             f._k &= ~GRAD | t._k  # it was only for the tangent that its operation was recorded
             set_tangent(f, tangent)
     return out
+
+
+def _with_memory_of_its_own(t: Tensor | None, others: list[Tensor]) -> Tensor | None:
+    """A tangent that can be written to: a copy where the derivative handed on another one, or a view of it."""
+    if t is None:
+        return None
+    whole: Any = t
+    while whole._k & BATCHED:
+        whole = whole.value
+    if whole._view is None and not any(t is other for other in others):
+        return t
+    return ops.clone(t)  # type: ignore[no-any-return]
 
 
 def _input(t: Tensor, tracked: bool) -> Tensor:

@@ -91,6 +91,7 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
             flat, spec = tree_flatten(given)
             places, _ = tree_flatten(in_dims, is_leaf=lambda d: d is None)
             samples = tree_unflatten([rewrapped(a, d, level) for a, d in zip(flat, places)], spec)
+            place["shapes"] = [s._array.shape if isinstance(s, Tensor) else None for s in samples]
             if separate:
                 out = cls.forward(*samples, **more)
                 cls.setup_context(inner, samples, out)
@@ -129,18 +130,14 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
 
         def fitted(i: int, g: Any, dim: Any) -> Any:
             at = in_dims[i] if i < len(in_dims) else None
-            if not isinstance(g, Tensor):
-                return g
-            if at is None:
-                return g if dim is None else ops.sum(g, dim)
-            return with_batch(g, dim, at, info.batch_size)
+            return fit_gradient(g, dim, at, info.batch_size, place["shapes"][i]) if isinstance(g, Tensor) else g
 
         return run(ctx, method, "_to_save", gradients, place["outs"], fitted)
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         def fitted(i: int, t: Any, dim: Any) -> Any:
             at = place["outs"][i]
-            return t if not isinstance(t, Tensor) or at is None else with_batch(t, dim, at, info.batch_size)
+            return t if not isinstance(t, Tensor) or at is None else _with_batch(t, dim, at, info.batch_size)
 
         kind = "_saved_for_forward" if place.get("_saved_for_forward") else "_to_save"
         return run(ctx, cls.jvp, kind, tangents, in_dims, fitted)
@@ -154,7 +151,7 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
     return tree_unflatten(list(made), place["spec"]), place["outs"]
 
 
-def with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
+def _with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
     """A result with its batch dimension at a place; repeated if it has none."""
     if dim is None:
         shape = list(g._array.shape)
@@ -163,6 +160,23 @@ def with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
     return g if dim == at else ops.movedim(g, dim, at)  # type: ignore[no-any-return]
 
 
+def fit_gradient(g: Tensor, dim: int | None, at: int | None, size: int, shape: Any = None) -> Tensor:
+    """A gradient whose batch is at `dim` with its batch where the input has it; summed over what the input has less of.
+
+    `shape` is that of the input's samples, or None if the gradient's have it.
+    """
+    if at is None:  # what else it has more of, the engine sums
+        return g if dim is None else ops.sum(g, dim)
+    front = _with_batch(g, dim, 0, size)
+    extra = 0 if shape is None else front._array.ndim - 1 - len(shape)
+    if extra > 0:
+        front = ops.sum(front, tuple(range(1, 1 + extra)))
+    small = tuple(i for i, n in enumerate(shape or (), 1) if n == 1 != front._array.shape[i])
+    if small:
+        front = ops.sum(front, small, True)
+    return front if at == 0 else ops.movedim(front, 0, at)  # type: ignore[no-any-return]
+
+
 functions.on_batches = _on_batches
 
-__all__ = ["VmapInfo", "with_batch"]
+__all__ = ["VmapInfo", "fit_gradient"]

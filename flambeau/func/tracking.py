@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _protocol
+from .. import _protocol, _tensor_memory
 from .._autograd.node import Node
-from .._core.state import GRAD, local
+from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
 from .batched import Batched
 
@@ -38,9 +38,9 @@ def entered(leaf: Tensor) -> Node:
 def derived_in(t: Tensor) -> list[int]:
     """The levels of open transforms that differentiate with respect to something that `t` was computed from."""
     plain = root(t)
-    if not local.transforms or not plain._k & GRAD or plain._edge is None:
-        return []
-    found, seen, stack = set(), set(), [plain._edge[0]]
+    found, seen, stack = set(), set(), [plain._edge[0]] if plain._k & GRAD and plain._edge is not None else []
+    if plain._k & DUAL:  # the outermost `jvp` is the one that gives tangents
+        found.update([level for level, kind in local.transforms if kind == "Jvp"][:1])
     while stack and len(found) < len(local.transforms):
         node = stack.pop()
         if id(node) in seen or isinstance(node, Tensor):
@@ -75,6 +75,6 @@ def text(t: Tensor) -> str | None:
     return inner
 
 
-_protocol.transformed_text = text
+_protocol.transformed_text, _tensor_memory.derived_in = text, derived_in
 
 __all__ = ["Entry", "derived_in", "entered", "mapped_in", "root", "text"]

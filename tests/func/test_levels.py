@@ -174,3 +174,63 @@ def test_open_levels_are_numbered_through():
     seen = []
     jvp(lambda x: vjp(lambda y: seen.append(compiled.current_level()) or y, x)[0], (torch.ones(2),), (torch.ones(2),))
     assert seen == [2]
+
+
+def test_data_cannot_be_set_inside_transforms():
+    def f(x):
+        x.data = torch.zeros(2)
+        return x.sum()
+
+    x = torch.randn(2)
+    for call in (lambda: grad(f)(x), lambda: vjp(f, x), lambda: jvp(f, (x,), (x,))):
+        with pytest.raises(RuntimeError, match=r"mutating directly with `\.data` inside functorch transform"):
+            call()
+
+
+def test_functions_inside_transforms_have_generated_nodes_and_record_nothing():
+    seen = []
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            seen.append((torch.is_grad_enabled(), torch.autograd.forward_ad._is_fwd_grad_enabled()))
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    def f(x):
+        y = Twice.apply(x)
+        seen.append(type(y.grad_fn).__name__)
+        return y
+
+    assert grad(f)(torch.tensor(1.0)) == 2 and seen == [(False, False), "TwiceGeneratedBackward"]
+
+
+def test_generated_rules_sum_gradients_to_what_was_broadcast():
+    class Times(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, y):
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * y, g * x
+
+    x, y = torch.randn(3, 4), torch.randn(3, 2, 1)
+    cotangent = torch.randn(3, 2, 4)
+    made = vjp(vmap(Times.apply), x, y)[1](cotangent)
+    expected = vjp(lambda x, y: x.unsqueeze(1) * y, x, y)[1](cotangent)
+    assert all(torch.allclose(a, b) for a, b in zip(made, expected))
