@@ -48,7 +48,7 @@ def _moved(name: str, value: Any, size: int) -> Any:
     "sum", "nansum", "mean", "prod", "amax", "amin", "max", "min", "arg_extremum", "var", "std", "var_mean", "std_mean",
     "logsumexp", "softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "cumsum", "cumprod", "cummax", "cummin",
     "logcumsumexp", "linear_recurrence", "sort", "topk", "kthvalue", "median", "mode", "linalg_vector_norm", "truth",
-    "flip", "transpose", "select", "slice", "diagonal", "unfold", "split", "split_with_sizes", "unbind", "squeeze_dim",
+    "flip", "transpose", "select", "slice", "diagonal", "unfold", "split", "split_with_sizes", "unbind", "squeeze", "squeeze_dim",
     "squeeze_dims", "gather", "scatter", "scatter_add", "getitem_select", "getitem_slice", "getitem_unsqueeze",
     "getitem_backward", "diagonal_backward", "expand_copy", "fft_c2c", "fft_r2c", "fft_c2r", "glu",
 )  # fmt: skip
@@ -100,11 +100,13 @@ def expand(level: int, op: Any, args: Any) -> Any:
 @batch_rule("cat", "stack")
 def join(level: int, op: Any, args: Any) -> Any:
     size, tensors = batch_size(args, level), args[0]
-    if op.name == "cat":  # where an empty tensor of one dimension goes with all others
-        tensors = [x for x in tensors if x._array.shape != (0,)] or tensors
-        if any(x.dtype is not tensors[0].dtype for x in args[0]):
-            tensors = args[0]
-    return make_batched(op([_stacked(x, level, size) for x in tensors], args[1] + 1), 0, level)
+    stacked = [_stacked(x, level, size) for x in tensors]
+    others = [x for x in stacked if x._array.shape[1:] != (0,)]
+    if op.name == "cat" and others:  # an empty tensor of one dimension goes with all others
+        shape = list(others[0]._array.shape)
+        shape[args[1] + 1] = 0
+        stacked = [ops.reshape(x, shape) if x._array.shape[1:] == (0,) else x for x in stacked]
+    return make_batched(op(stacked, args[1] + 1), 0, level)
 
 
 @batch_rule(

@@ -85,7 +85,7 @@ def _generated(cls: type[Function], info: VmapInfo, in_dims: Any, values: Any, n
         return inner
 
     def forward(ctx: Any, *given: Any, **more: Any) -> Any:
-        inner = ctx.inner = cls()
+        inner = ctx.inner = object.__new__(cls)  # its ctx
         inner.needs_input_grad = ctx.needs_input_grad
         with opened(*info) as level:
             flat, spec = tree_flatten(given)

@@ -165,7 +165,7 @@ def _stacked(name: str, outs: list[Any], level: int, reason: ValuesRead) -> Any:
             return type(first)(parts)
         return type(first)._make(parts) if hasattr(first, "_make") else tuple(parts)
     if not isinstance(first, Tensor):
-        raise reason
+        raise ValuesRead(f"{reason} (Batching rule not implemented for aten::{name}: its result is no tensor.)")
     shape = first._array.shape
     if any(o._array.shape != shape for o in outs):
         raise dynamic(name)

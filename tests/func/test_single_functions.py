@@ -17,6 +17,15 @@ def test_views_of_numbers_are_the_numbers():
     assert vmap(lambda x: x.transpose(0, -1))(x) is x
 
 
+def test_squeezed_samples_are_views_of_the_batch():
+    for shape, dims in (((1, 11, 1), 0), ((11, 1, 1), 2)):
+        x = torch.rand(shape)
+        made = vmap(vmap(torch.squeeze), in_dims=dims)(x)
+        assert made.shape == (1, 11) and made._base is x
+    x = torch.rand(1, 0, 1, 5, 1)
+    assert vmap(torch.squeeze)(x).shape == (1, 0, 5) and vmap(torch.squeeze)(x)._base is x
+
+
 def test_conjugates_stay_views():
     x = torch.tensor([1 + 1j, 2 + 1j])
     assert vmap(lambda x: x.conj())(x).is_conj() and vmap(lambda x: x.conj())(x).equal(x.conj())
@@ -25,6 +34,8 @@ def test_conjugates_stay_views():
 def test_empty_vectors_join_anything():
     made = vmap(lambda *parts: torch.cat(parts, 0))(torch.rand(3, 0), torch.ones(3, 2, 2))
     assert made.equal(torch.ones(3, 2, 2))
+    empty = torch.rand(3, 0, requires_grad=True)
+    assert vmap(lambda x, y: torch.cat([x, y], 1), (None, 0))(torch.ones(2, 2), empty).requires_grad
 
 
 def test_strides_of_new_samples():
@@ -54,6 +65,8 @@ def test_refusals():
         vmap(lambda x: x.contiguous(memory_format=torch.channels_last))(x)
     with pytest.raises(RuntimeError, match="Attempted to vmap over aten::where"):
         vmap(lambda x: torch.where(x > 0))(torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="Batching rule not implemented for aten::equal"):
+        vmap(torch.equal)(x, x)
     with pytest.raises(RuntimeError, match="inplace"):
         vmap(torch.Tensor.copy_, in_dims=(None, 0))(x, torch.rand(2, 3))
 
