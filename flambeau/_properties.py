@@ -48,13 +48,16 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 
 def _torch_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy leaves strides of extents 0 and 1 open; PyTorch gives contiguous tensors the row-major ones."""
+    """NumPy leaves strides of extents 0 and 1 open; PyTorch gives contiguous tensors the row-major ones, or those of
+    channels last where they were asked for."""
     expected, step, dense = [], 1, True
     for n, s in zip(reversed(shape), reversed(strides)):
         expected.append(step)
         if n > 1 and s != step:
             dense = False
         step *= max(n, 1)
+    if len(shape) in (4, 5) and shape[1] > 1 == strides[1] and strides[-1] == shape[1] and 0 not in shape:
+        return strides
     return tuple(reversed(expected)) if dense or 0 in shape else strides
 
 

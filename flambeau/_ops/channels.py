@@ -39,6 +39,8 @@ def with_channels_last(backend: Any, a: Any) -> Any:
     """The same elements with channels last."""
     last = a.ndim - 1
     made = backend.xp.ascontiguousarray(a.transpose(0, *range(2, a.ndim), 1))
+    if 1 in made.shape:  # whose strides NumPy leaves as they were
+        made = made.reshape(-1).reshape(made.shape)
     return made.transpose(0, last, *range(1, last))
 
 

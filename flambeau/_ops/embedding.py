@@ -10,10 +10,10 @@ import numpy as np
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float64, from_numpy_dtype, int32, int64
-from .._core.state import CUDA, GRAD, local
+from .._core.state import CUDA, DUAL, GRAD, local
 from .._dispatch import backend_of
 from .._kernel.embedding import look_up, sum_rows, sum_rows_flat
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, detached, wrap
 from . import index_kernels as kernels
 from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .inplace import check_writable
@@ -156,10 +156,12 @@ _FUSED = Fused("embedding", "EmbeddingBackward0", _gradient)
 
 
 def _renormalise(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shortens, in place, the rows in use that are longer than `max_norm`."""
+    """Shortens, in place, the rows in use that are longer than `max_norm`; tangents stay as they are."""
     check_writable(ops.detach(weight))
     outer, local.grad = local.grad, False
     try:
+        if weight._k & DUAL:
+            weight = detached(weight)
         named = ops.unique(ops.reshape(index, (-1,)))
         rows = ops.index_select(weight, 0, named)
         norms = ops.to_dtype(ops.norm(rows, norm_type, 1, True), float64)  # in single precision the 1e-7 would be lost

@@ -84,6 +84,20 @@ def _beside(weight: Tensor, array: Any) -> Tensor:
     return made if not weight._k & CUDA else ops.to_device(made, int64, weight.device)  # type: ignore[attr-defined, no-any-return]
 
 
+def _largest(rows: Tensor, where: Tensor, empty: Tensor) -> Tensor:
+    """The largest of each bag; of equal ones the first, which alone gets the gradient."""
+    spread = ops.expand(ops.unsqueeze(where, 1), rows._array.shape)
+    plain, none = ops.detach(rows), rows._array.shape[0]
+    most = ops.scatter_reduce(empty, 0, spread, plain, "amax", include_self=False)
+    found = ops.logical_or(ops.eq(plain, ops.index_select(most, 0, where)), ops.isnan(plain))
+    place = ops.unsqueeze(ops.arange(none, device=rows.device), 1)  # type: ignore[attr-defined]
+    place = ops.where(found, place, ops.full_like(place, none))
+    start = ops.new_full(empty, empty._array.shape, none, dtype=int64)
+    first = ops.scatter_reduce(start, 0, spread, place, "amin")
+    chosen = ops.gather(rows, 0, ops.clamp(first, max=none - 1))
+    return ops.masked_fill(chosen, ops.eq(first, none), 0)  # type: ignore[no-any-return]
+
+
 @public(method=False)
 @labelled("EmbeddingBagBackward0")
 def embedding_bag(
@@ -122,12 +136,7 @@ def embedding_bag(
         rows, where = ops.index_select(rows, 0, chosen), ops.index_select(where, 0, chosen)
     empty = ops.new_zeros(rows, (count, width))
     if _MODES[mode] == "max":
-        spread = ops.expand(ops.unsqueeze(where, 1), rows._array.shape)
-        out = (
-            ops.scatter_reduce(empty, 0, spread, rows, "amax", include_self=False)
-            if rows._array.size
-            else ops.add(empty, ops.sum(rows))
-        )
+        out = _largest(rows, where, empty) if rows._array.size else ops.add(empty, ops.sum(rows))
     else:
         out = ops.index_add(empty, 0, where, rows)
         if _MODES[mode] == "mean":

@@ -47,10 +47,10 @@ def to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tens
 
 def _check_gradient(kind: str, shape: Sequence[int], rank: int) -> None:
     """No results, which adaptive pooling can give, have no derivative in PyTorch."""
-    if 0 in shape[-rank - 1 :]:
+    if 0 in shape[1:]:
         raise RuntimeError(
             f"{kind}_pool{rank}d_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but "
-            f"grad_output has sizes {list(shape)} with dimension {len(shape) - rank - 1 + shape[-rank - 1 :].index(0)} "
+            f"grad_output has sizes {list(shape)} with dimension {1 + shape[1:].index(0)} "
             "being empty"
         )
 
@@ -160,7 +160,7 @@ def _check(name: str, input: Any, rank: int, takes: str, *excluded: dtype) -> tu
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     shape = input._array.shape
-    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[1 if name.startswith("adaptive") else -rank - 1 :]:
         raise RuntimeError(
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
             f"but got:{list(shape)}"

@@ -434,3 +434,27 @@ def test_kinds_of_convolutions():
     assert select(x, weight, None, ones, none, twos, False, none, 1) is backend.SlowDilated2d
     assert select(x, weight, None, ones, none, twos, True, none, 1) is backend.SlowTranspose2d
     assert select(zeros(0, 6, 7, 8), weight, None, ones, none, ones, False, none, 1) is backend.Empty
+
+
+def test_of_equal_rows_in_a_bag_the_first_gets_the_gradient():
+    weight = torch.tensor([[1.0, 2.0], [1.0, 0.0], [3.0, 2.0], [0.0, 5.0]], requires_grad=True)
+    out = F.embedding_bag(torch.tensor([0, 1, 2, 0, 3]), weight, torch.tensor([0, 2, 2]), mode="max")
+    assert out.tolist() == [[1.0, 2.0], [0.0, 0.0], [3.0, 5.0]]
+    (out * torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).sum().backward()
+    assert weight.grad.tolist() == [[1.0, 2.0], [0.0, 0.0], [5.0, 0.0], [0.0, 6.0]]
+
+
+def test_shortened_rows_keep_their_tangents():
+    weight = torch.ones(4, 4) * 2
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(weight, torch.ones(4, 4))
+        out = F.embedding(torch.tensor([0, 1]), dual, max_norm=1.0)
+        assert torch.autograd.forward_ad.unpack_dual(out).tangent.tolist() == [[1.0] * 4] * 2
+    assert torch.allclose(weight[0], torch.full((4,), 0.5)) and weight[3, 0] == 2
+
+
+def test_one_pixel_with_channels_last():
+    x = zeros(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    assert F.adaptive_avg_pool2d(x, 1).stride() == (3, 1, 3, 3)
+    assert F.adaptive_avg_pool2d(x.contiguous(), 1).stride() == (3, 1, 1, 1)
+    F.adaptive_max_pool1d(zeros(0, 5, requires_grad=True), 2).sum().backward()  # an empty batch is no error
