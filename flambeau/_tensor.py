@@ -63,7 +63,7 @@ INFERENCE = InferenceMeta.inherited = InferenceMeta()  # shared by all that have
 
 
 # Views whose history an in-place operation cannot rewrite.
-MADE_WITHOUT_GRAD, MADE_IN_INFERENCE, MADE_WITH_OTHERS = 1, 2, 3
+MADE_WITHOUT_GRAD, MADE_IN_INFERENCE, MADE_WITH_OTHERS, MADE_IN_FUNCTION = 1, 2, 3, 4
 
 
 class Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 from ._backend import segments
 from ._backend.placement import cuda_problem
 from ._core.sizes import contiguous_strides, size_argument
-from ._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, SPARSE, local
+from ._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, SPARSE, local
 from ._ops.basic import empty_array
 from ._ops.inplace import check_writable
 from ._ops.registry import public
@@ -17,7 +17,7 @@ from ._ops.rules import type_name
 from ._ops.striding import address, byte_bounds, storage_bounds
 from ._storage import UntypedStorage, wrapper_of
 from ._storage_memory import laid_over, raw_bytes, reach_of, share, view_memory
-from ._tensor import Storage, Tensor, storage_of, version_of, wrap
+from ._tensor import Storage, Tensor, storage_of, version_of, wrap, wrapper_copy
 from ._typed_storage import TypedStorage, legacy_classes, tensor_of_storage, typed, warn_of_removal
 
 
@@ -108,6 +108,8 @@ def read_data(t: Tensor) -> Tensor:
     """`.data`: the same memory without history, whose writes are not counted as the tensor's own."""
     if t._k & BATCHED:
         raise RuntimeError("accessing `data` under vmap transform is not allowed; use detach()")
+    if t._k & DISPATCH:  # what it wraps has the memory
+        return wrapper_copy(t)
     other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE | DUAL))
     other._storage, other._autograd_meta = Storage(storage_of(t).array), None  # made in inference mode or not
     return other

@@ -12,7 +12,9 @@ from typing import Any
 
 from ._core.state import DISPATCH, GRAD, local
 from ._dispatch import handlers, tensors_in
+from ._ops.inplace import check_writable, rewrite_history
 from ._ops.pointwise_op import Pointwise
+from ._ops.registry import ops
 from ._tensor import Tensor
 
 __all__ = ["dispatches", "take_function"]
@@ -339,13 +341,28 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
     except AttributeError:
         return NotImplemented
     if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
-        raise NotImplementedError(
-            f"{name}: a write to a tensor with __torch_dispatch__ that requires grad; use the form without underscore"
-        )
+        return _write_recorded(name, args, named)
     if name in _SIZED and args and all(isinstance(a, int) for a in args):
         args = (list(args),)
     result = _offer(func, tuple(args), dict(named), tensors)
     return args[0] if writes and result is not NotImplemented else result
+
+
+def _write_recorded(name: str, args: Any, named: dict[str, Any]) -> Any:
+    """A write to a tensor with a history: what the form that is not in place gives for a copy of it is copied into it."""
+    t = args[0]
+    plain = getattr(ops, name[:-1], None)
+    if plain is None or t._view is not None:
+        raise NotImplementedError(
+            f"{name}: this write to a tensor with __torch_dispatch__ that requires grad; use the form without underscore"
+        )
+    check_writable(t)
+    before = ops.clone(t)
+    made = plain(before, *[before if a is t else a for a in args[1:]], **named)
+    _offer(_aten("copy_"), (t, made), {}, [t, made])
+    if made._edge is not None:
+        rewrite_history(t, made._edge)
+    return t
 
 
 handlers[DISPATCH] = _handle

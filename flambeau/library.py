@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ._library.custom_ops import CustomOpDef, custom_op, split_name
@@ -47,6 +48,16 @@ def _operator(op: Any, what: str = "torch.library") -> Operator:
     if found is None:
         raise RuntimeError(f"{what}: operator {op} does not exist; define it first with torch.library.define")
     return found
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **named: Any) -> Iterator[Library]:
+    """A block with a library that is gone after it."""
+    library = Library(*args, **named)
+    try:
+        yield library
+    finally:
+        library._destroy()
 
 
 class Library:

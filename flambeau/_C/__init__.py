@@ -225,6 +225,14 @@ def _current_autograd_node() -> Node | None:
     return None if node is None else gradient_function(node)
 
 
+def _is_grad_layout_enforcement_enabled() -> bool:
+    return bool(local.grad_layout)
+
+
+def _set_grad_layout_enforcement_enabled(enabled: bool) -> None:
+    local.grad_layout = bool(enabled)
+
+
 def _will_engine_execute_node(node: Node) -> bool:
     """Whether the backward pass that runs now comes to a node."""
     if not isinstance(node, Node):

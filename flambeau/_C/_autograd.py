@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._autograd.node import Node
+from .._core.state import local
+from .._ops.saved import pack, versions_of
 from .._ops.saved_names import SavedTensor
+from .._tensor import Tensor
 from ..autograd.grad_mode import set_versions
 from ..autograd.graph import _disabled
 
 __all__ = ["SavedTensor"]
+
+
+def _make_saved_tensor(t: Tensor, is_output: bool = False) -> SavedTensor:
+    """A tensor as a node would keep it, through the hooks that are open now."""
+    node = Node(None, (), [pack(t) if local.saved_hooks else t])
+    node.versions = versions_of(node.saved)
+    return SavedTensor.of(node, 0)
 
 
 def _saved_tensors_hooks_is_enabled() -> bool:

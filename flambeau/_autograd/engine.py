@@ -138,10 +138,10 @@ def run(
                 if node.pre_hooks:
                     g = _call_pre_hooks(node, g, of_node=False)
                 _capture(node, g, wanted_edges, captured)
+                if node not in needed and not into_leaves:  # `backward` runs the nodes of its inputs, `grad` does not
+                    continue
                 if node.pre_hooks:
                     g = _call_pre_hooks(node, g, of_tensors=False)
-                if node not in needed:
-                    continue
             elif node.pre_hooks:
                 g = _call_pre_hooks(node, g)
             if node.saved is None:
@@ -419,7 +419,7 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
                 and not (g._k | leaf._k) & SPARSE
                 and array.base is None
                 and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
-                and array.strides == leaf._array.strides
+                and (array.strides == leaf._array.strides or not local.grad_layout)
             ):
                 meta.grad = g
             else:

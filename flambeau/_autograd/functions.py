@@ -10,7 +10,7 @@ import weakref
 from typing import Any
 
 from .._core.state import BATCHED, DUAL, GRAD, local
-from .._tensor import Tensor, detached, version_of, wrap
+from .._tensor import MADE_IN_FUNCTION, Tensor, detached, version_of, wrap
 from . import engine
 from .node import Node, SavedOutput
 
@@ -423,8 +423,13 @@ def _unattached(args: Any, ctx: FunctionCtx, outs: list[Any]) -> list[Any]:
     """Results without history; inputs that were returned as they were become other tensors over the same memory."""
 
     def own(t: Any) -> Any:
-        given = isinstance(t, Tensor) and any(t is a for a in args) and not any(t is d for d in ctx._dirty)
-        return view_as_self(t) if given else t
+        if not isinstance(t, Tensor) or any(t is d for d in ctx._dirty):
+            return t
+        if any(t is a for a in args):
+            return view_as_self(t)
+        if t._view is not None and local.grad:
+            t._view = (*t._view[:5], MADE_IN_FUNCTION, 0)
+        return t
 
     return [own(t) for t in outs]
 

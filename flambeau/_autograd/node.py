@@ -122,16 +122,27 @@ class InputMetadata(NamedTuple):
     is_cpp_nested_tensor: bool = False
 
 
+class _Accumulation:
+    """The operation of the nodes that stand for leaves."""
+
+    name, backward_name = "accumulate_grad", "torch::autograd::AccumulateGrad"
+
+    @staticmethod
+    def backward(node: Any, gradient: Any, create_graph: bool) -> tuple[Any, ...]:
+        from .engine import accumulate  # the engine needs this module first
+
+        accumulate(node.variable, gradient, create_graph)
+        return ()
+
+
 class AccumulateGrad(Node):
     """Stands for a leaf in `next_functions`; calling it adds to the leaf's gradient."""
 
     __slots__ = ("variable",)
 
     def __init__(self, variable: Tensor):
-        super().__init__(self, ())
+        super().__init__(_Accumulation, ())
         self.variable = variable
-
-    backward_name = "torch::autograd::AccumulateGrad"
 
     def __repr__(self) -> str:
         return f"<AccumulateGrad object at {id(self):#x}>"
@@ -155,11 +166,6 @@ class AccumulateGrad(Node):
         _watch_leaves()
         return _last(meta.hooks, as_tensor_hook)
 
-    def backward(self, node: Node, gradient: Any, create_graph: bool) -> tuple[Any, ...]:
-        from .engine import accumulate  # the engine needs this module first
-
-        accumulate(self.variable, gradient, create_graph)
-        return ()
 
 
 class RemovableHandle:

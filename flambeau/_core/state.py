@@ -79,6 +79,7 @@ class Local(threading.local):
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None
+    grad_layout = True  # whether the first gradient of a leaf is laid out as the leaf is
     view_replay = False  # what `_force_original_view_tracking` was told: only the names of renewed views differ
     before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
 

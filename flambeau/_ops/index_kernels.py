@@ -341,7 +341,7 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
     """out[…, i, …] = x[…, index[…, i, …], …], and the first index out of range, if any."""
     xp = backend.xp
     if x.ndim == 0 or index.ndim == 0:
-        out, bad = gather(backend, x.reshape(1), 0, index.reshape(-1))
+        out, bad = gather(backend, x.reshape(-1), 0, index.reshape(-1))
         return out.reshape(index.shape), bad
     if index.size == 0:
         return xp.empty(index.shape, x.dtype), None
@@ -438,7 +438,7 @@ def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -
         return
     if x.ndim == 0 or index.ndim == 0:
         flat = values.reshape(-1) if values.ndim == 0 else values.reshape(-1)[: index.size]
-        scatter(backend, x.reshape(1), 0, index.reshape(-1), flat, how)
+        scatter(backend, x.reshape(-1), 0, index.reshape(-1), flat, how)
         return
     target = _narrowed(x, index.shape, dim)
     if values.ndim == 0:

@@ -35,6 +35,7 @@ from .._core.state import (
 )
 from .._dispatch import _check_devices, backend_of, tensors_in
 from .._tensor import (
+    MADE_IN_FUNCTION,
     MADE_IN_INFERENCE,
     MADE_WITH_OTHERS,
     MADE_WITHOUT_GRAD,
@@ -199,8 +200,9 @@ def check_view(t: Tensor, others: Any = ()) -> None:
         raise RuntimeError(
             _frozen(t, "is being modified inplace", _IN_FUNCTION if inside.outputs is None else _WITH_OTHERS)
         )
-    if made == MADE_WITH_OTHERS:
-        raise RuntimeError(_frozen(t, "is being modified inplace", _WITH_OTHERS))
+    if made in (MADE_WITH_OTHERS, MADE_IN_FUNCTION):
+        reason = _WITH_OTHERS if made == MADE_WITH_OTHERS else _IN_FUNCTION
+        raise RuntimeError(_frozen(t, "is being modified inplace", reason))
     if made and t.dtype.category >= FLOATING:
         raise RuntimeError(_unrecorded(t, "is being modified inplace"))
     if of_leaf and t.dtype.category >= FLOATING:
@@ -247,7 +249,7 @@ def _output(t: Tensor) -> str:
 
 def _frozen(t: Tensor, event: str, reason: str) -> str:
     if t._edge is None:
-        return f"A view was created in no_grad mode and {event} with grad mode enabled. {reason}"
+        return f"A view {event}. {reason}"
     return f"{_output(t)} is a view and {event}. {reason}"
 
 

@@ -72,7 +72,7 @@ def pack_with(s: Any, pack_hook: Any, unpack_hook: Any) -> Packed:
     packed.edge = packed.number = None
     if isinstance(s, Tensor):
         packed.k, packed.edge = s._k, s._edge or ((s, 0) if s._k & GRAD else None)
-        if packed.edge is None:  # nothing leads on from it: hooks may see the tensor itself
+        if s._edge is None:  # nothing leads on from it: hooks may see the tensor itself
             plain = s
             storage_of(s)
         else:
@@ -128,8 +128,9 @@ def unpacked(node: Node, packed: Any) -> Tensor:
         raise TypeError(
             f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
         )
-    if packed.number is None and packed.edge is None and value._edge is None and value._k == packed.k:
-        return value
+    if packed.number is None and value._edge is None and value._k == packed.k:
+        if packed.edge is None or packed.edge[0] is value:
+            return value
     t = wrap(value._array, value.dtype, packed.k | value._k & ~GRAD)
     t._edge = (node, packed.number) if packed.number is not None else packed.edge
     return t

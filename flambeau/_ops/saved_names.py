@@ -19,8 +19,25 @@ _PLACES = {"self": 0, "input": 0, "other": 1, "mat2": 1, "vec": 1, "exponent": 1
 class SavedTensor:
     """One tensor that a node keeps; hooks may be put on it once."""
 
-    def __init__(self, node: Node, place: int):
-        self._node, self._place = node, place
+    _node: Node
+    _place: int
+
+    def __init__(self, *args: Any):
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden. Read one from a node, as grad_fn._raw_saved_self."
+        )
+
+    @classmethod
+    def of(cls, node: Node, place: int) -> SavedTensor:
+        """What a node keeps in a place."""
+        saved = object.__new__(cls)
+        saved._node, saved._place = node, place
+        return saved
+
+    def unpack(self) -> Any:
+        """The tensor, through the hook that turns it back if it has one."""
+        self._value()
+        return fetch(self._node, self._place)
 
     def _value(self) -> Any:
         if self._node.saved is None:
@@ -76,7 +93,7 @@ def _saved_value(node: Node, attribute: str) -> Any:
             if raw:
                 if node.saved is None:
                     raise RuntimeError(FREED)
-                return tuple(SavedTensor(node, i) for i in range(len(node.saved)))
+                return tuple(SavedTensor.of(node, i) for i in range(len(node.saved)))
             return node.__dict__["ctx"].saved_tensors
         raise AttributeError(attribute)
     if name == "self_sym_sizes" and node.info is not None:
@@ -85,7 +102,7 @@ def _saved_value(node: Node, attribute: str) -> Any:
     if place is None or (node.saved is not None and place >= len(node.saved)):
         raise AttributeError(f"{node.name()!r} object has no attribute {attribute!r}")
     if raw:
-        return SavedTensor(node, place)
+        return SavedTensor.of(node, place)
     if node.saved is None:
         raise RuntimeError(FREED)
     s = node.saved[place]

@@ -499,14 +499,19 @@ def to_sparse_csc(input: Tensor, dense_dim: int | None = None) -> Tensor:
     return to_sparse(input, layout=sparse_csc, dense_dim=dense_dim)
 
 
+def _both(blocksize: Any) -> tuple[int, ...]:
+    """The extents of a block: one number stands for both."""
+    return (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
+
+
 def to_sparse_bsr(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
     """The matrix as rows of dense blocks."""
-    return to_sparse(input, layout=sparse_bsr, blocksize=tuple(blocksize), dense_dim=dense_dim)
+    return to_sparse(input, layout=sparse_bsr, blocksize=_both(blocksize), dense_dim=dense_dim)
 
 
 def to_sparse_bsc(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
     """The matrix as columns of dense blocks."""
-    return to_sparse(input, layout=sparse_bsc, blocksize=tuple(blocksize), dense_dim=dense_dim)
+    return to_sparse(input, layout=sparse_bsc, blocksize=_both(blocksize), dense_dim=dense_dim)
 
 
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:

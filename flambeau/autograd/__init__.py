@@ -137,6 +137,11 @@ def backward(
             raise RuntimeError("grad_tensors and grad_variables (deprecated) are the same; pass only grad_tensors")
         warnings.warn("grad_variables is deprecated; use grad_tensors", FutureWarning, stacklevel=2)
         grad_tensors = grad_variables
+    if modes.overrides:
+        more = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
+        taken = _overrides.watched(backward, (tensors, grad_tensors), more)
+        if taken is not NotImplemented:
+            return
     roots = _sequence(tensors)
     wanted = None
     if inputs is not None:
@@ -283,6 +288,7 @@ from .anomaly_mode import detect_anomaly, set_detect_anomaly  # noqa: E402
 from .grad_mode import (  # noqa: E402
     _force_original_view_tracking,
     _unsafe_preserve_version_counter,
+    enforce_grad_layout_policy,
     is_multithreading_enabled,
     is_view_replay_enabled,
     set_multithreading_enabled,
@@ -292,6 +298,10 @@ from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
 
 def __getattr__(name: str) -> Any:
     """Loads the profiler at its first use."""
+    if name == "SavedTensor":
+        from .._ops.saved_names import SavedTensor
+
+        return SavedTensor
     if name in ("_functions", "profiler", "profiler_util"):
         import importlib
 
@@ -310,6 +320,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "function",
     "functional",

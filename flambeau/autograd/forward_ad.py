@@ -305,8 +305,7 @@ def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     if own is not None and not (own._k & GRAD and own._edge is None and local.grad):
         ops.zero_(own) if tangent is None else ops.copy_(own, tangent)
         return
-    if tangent is None:
-        tangent = ops.zeros_like(detached(own))
+    tangent = ops.zeros_like(detached(own)) if tangent is None else ops.clone(tangent)
     if t._view is None or own is not None:
         set_tangent(t, tangent)
         return

@@ -13,6 +13,7 @@ __all__ = [
     "_force_original_view_tracking",
     "_unsafe_preserve_version_counter",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
     "no_grad",
     "set_grad_enabled",
@@ -40,6 +41,40 @@ def set_versions(tensors: Any, versions: Any) -> None:
         if version < 0:
             raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
         storage_of(t).version = version
+
+
+class enforce_grad_layout_policy:
+    """Whether the first gradient of a leaf is laid out as the leaf is (the default), or kept as it comes.
+
+    At once, and as before at the end when used as a block or a decorator.
+
+    >>> import flambeau as torch
+    >>> x = torch.zeros(2, 3).t().requires_grad_()
+    >>> with torch.autograd.enforce_grad_layout_policy(False):
+    ...     (x * torch.ones(3, 2)).sum().backward()
+    >>> x.grad.is_contiguous()
+    True
+    """
+
+    def __init__(self, mode: bool):
+        self.prev, self.mode = local.grad_layout, bool(mode)
+        local.grad_layout = self.mode
+
+    def __enter__(self) -> None:
+        local.grad_layout = self.mode
+
+    def __exit__(self, *error: Any) -> None:
+        local.grad_layout = self.prev
+
+    def __call__(self, function: Any) -> Any:
+        local.grad_layout = self.prev  # a decorator switches only inside the function
+
+        @functools.wraps(function)
+        def switched(*args: Any, **named: Any) -> Any:
+            with type(self)(self.mode):
+                return function(*args, **named)
+
+        return switched
 
 
 class _force_original_view_tracking:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._autograd import engine
-from .._core.state import DUAL, GRAD, SPARSE
+from .._core.state import DISPATCH, DUAL, GRAD, SPARSE
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, meta_of, wrap
 
@@ -24,7 +24,11 @@ def _outputs(result: Any) -> list[Tensor]:
 
 
 def _array(t: Tensor) -> Any:
-    """The elements of a dense tensor, copied."""
+    """The elements of a dense tensor, copied; a class that dispatches is asked for each."""
+    if t._k & DISPATCH:
+        flat = ops.detach(t).flatten()
+        numbers = [flat[i].item() for i in range(t._array.size)]
+        return np.array(numbers, t.dtype.numpy).reshape(t._array.shape)
     return np.array(ops.resolve_neg(ops.resolve_conj(detached(t)))._array)
 
 

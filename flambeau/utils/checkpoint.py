@@ -11,7 +11,7 @@ from typing import Any
 from .._autograd.functions import Function
 from .._autograd.modes import enable_grad
 from .._core.state import GRAD, local
-from .._ops_namespace import OpOverload
+from .._ops_namespace import OpOverload, OpOverloadPacket
 from .._ops_namespace import ops as ops_namespace
 from .._tensor import Tensor, detached, version_of, wrap
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
@@ -165,6 +165,7 @@ class _Recomputation:
         self.kept: list[dict[str, Any]] = []  # what the saved tensors of the forward pass were
         self.values: dict[int, Tensor] = {}  # recomputed, and not asked for yet
         self.pass_of_values: Any = None  # the backward pass (or group of them) that they were computed for
+        self.complete = False  # whether the function has returned
         self.logs: tuple[_Names, _Names] | None = None  # with `debug`: what ran in the forward pass, and again
 
     def pack(self, t: Tensor) -> int:
@@ -206,6 +207,8 @@ class _Recomputation:
         count = len(self.kept)
 
         def keep(t: Tensor) -> Tensor:
+            if len(values) >= count and not self.complete:  # asked for while the function still runs: the rest is not saved yet
+                return detached(t) if t._k & GRAD else t
             if len(values) < count or not self.early_stop:
                 values.append(detached(t) if t._k & GRAD else t)
             if self.early_stop and len(values) == count:
@@ -266,7 +269,9 @@ def _without_reentry(
         run.logs = _Names(), _Names()
         watched = run.logs[0]
     with forward_context, watched, saved_tensors_hooks(run.pack, run.unpack):
-        return function(*args, **named)
+        result = function(*args, **named)
+        run.complete = True
+        return result
     raise RuntimeError("checkpoint: context_fn suppressed an exception of the forward pass, so there is no result")
 
 
@@ -415,7 +420,8 @@ class SelectiveCheckpointContext:
 
 def _operator(name: str) -> Any:
     packet = getattr(ops_namespace.aten, aten_name(name), None)
-    return getattr(packet, "default", packet)
+    form = "correction" if name in ("var_mean", "std_mean", "var", "std") else "default"
+    return getattr(packet, form, packet)
 
 
 class _Selective(Watcher):
@@ -434,23 +440,30 @@ class _Selective(Watcher):
         self.stop()
 
     def compute(self, op: Any, args: tuple[Any, ...], k: int) -> Any:
-        if not self._keeps(op, args):
+        if getattr(op, "view", False):
             return super().compute(op, args, k)
-        kept = self.stored.setdefault(op.name, [])
+        entries = self.stored.setdefault(op.name, [])
         if not self.again:
+            keeps = self._keeps(op, args)
             out = super().compute(op, args, k)
-            kept.append([(detached(t), version_of(t)) for t in (out if isinstance(out, (tuple, list)) else (out,))])
+            results = out if isinstance(out, (tuple, list)) else (out,)
+            entries.append([(detached(t), version_of(t)) for t in results] if keeps else _COMPUTED_AGAIN)
             return out
         place = self.taken.get(op.name, 0)
         self.taken[op.name] = place + 1
-        if place >= len(kept):
-            raise RuntimeError(f"{op.name} was not run so often in the forward pass: its results are not kept")
-        if kept[place] is None:
+        if place >= len(entries):
+            raise RuntimeError(
+                f"{_operator(op.name)}: invocation index {place} not found in storage: the forward pass did not run it so often"
+            )
+        found = entries[place]
+        if found is _COMPUTED_AGAIN:
+            return super().compute(op, args, k)
+        if found is None:
             raise RuntimeError(
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
                 "selective activation checkpoint."
             )
-        found, kept[place] = kept[place], None
+        entries[place] = None
         if not self.may_change and any(version_of(t) != then for t, then in found):
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated. Pass allow_cache_entry_mutation="
@@ -460,12 +473,14 @@ class _Selective(Watcher):
         return made if len(made) > 1 else made[0]
 
     def _keeps(self, op: Any, args: tuple[Any, ...]) -> bool:
-        if getattr(op, "view", False):
-            return False
-        answer = self.policy(SelectiveCheckpointContext(is_recompute=self.again), _operator(op.name), *args)
+        """What the policy says; it is asked in the forward pass only."""
+        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), _operator(op.name), *args)
         if isinstance(answer, bool):
             return answer
         return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+_COMPUTED_AGAIN = object()  # in place of the kept results of an operation that the policy does not keep
 
 
 def create_selective_checkpoint_contexts(
@@ -488,9 +503,13 @@ def create_selective_checkpoint_contexts(
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
             if not isinstance(op, OpOverload):
+                advice = (
+                    "Please update the OpOverloadPacket to a specific OpOverload, for example torch.ops.aten.mm.default"
+                    if isinstance(op, OpOverloadPacket)
+                    else "Name an overload, for example torch.ops.aten.mm.default"
+                )
                 raise ValueError(
-                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. "
-                    "Name the overload, for example torch.ops.aten.mm.default"
+                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. {advice}"
                 )
         policy: Any = lambda ctx, op, *args: op in policy_fn_or_list
     elif callable(policy_fn_or_list):

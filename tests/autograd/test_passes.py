@@ -108,9 +108,12 @@ def test_hooks_of_a_node_run_where_its_gradient_is_asked_for():
     a = torch.tensor(1.0, requires_grad=True)
     b = a.clone()
     b.grad_fn.register_prehook(lambda gs: log.append("node"))
+    b.grad_fn.register_hook(lambda made, given: log.append("after"))
     b.register_hook(lambda g: log.append("tensor") or g * 3)
-    b.sum().backward(inputs=(b,))
-    assert log == ["tensor", "node"] and b.grad.item() == 3
+    b.sum().backward(inputs=(b,), retain_graph=True)
+    assert log == ["tensor", "node", "after"] and b.grad.item() == 3
+    log.clear()
+    assert torch.autograd.grad(b.sum(), b)[0] == 3 and log == ["tensor"]
 
 
 def test_the_dtype_of_a_gradient():

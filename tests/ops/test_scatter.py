@@ -341,3 +341,14 @@ def test_embedding():
     short = torch.nn.functional.embedding(tensor([0, 0]), long, max_norm=0.5)
     assert np.allclose(np.linalg.norm(short.numpy(), axis=1), 0.5)
     equal(long[0], short.numpy()[0])
+
+
+def test_an_index_without_dimensions_names_one_element():
+    x = torch.arange(5.0).requires_grad_()
+    i, one = torch.tensor(3), torch.tensor(7.0)
+    picked = x.gather(0, i)
+    assert picked.shape == () and picked.item() == 3
+    assert torch.autograd.grad(picked, x)[0].tolist() == [0, 0, 0, 1, 0]
+    zeros = torch.zeros(5)
+    for made in (zeros.scatter(0, i, one), zeros.scatter_add(0, i, one), zeros.scatter_reduce(0, i, one, "sum")):
+        assert made.tolist() == [0, 0, 0, 7, 0]
