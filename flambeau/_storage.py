@@ -16,7 +16,7 @@ from ._core.dtypes import dtype, int64, uint8
 from ._core.state import CUDA, META
 from ._dispatch import backend_of
 from ._ops.basic import empty_array
-from ._ops.conversion import host_array, to_device
+from ._ops.conversion import to_device
 from ._ops.striding import byte_bounds
 from ._storage_memory import copy_storage, map_file, raw_bytes, resize_memory, settle, share, view_memory
 from ._tensor import Borrowed, Storage, Tensor, storage_of, wrap
@@ -102,10 +102,9 @@ class StorageBase:
         raw = self.cpu()._raw()
         return raw.copy() if copy else raw
 
-    def _elements(self, d: dtype | None) -> tuple[Any, dtype]:
-        """The memory as an array for a tensor of a dtype, int64 if none is given."""
-        d = d or int64
-        return host_array(bytes_tensor(self, d)), d
+    def _tensor_of(self, d: dtype | None) -> Tensor:
+        """A tensor over the memory, of int64 if no dtype is given."""
+        return bytes_tensor(self, d or int64)
 
     def __getitem__(self, index: Any) -> Any:
         raw = self._raw()

@@ -15,7 +15,6 @@ from ._backend.placement import as_device
 from ._core.devices import META as META_DEVICE
 from ._core.dtypes import BY_NAME, QUANTIZED, default, dtype, uint8
 from ._ops.casting import cast_array
-from ._ops.conversion import host_array
 from ._ops.rules import SCALAR_NAMES, type_name
 from ._storage import StorageBase, UntypedStorage, bytes_tensor, wrapper_of
 from ._tensor import Storage, Tensor
@@ -90,9 +89,9 @@ class TypedStorage:
     def _array(self) -> Any:
         return self._untyped_storage._raw().view(self.dtype.numpy)
 
-    def _elements(self, d: dtype | None) -> tuple[Any, dtype]:
-        """The memory as an array for a tensor; RuntimeError for a dtype that is not the storage's."""
-        return host_array(tensor_of_storage(self, d or self.dtype)), d or self.dtype
+    def _tensor_of(self, d: dtype | None) -> Tensor:
+        """A tensor over the memory; RuntimeError for a dtype that is not the storage's."""
+        return tensor_of_storage(self, d or self.dtype)
 
     def _size(self) -> int:
         return len(self._untyped_storage) // int(self.dtype.itemsize)

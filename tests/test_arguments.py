@@ -197,3 +197,29 @@ def test_resizing_keeps_nothing_for_a_second_pass():
     first = x.grad.clone()
     y.backward(torch.ones_like(y))  # nothing of it was freed
     assert torch.equal(x.grad, 2 * first)
+
+
+@pytest.mark.filterwarnings("default")
+def test_old_factorisations_name_the_new_ones():
+    eye = torch.eye(2)
+    torch.set_warn_always(True)
+    try:
+        for call, name in (
+            (lambda: torch.qr(eye), "linalg.qr"),
+            (lambda: torch.cholesky(eye), "linalg.cholesky"),
+            (lambda: torch.lu(eye), "linalg.lu_factor"),
+            (lambda: torch.triangular_solve(torch.ones(2, 1), eye), "linalg.solve_triangular"),
+            (lambda: torch.lu_solve(torch.ones(2, 1), *torch.linalg.lu_factor(eye)), "linalg.lu_solve"),
+            (lambda: torch.chain_matmul(eye, eye), "linalg.multi_dot"),
+        ):
+            with pytest.warns(UserWarning, match=f"is deprecated in favor of torch.{name}"):
+                call()
+    finally:
+        torch.set_warn_always(False)
+
+
+def test_functions_without_out():
+    x = torch.ones(2)
+    for function in (torch.isnan, torch.isinf, torch.isfinite, torch.isreal, torch.relu):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
+            function(x, out=torch.empty(0))

@@ -107,7 +107,8 @@ def test_numpy_pins_the_size():
 
 def test_tensors_of_storages():
     x = torch.tensor([1.0, 2.0])
-    assert torch.tensor(x.storage()).tolist() == [1, 2] and torch.tensor(x.storage()).data_ptr() != x.data_ptr()
+    assert torch.tensor(x.storage()).tolist() == [1, 2] and torch.tensor(x.storage()).data_ptr() == x.data_ptr()
+    assert torch.tensor(x.untyped_storage()).untyped_storage() is x.untyped_storage()
     assert torch.tensor(x.untyped_storage(), dtype=torch.float32).tolist() == [1, 2]
     with pytest.raises(RuntimeError, match="Expected a Storage of type Long"):
         torch.tensor(x.storage(), dtype=torch.int64)

@@ -34,6 +34,21 @@ def nondeterministic(name: str) -> None:
     warnings.warn(message, stacklevel=4)
 
 
+_said: set[str] = set()
+
+
+def deprecated(name: str, other: str, once: bool = True) -> None:
+    """What an old function calls: warns that another one takes its place, once or (as set) always."""
+    if once and name in _said and not config.warn_always:
+        return
+    _said.add(name)
+    warnings.warn(
+        f"torch.{name} is deprecated in favor of {other} and will be removed in a future PyTorch release.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Asks for operations that give the same result every time; those that might not, as in PyTorch, raise.
 

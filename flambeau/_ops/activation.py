@@ -48,8 +48,9 @@ def _watched(function: Any, args: tuple[Any, ...], **named: Any) -> Any:
 # -- rectifiers --------------------------------------------------------------------------------------------------
 
 relu_op = pointwise(
-    "relu", lambda m, x: m.maximum(x, 0), _no_bool, {"x": lambda m, g, out: m.where(out <= 0, m.zeros_like(g), g)}
-)
+    "relu", lambda m, x: m.maximum(x, 0), _no_bool, {"x": lambda m, g, out: m.where(out <= 0, m.zeros_like(g), g)},
+    out=False,
+)  # fmt: skip
 hardtanh_op = _declare(
     "hardtanh", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), _no_bool,
     lambda m, g, x, low, high: m.where((x > low) & (x < high), g, m.zeros_like(g)), params=("low", "high"),

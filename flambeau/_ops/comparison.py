@@ -33,14 +33,14 @@ def _is_infinity(value: float) -> Any:
     return lambda m, x: x == value if is_float(x.type) else x.r.constant("b1", False)
 
 
-isnan_op = pointwise("isnan", lambda m, x: m.isnan(x), equality, inplace=False)
-isinf_op = pointwise("isinf", lambda m, x: m.isinf(x), comparison, inplace=False)
-isfinite_op = pointwise("isfinite", lambda m, x: m.isfinite(x), comparison, inplace=False)
+isnan_op = pointwise("isnan", lambda m, x: m.isnan(x), equality, inplace=False, out=False)
+isinf_op = pointwise("isinf", lambda m, x: m.isinf(x), comparison, inplace=False, out=False)
+isfinite_op = pointwise("isfinite", lambda m, x: m.isfinite(x), comparison, inplace=False, out=False)
 isposinf_op = pointwise("isposinf", _is_infinity(math.inf), _not_complex, inplace=False, exact_out=True)
 isneginf_op = pointwise("isneginf", _is_infinity(-math.inf), _not_complex, inplace=False, exact_out=True)
 isreal_op = pointwise(
     "isreal", lambda m, x: m.imag(x) == 0.0 if m.is_complex(x) else x.r.constant("b1", True), comparison,
-    inplace=False,
+    inplace=False, out=False,
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ def pointwise(
     public: bool = True,
     method: bool = True,
     inplace: bool = True,
+    out: bool = True,
     paths: Iterable[str] = (),
     aliases: Iterable[str] = (),
     **options: Any,
@@ -28,10 +29,11 @@ def pointwise(
 
     `body(m, x, …)` is the value of one element, `grad[x](m, g, …)` its derivative by x (parameter names say what
     is kept: inputs, `out`). With `public`, the function, method, in-place and `out=` forms appear under `name`
-    and `aliases` (`paths` replaces the function's place, e.g. "special.erfcx"); otherwise only `ops.name`.
+    and `aliases` (`out=False`: PyTorch's has no such argument; `paths` replaces the function's place, e.g. "special.erfcx"); otherwise only `ops.name`.
     An alias with a dot is a function only.
     """
     op = Pointwise(name, body, rule, grad, **options)
+    op.takes_out = out
     setattr(ops, name, op.call)
     op.public = op.call  # type: ignore[attr-defined]
     if public:

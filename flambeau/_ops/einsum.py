@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from .._core.config import deprecated
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .matmul import check_tensors, plain_name
@@ -488,6 +489,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     tensor([[3.],
             [3.]])
     """
+    deprecated("chain_matmul", "torch.linalg.multi_dot", once=False)
     for t in matrices:
         if isinstance(t, Tensor) and t._array.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {t._array.ndim}, expected 2 instead.")

@@ -256,9 +256,6 @@ def _unusual(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     if isinstance(data, (int, float, complex)):
         kinds: Any = (int, float, complex)
         return array_from(next(p(data) for p in kinds if isinstance(data, p)), d)
-    if hasattr(data, "_elements"):  # a storage
-        found, d = data._elements(d)
-        return found.copy(), d
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return array_from(np.asarray(data), d)
     if isinstance(data, (dict, set, frozenset)) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
@@ -322,6 +319,8 @@ def tensor(
             stacklevel=3,
         )
         return _copied(data, d, device, requires_grad)
+    if hasattr(data, "_tensor_of"):
+        return _over_storage(data, d, device, requires_grad)
     k, index = device_bits(device)
     array, found = array_from(data, d)
     if k:
@@ -332,6 +331,14 @@ def tensor(
         else:
             array = _on_device(array, k, index)
     return finished(array, found, k, requires_grad)
+
+
+def _over_storage(storage: Any, d: dtype | None, device: Any, requires_grad: bool) -> Tensor:
+    """A flat tensor over all of a storage: the only data whose memory `tensor` shares."""
+    made = storage._tensor_of(d)
+    if device is not None:
+        made = ops.to(made, device)
+    return ops.requires_grad_(made) if requires_grad else made  # type: ignore[no-any-return]
 
 
 def _copied(source: Tensor, d: dtype | None, device: Any, requires_grad: bool) -> Tensor:

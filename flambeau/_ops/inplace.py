@@ -583,6 +583,8 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     record: Any = records.get(function.__name__)
     pointwise = record.__class__ is Pointwise
     plain = isinstance(target, Tensor)
+    if pointwise and not record.takes_out:
+        raise TypeError(f"{function.__name__}() got an unexpected keyword argument 'out'")
     if pointwise and plain and args and function is record.call and write_plain(record, target, args[0], args[1:]):
         return target
     if local.grad:

@@ -9,6 +9,7 @@ import numpy as np
 from .._backend import lapack, systems
 from .._backend.cpu import cpu
 from .._core import return_types
+from .._core.config import deprecated
 from .._core.dtypes import from_numpy_dtype, int32, int64
 from .._tensor import Tensor
 from .linalg_checks import (
@@ -97,6 +98,7 @@ def triangular_solve(
     >>> torch.triangular_solve(torch.tensor([[2.0]]), torch.tensor([[4.0]])).solution
     tensor([[0.5000]])
     """
+    deprecated("triangular_solve", "torch.linalg.solve_triangular")
     name = "triangular_solve"
     check_matrix(name, b, "b")
     check_square(name, A)
@@ -193,6 +195,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 @labelled("CholeskyBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor of positive-definite matrices: the older form of `linalg.cholesky`."""
+    deprecated("cholesky", "torch.linalg.cholesky")
     return _cholesky("cholesky", input, upper)
 
 
@@ -446,12 +449,14 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
 @labelled("LinalgLuSolveBackward0")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A @ X = b, given A's factorisation: the older form of `linalg.lu_solve`."""
+    deprecated("lu_solve", "torch.linalg.lu_solve")
     return _lu_solve("torch.lu_solve", LU_data, LU_pivots, b, True, False)
 
 
 @public(out=True)
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """(LU, pivots) of matrices, and where they are singular if `get_infos`; never raises for singular ones."""
+    deprecated("lu", "torch.linalg.lu_factor / torch.linalg.lu_factor_ex", once=False)
     check_matrix("lu", A)
     packed, pivots, info = lu_op(A, pivot)
     return return_types.linalg_lu_factor_ex(packed, pivots, info) if get_infos else (packed, pivots)

@@ -10,6 +10,7 @@ from .._backend import lapack, systems
 from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core import return_types
+from .._core.config import deprecated
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import GRAD, local
 from .._tensor import Tensor
@@ -97,6 +98,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
 @public(out=True)
 def qr(input: Tensor, some: bool = True) -> Any:
     """(Q, R) of matrices: the older form of `linalg.qr`."""
+    deprecated("qr", "torch.linalg.qr")
     check_matrix("linalg.qr", input)
     return return_types.qr(*qr_op(input, "reduced" if some else "complete"))
 

@@ -136,6 +136,7 @@ class Pointwise:
             or f"{name.replace('_', ' ').capitalize()} of each element, with PyTorch's broadcasting and dtype promotion."
         )
         self.rows = rows  # whether results are row-major whatever the operands' order in memory
+        self.takes_out = True  # whether PyTorch's function has `out=`
         self.exact_out = exact_out  # whether `out=` must have the result's very dtype, not one it can be cast to
         # whether 16-bit gradients are rounded after each operation of the formula, as PyTorch's are
         self.stepwise = stepwise
