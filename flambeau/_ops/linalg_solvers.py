@@ -14,7 +14,7 @@ from .._core import return_types
 from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.info import finfo
 from .._core.sizes import broadcast_shapes
-from .._core.state import GRAD, local
+from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
 from .linalg_checks import (
     check_info,
@@ -458,7 +458,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     precision = finfo(A.dtype).eps
     cut = rcond if rcond is not None else precision * max(x[-2:])
     solution, rank, values = least_squares(a, b, precision if driver == "gels" else cut, driver in ("gelsd", "gelss"))
-    if local.grad and (A._k | B._k) & GRAD:
+    if (A._k | B._k) & (DUAL | GRAD if local.grad else DUAL):
         solution = ops.matmul(linalg_pinv(a, cut), b)
     if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and bool(ops.all(ops.eq(rank, x[-1]))))):
         off = ops.matmul(a, solution) - b
