@@ -78,7 +78,7 @@ def _loss(name: str, weighted: bool = False, *more: str) -> Any:
     return loss
 
 
-def _upsample(mode: str, aligned: bool) -> Any:
+def _upsample(mode: str, aligned: bool, **options: bool) -> Any:
     """Upsampling: the result's size or factors for every dimension."""
 
     def upsample(input: Tensor, output_size: Any, *rest: Any, **named: Any) -> Tensor:
@@ -88,8 +88,8 @@ def _upsample(mode: str, aligned: bool) -> Any:
         if values and factors is None:
             factors = values[0] if isinstance(values[0], (list, tuple)) else [v for v in values if v is not None]
         if output_size is not None:
-            return _f("interpolate")(input, list(output_size), None, mode, corners if aligned else None)
-        return _f("interpolate")(input, None, list(factors), mode, corners if aligned else None)
+            return _f("interpolate")(input, list(output_size), None, mode, corners if aligned else None, **options)
+        return _f("interpolate")(input, None, list(factors), mode, corners if aligned else None, **options)
 
     return upsample
 
@@ -277,12 +277,8 @@ FORMS: dict[str, Any] = {
     "col2im": lambda x, size, kernel, dilation, padding, stride: _f("fold")(x, size, kernel, dilation, padding, stride),
     "unfold": lambda x, dimension, size, step: methods["unfold"](x, dimension, size, step),
     "log_sigmoid": lambda x: _f("logsigmoid")(x),
-    "_upsample_bilinear2d_aa": lambda x, size, corners, *scales: _f("interpolate")(
-        x, size, None, "bilinear", corners, antialias=True
-    ),
-    "_upsample_bicubic2d_aa": lambda x, size, corners, *scales: _f("interpolate")(
-        x, size, None, "bicubic", corners, antialias=True
-    ),
+    "_upsample_bilinear2d_aa": _upsample("bilinear", True, antialias=True),
+    "_upsample_bicubic2d_aa": _upsample("bicubic", True, antialias=True),
     "is_autocast_enabled": lambda *kind: False,
     "numpy_T": lambda x: x.T,
     "_reshape_alias": lambda x, size, stride: ops.reshape(x, list(size)),
@@ -298,6 +294,7 @@ FORMS: dict[str, Any] = {
     "huber_loss": _loss("huber_loss", False, "delta"),
     "kl_div": _loss("kl_div", False, "log_target"),
     "soft_margin_loss": _loss("soft_margin_loss"),
+    "multilabel_margin_loss": _loss("multilabel_margin_loss"),
     **{name: _listed(name) for name in ("split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit",
                                         "dsplit", "broadcast_tensors", "meshgrid") if name in functions},
     **{f"{kind}_pool{n}d": _pooling(f"{kind}_pool{n}d") for kind in ("max", "avg") for n in (1, 2, 3)},

@@ -44,6 +44,7 @@ TUPLES = frozenset(
         "std_mean",
         "unique_consecutive",
         "_unique2",
+        "unique_dim",
         "linalg_eigh",
         "linalg_eig",
         "linalg_qr",
@@ -91,7 +92,6 @@ _COMPOSITE = frozenset(
         "pca_lowrank",
         "svd_lowrank",
         "unravel_index",
-        "unique",
         "cosine_embedding_loss",
         "cartesian_prod",
         "chain_matmul",
@@ -199,7 +199,7 @@ def bound(function: Any, args: Any, named: dict[str, Any]) -> tuple[list[Any], d
             positional += [plain_argument(a) for a in given.get(name, ())]
         elif parameter.kind is parameter.VAR_KEYWORD:
             by_name.update((k, plain_argument(v)) for k, v in given.get(name, {}).items() if v is not None)
-        elif name in _IGNORED or name not in given:
+        elif name not in given or (name in _IGNORED and not isinstance(given[name], str)):  # `reduce` may be a name
             gap = True
         elif parameter.kind is parameter.KEYWORD_ONLY:
             if given[name] is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._ops.losses import legacy_reduction
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
 from ._lowering import REDUCTIONS, SPECIAL, Steps, listed, signature_of, special
@@ -52,6 +53,8 @@ def _embedding(
     s: Steps, input: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
+    if max_norm is not None:
+        raise NotImplementedError("trace: an embedding with max_norm changes its table as it runs; script it instead")
     return s.do("embedding", weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -244,11 +247,10 @@ def _interpolate(
     target = None if size is None else listed(size, rank)
     if mode == "area":
         return s.note(f"adaptive_avg_pool{rank}d", [input, target or list(out._array.shape[2:])], out)
-    if antialias:
-        sizes = target or list(out._array.shape[2:])
-        return s.note(f"_upsample_{mode}2d_aa", [input, sizes, bool(align_corners), None, None], out)
-    corners = () if mode.startswith("nearest") else (bool(align_corners),)
     factors = None if scale_factor is None else [float(f) for f in listed(scale_factor, rank)]
+    if antialias:
+        return s.note(f"_upsample_{mode}2d_aa", [input, target, bool(align_corners), factors], out)
+    corners = () if mode.startswith("nearest") else (bool(align_corners),)
     return s.note(op, [input, target, *corners, factors], out)
 
 
@@ -259,11 +261,28 @@ def _loss(op: str, *keys: str) -> None:
     def lower(s: Steps, *args: Any, **named: Any) -> Tensor:
         given = signature_of(s.function).bind(*args, **named)
         given.apply_defaults()
+        if "size_average" in given.arguments:
+            old = given.arguments.pop("size_average"), given.arguments.pop("reduce")
+            given.arguments["reduction"] = legacy_reduction(*old, given.arguments["reduction"])
+        if "weight" not in keys and given.arguments.get("weight") is not None:
+            return _weighted(s, op, given.arguments)
         values = [given.arguments[k] for k in ("input", "target", *keys)]
         values = [REDUCTIONS.index(v) if k == "reduction" else v for k, v in zip(("", "", *keys), values)]
         return s.note(op, values, s.function(*args, **named))
 
     SPECIAL["F." + name] = SPECIAL[name] = lower
+
+
+def _weighted(s: Steps, op: str, given: dict[str, Any]) -> Tensor:
+    """A loss whose operator takes no weight: made of what PyTorch makes it of."""
+    weight, reduction = given["weight"], given["reduction"]
+    with s.tracer.again():
+        loss = functions[f"nn.functional.{op}"](**{**given, "weight": None, "reduction": "none"}) * weight
+        if reduction == "none":
+            return loss  # type: ignore[no-any-return]
+        if reduction == "sum":
+            return loss.sum()  # type: ignore[no-any-return]
+        return loss.mean() if op == "huber_loss" else loss.sum() / weight.sum()  # type: ignore[no-any-return]
 
 
 _loss("cross_entropy_loss", "weight", "reduction", "ignore_index", "label_smoothing")
@@ -274,6 +293,7 @@ _loss("l1_loss", "reduction")
 _loss("smooth_l1_loss", "reduction", "beta")
 _loss("huber_loss", "reduction", "delta")
 _loss("soft_margin_loss", "reduction")
+_loss("multilabel_margin_loss", "reduction")
 
 
 @special("kl_div")
@@ -281,6 +301,7 @@ def _kl_div(
     s: Steps, input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: Any = "mean",
     log_target: bool = False,
 ) -> Tensor:  # fmt: skip
+    reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "batchmean":
         total = s.do("kl_div", input, target, 2, log_target=log_target)
         return s.do("div", total, s.tracer.size(input, 0))

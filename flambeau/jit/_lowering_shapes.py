@@ -286,3 +286,14 @@ def _range(s: Steps, *args: Any, **named: Any) -> Any:
     out = s.function(*args, **named)
     values = [*args, *(named[k] for k in ("start", "end", "step", "steps") if k in named)]
     return s.note(s.function.__name__, values, out, **_kind(out))
+
+
+@special("unique")
+def _unique(
+    s: Steps, x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Any:
+    found = s.function(x, sorted, True, True, dim)
+    given = [x, sorted, True, True] if dim is None else [x, dim, sorted, True, True]
+    found = s.note("_unique2" if dim is None else "unique_dim", given, found)
+    asked = [t for t, wanted in zip(found, (True, return_inverse, return_counts)) if wanted]
+    return asked[0] if len(asked) == 1 else tuple(asked)
