@@ -133,6 +133,20 @@ class Lessons:
             if not row["failed"] and row["lines"].get(file, 0) & bits and row["test"].startswith(starts)
         ]
 
+    def of_files(self, files: set[str]) -> list[dict[str, Any]]:
+        return [row for row in self.rows if not row["failed"] and row["test"].split("::")[0] in files]
+
+    def like(self, stem: str, folders: list[str]) -> list[dict[str, Any]]:
+        """The tests of the files of some folders that are named most like a file of the package."""
+        files = {row["test"].split("::")[0] for row in self.rows}
+        own = [file for file in files if file.startswith(tuple(f"tests/{folder}/" for folder in folders))]
+        own.sort(key=lambda file: (-_likeness(stem, file), file))
+        return self.of_files(set(own[:4]))
+
+
+def _likeness(stem: str, file: str) -> float:
+    return SequenceMatcher(None, stem, Path(file).stem.removeprefix("test_")).ratio()
+
 
 def selection(rows: list[dict[str, Any]], stem: str, most: int, seconds: float) -> list[str]:
     """Tests for a change, within a number and a time: each function's cheapest first, then the second of each, and so on.
@@ -144,7 +158,7 @@ def selection(rows: list[dict[str, Any]], stem: str, most: int, seconds: float) 
         functions.setdefault(row["test"].split("[")[0], []).append(row)
 
     def order(name: str) -> tuple[float, int]:
-        likeness = SequenceMatcher(None, stem, Path(name.split("::")[0]).stem.removeprefix("test_")).ratio()
+        likeness = _likeness(stem, name.split("::")[0])
         return -likeness if likeness > 0.6 else 0.0, sum(b.bit_count() for b in functions[name][0]["lines"].values())
 
     waiting = [functions[name] for name in sorted(functions, key=order)]

@@ -8,7 +8,8 @@
 A change turns a comparison, an operator, an `and`/`or`, a `not` or a returned flag into its opposite, in a copy of the
 checkout; tests of `FOLDERS` then run until the first failure: those that come through the changed line (`lessons.py`
 learns this first from the unchanged tests, with Python 3.12 or newer, and --lessons keeps it in a file), at most `MOST` of
-them and for about `SECONDS`. Lines outside functions run before any test: tests that come through their file get those.
+them and for about `SECONDS`. Lines outside functions run before any test, and workers' lines in processes of
+their own: tests that come through the file, or are named like it, get those.
 A change that no test notices is printed, unless `equivalent_changes.txt` names it with the reason why it alters nothing
 that a user could see. The exit status is 0 if at least --share of the others were noticed.
 """
@@ -32,6 +33,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lessons import Lessons, selection
 
@@ -39,11 +41,11 @@ ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_changes.txt")
 # The folders of the package, and the folders under tests/ that are theirs.
 FOLDERS = {
-    "_ops": ["ops", "nn", "quantization", "fuzz"],
-    "_kernel": ["kernel", "ops", "nn"],
-    "_autograd": ["autograd", "features"],
-    "nn": ["nn"],
-    "optim": ["optim"],
+    "_ops": ["ops", "nn", "quantization", "fuzz", "features"],
+    "_kernel": ["kernel", "ops", "nn", "optim", "distributions"],
+    "_autograd": ["autograd", "features", "func"],
+    "nn": ["nn", "features"],
+    "optim": ["optim", "features"],
     "func": ["autograd", "func"],
     "_serialization": ["serialization"],
     "jit": ["jit"],
@@ -226,7 +228,17 @@ def run_tests(
 ) -> subprocess.CompletedProcess[str]:
     root = copies.mine()
     stop = ["-p", "lessons"] if variables else ["-x"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120", *stop, *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={max(20, seconds // 3)}",
+        *stop,
+        *tests,
+    ]
     path = os.pathsep.join([str(root), str(root / "tools"), os.environ.get("PYTHONPATH", "")])
     given = {
         **os.environ,
@@ -242,17 +254,20 @@ def run_tests(
 
 
 def tests_for(change: Change, lessons: Lessons) -> list[str]:
-    """The tests that may notice a change; none if no test comes through its line."""
+    """The tests that may notice a change: those that come through its line, or else through its file.
+
+    What runs in other processes is not seen there: whole files of tests named like the changed file follow then.
+    """
     file, folders = change.path.removeprefix("flambeau/"), FOLDERS[folder_of(change)]
     stem = Path(change.path).stem.strip("_")
-    rows = lessons.through(file, -1 if change.read else 1 << change.line, folders)
-    if change.path.startswith("flambeau/_kernel/"):
-        # A kernel is read once in a process: later tests of the file have it too.
-        files = tuple({row["test"].split("::")[0] + "::" for row in rows})
-        more = [row for row in lessons.rows if not row["failed"] and row["test"].startswith(files)] if files else []
-        first = selection(rows, stem, MOST, SECONDS)
-        return first + [test for test in selection(more, stem, MOST, SECONDS) if test not in first]
-    return selection(rows, stem, MOST, SECONDS)
+    rows = [] if change.read else lessons.through(file, 1 << change.line, folders)
+    wider: list[dict[str, Any]] = []
+    if not rows:
+        wider = lessons.through(file, -1, folders) or lessons.like(stem, folders)
+    elif change.path.startswith("flambeau/_kernel/"):  # a kernel is read once in a process: later tests have it too
+        wider = lessons.of_files({row["test"].split("::")[0] for row in rows})
+    first = selection(rows, stem, MOST, SECONDS)
+    return first + [test for test in selection(wider, stem, MOST, SECONDS) if test not in first]
 
 
 def noticed(change: Change, lessons: Lessons, copies: Copies, seconds: int) -> str:
