@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import flambeau as torch
 from flambeau._ops import folding
 
 
@@ -18,3 +19,19 @@ def test_a_dimension_to_the_front_and_back(axis):
 def test_transposed_in_tiles(shape):
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     np.testing.assert_array_equal(folding._transposed(x), x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_sums_down_columns(dtype):
+    """Real and imaginary parts are added up side by side, whatever dimensions go and however the rows lie."""
+    real = torch.arange(4 * 6 * 5 * 7, dtype=torch.float64).reshape(4, 6, 5, 7).sin()
+    x = torch.complex(real, real.flip(0) * 2).to(dtype)
+    views = [x, x[::2], x[:, 1:, ::2], x.transpose(0, 1), x[..., 1:], x[..., ::2], x[..., :1], x.transpose(1, 3)]
+    for y in views:
+        for dims in ((0,), (1,), (0, 1), (0, 2), (1, 2), (0, 1, 2), (3,), (1, 3)):
+            for keepdim in (False, True):
+                made = y.sum(dims, keepdim=keepdim)
+                parts = torch.complex(y.real.contiguous().sum(dims, keepdim), y.imag.contiguous().sum(dims, keepdim))
+                assert made.dtype is dtype and made.shape == parts.shape
+                torch.testing.assert_close(made, parts)
+                torch.testing.assert_close(y.mean(dims, keepdim=keepdim), made / (y.numel() // made.numel()))
