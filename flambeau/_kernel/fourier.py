@@ -24,7 +24,7 @@ COMPLEX, HALF, WHOLE, REAL, REAL_PART = range(5)
 _RADICES = (8, 4, 2, 3, 5, 7)
 _LOCAL = 64  # points between two radices
 _GAP_BITS = 5
-_ROOM = 1 << 21  # bytes of the two working buffers: they stay in the second cache
+_ROOM = 1 << 21  # bytes of the two working buffers, which stay in the second cache or, if that is larger, near it
 
 Pair = tuple[str, str]  # real and imaginary parts
 
@@ -452,7 +452,7 @@ def plan(type: str, kind: int, n: int, inverse: bool) -> tuple[Any, Any, int] | 
     places = -(-(n + 2) // across) * across  # a whole spectrum, two places beyond, whole squares
     places += (places >> _GAP_BITS) + 1
     room = 2 * places * 2 * across + 128 // size
-    if factors is None or room * size > _ROOM:
+    if factors is None or room * size > max(_ROOM, 3 * jit.cache_size(2) // 2):
         return None
     angles = -2 * np.pi * np.arange(points) / points
     table = [np.exp(1j * angles)]

@@ -87,3 +87,48 @@ def resample_rows_back(m, g, index, weights, out):
             j = m.cast(index[i, t], "u64")
             if j < count:
                 out[j] = out[j] + g[i] * m.cast(weights[i, t], kind)
+
+
+_BLOCK = 256  # columns whose sums are kept together
+
+
+def _as_byte(m, total, bits):
+    whole = m.cast(total, "i32") >> m.cast(bits, "i32")
+    zero, most = m.value(0, "i32"), m.value(255, "i32")
+    return m.where(whole < zero, zero, m.where(whole > most, most, whole))
+
+
+@kernel("(n,w),(k,t),(k,t),()->(k,w)")
+def resample_bytes_columns(m, x, index, weights, bits, out):
+    """`resample_columns` for bytes, with whole weights of which 2**bits is one; rounded, held to the range of bytes."""
+    count = m.cast(x.shape[0], "u64")
+    sums = m.local("i32", _BLOCK)
+    half = (m.value(1, "i32") << m.cast(bits[()], "i32")) >> 1
+    for i in range(index.shape[0]):
+        for first in range(0, out.n, _BLOCK):
+            rest = out.n - first
+            width = m.where(rest < _BLOCK, rest, _BLOCK)
+            for c in independent(width):
+                sums[c] = half
+            for t in range(index.n):
+                j = m.cast(index[i, t], "u64")
+                if j < count:
+                    share = weights[i, t]
+                    for c in independent(width):
+                        sums[c] = sums[c] + m.cast(x[j, first + c], "i32") * share
+            for c in independent(width):
+                out[i, first + c] = m.cast(_as_byte(m, sums[c], bits[()]), "u8")
+
+
+@kernel("(n),(k,t),(k,t),()->(k)")
+def resample_bytes_rows(m, x, index, weights, bits, out):
+    """The same along the last dimension."""
+    count = m.cast(x.n, "u64")
+    half = (m.value(1, "i32") << m.cast(bits[()], "i32")) >> 1
+    for i in range(index.shape[0]):
+        total = half + 0
+        for t in range(index.n):
+            j = m.cast(index[i, t], "u64")
+            if j < count:
+                total = total + m.cast(x[j], "i32") * weights[i, t]
+        out[i] = m.cast(_as_byte(m, total, bits[()]), "u8")
