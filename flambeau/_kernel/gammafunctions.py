@@ -101,12 +101,15 @@ def digamma(m: Any, x: Value) -> Value:
     """The derivative of lgamma."""
     size = m.real_abs(x)
     right = _digamma_positive(m, m.where(x < 0.0, size + 1.0, size))
-    # digamma(x) = digamma(1 - x) - pi / tan(pi x)
-    rest = x - m.rint(x)
-    left = right - math.pi * sinpi(m, rest + 0.5) / sinpi(m, rest)
-    left = m.where((m.floor(x) == x) | (size == INF), NAN, left)
-    result = m.where(x < 0.0, left, right)
-    return m.where(x == 0.0, -m.copysign(m.constant(INF, x), x), result)
+
+    def reflected() -> Value:  # digamma(x) = digamma(1 - x) - pi / tan(pi x)
+        rest = x - m.rint(x)
+        left = right - math.pi * sinpi(m, rest + 0.5) / sinpi(m, rest)
+        left = m.where((m.floor(x) == x) | (size == INF), NAN, left)
+        result = m.where(x < 0.0, left, right)
+        return m.where(x == 0.0, -m.copysign(m.constant(INF, x), x), result)
+
+    return m.rare(~(x > 0.0), reflected, right)
 
 
 REAL: dict[str, Any] = {"lgamma": lgamma, "digamma": digamma}

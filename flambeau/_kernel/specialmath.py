@@ -29,9 +29,42 @@ _BERNOULLI = (
 )  # fmt: skip
 
 
-@widened
 def zeta(m: Any, x: Value, q: Value) -> Value:
     """Hurwitz: the sum of (k + q)**-x over k >= 0."""
+    if x.type == "f64":
+        return _zeta(m, x, q)  # type: ignore[no-any-return]
+    usual = (q > 0.0) & (q < 1e30) & (x > 1.0) & (x < 1e4)
+    made = m.cast(_zeta_in_vectors(m, m.cast(x, "f64"), m.cast(q, "f64")), x.type)
+    return m.rare(~usual, lambda: _zeta(m, x, q), made)  # type: ignore[no-any-return]
+
+
+def _zeta_in_vectors(m: Any, x: Value, q: Value) -> Value:
+    """The same to 3e-9 for x above 1 and finite q above 0: five terms and four corrections do for all of them."""
+
+    def power(a: Value) -> Value:
+        exponent = -x * m.log(a)
+        return m.exp(m.where(exponent > 700.0, 700.0, m.where(exponent < -700.0, -700.0, exponent)))
+
+    a, term = q, power(q)
+    total = term
+    for _ in range(4):
+        a = a + 1.0
+        term = power(a)
+        total = total + term
+    tail = term * (a / (x - 1.0) - 0.5)
+    factor, part, square, k = x, term / a, 1.0 / (a * a), 0.0
+    for bernoulli in _BERNOULLI[:4]:
+        tail = tail + factor * part * bernoulli
+        factor = factor * (x + (k + 1.0)) * (x + (k + 2.0))
+        part = part * square
+        k += 2.0
+    done = term * (a + x) <= (x - 1.0) * total * 2.0**-30
+    return m.where(done, total, total + tail)  # type: ignore[no-any-return]
+
+
+@widened
+def _zeta(m: Any, x: Value, q: Value) -> Value:
+    """The same for all arguments, element by element."""
     total = m.pow(q, -x)
     # terms one by one up to q + 9, or until they vanish beside the sum
     total, term, a = m.repeat(
@@ -67,13 +100,17 @@ def trigamma(m: Any, x: Value) -> Value:
 @widened
 def _trigamma_right(m: Any, z: Value) -> Value:
     """trigamma for arguments from 1/2."""
-    total = m.constant(0.0, z)
-    for _ in range(8):
-        total = total + 1.0 / (z * z)
-        z = z + 1.0
-    u = 1.0 / (z * z)
+    total, near = m.constant(0.0, z), m.where(z < 1e30, z, 1e30)  # powers must be finite
+    for start in (0.0, 4.0):  # four times 1 / z**2 each, as divisions take most of the time
+        a, b, c, d = ((near + (start + k)) * (near + (start + k)) for k in range(4))
+        left, right = a * b, c * d
+        total = total + ((a + b) * right + (c + d) * left) / (left * right)
+    total = m.where(z < 1e30, total, 0.0)
+    z = z + 8.0
+    inverse = 1.0 / z
+    u = inverse * inverse
     terms = polynomial(m, u, (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6))
-    return total + (1.0 + 0.5 / z + terms * u) / z
+    return total + (1.0 + 0.5 * inverse + terms * u) * inverse
 
 
 def polygamma(m: Any, n: Any, x: Value) -> Value:
@@ -86,7 +123,7 @@ def polygamma(m: Any, n: Any, x: Value) -> Value:
 @widened
 def _polygamma(m: Any, n: Value, x: Value) -> Value:
     odd = m.floor(n * 0.5) * 2.0 != n
-    size = m.exp(m.lgamma(n + 1.0)) * zeta(m, n + 1.0, x)
+    size = m.exp(m.lgamma(n + 1.0)) * _zeta(m, n + 1.0, x)
     return m.where(odd, size, -size)
 
 

@@ -346,6 +346,42 @@ def test_bessel_functions_at_their_ends():
     assert values(torch.special.bessel_j1(t([0.0]))) == [0.0] and values(torch.i0(t([0.0]))) == [1.0]
 
 
+def test_zeta_of_single_precision():
+    """All but rare arguments have a form in vectors, which must agree with the long one, beside it too."""
+    rng = np.random.default_rng(0)
+    x = (1 + np.exp(rng.uniform(-6, 5, 5000))).astype(np.float32)
+    q = np.exp(rng.uniform(-10, 12, 5000)).astype(np.float32)
+    x[::97], q[::89] = 1.0, -0.5
+    x[5::101], q[7::103] = np.inf, np.inf
+    for cut in (slice(None), slice(0, 3), slice(1, 3000, 7)):
+        made = torch.special.zeta(torch.from_numpy(x[cut]), torch.from_numpy(q[cut])).numpy()
+        exact = torch.special.zeta(
+            torch.from_numpy(x[cut].astype(np.float64)), torch.from_numpy(q[cut].astype(np.float64))
+        )
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(made, exact.numpy().astype(np.float32), rtol=3e-7, atol=1e-37)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_digamma_beside_its_poles(dtype):
+    x = np.concatenate(
+        [np.linspace(-6.3, 9.7, 700), [0.0, -0.0, -1.0, -7.0, np.inf, -np.inf, np.nan, 1e-30, 1e30]]
+    ).astype(dtype)
+    for cut in (slice(None), slice(300, 330), slice(0, None, 3)):
+        expected = sp.digamma(x[cut].astype(np.float64))
+        expected[np.isneginf(x[cut])] = np.nan
+        expected[(x[cut] < 0) & (x[cut] == np.floor(x[cut]))] = np.nan
+        made = torch.digamma(torch.from_numpy(x[cut].copy())).numpy()
+        np.testing.assert_allclose(made, expected.astype(dtype), rtol=2e-5 if dtype is np.float32 else 1e-11, atol=2e-6)
+
+
+def test_trigamma_far_out():
+    x = torch.tensor([1e10, 1e29, 1e31, 1e100, 1e200, INF], dtype=torch.float64)
+    assert torch.special.polygamma(1, x).tolist() == pytest.approx(
+        [1e-10, 1e-29, 1e-31, 1e-100, 1e-200, 0.0], rel=1e-9, abs=0
+    )
+
+
 def test_zeta_and_polygamma():
     x, q = np.linspace(1.1, 9, 40), np.linspace(0.2, 30, 40)
     np.testing.assert_allclose(
