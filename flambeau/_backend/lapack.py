@@ -363,30 +363,40 @@ def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
-    """Solves the system in column-major memory, where the solution stays; `a` is read where it lies if it is dense."""
+    """Solves the transposed system xᵀ aᵀ = bᵀ, whose column-major memory is the row-major memory of this one.
+
+    `a` is read where it lies if it is dense in either order.
+    """
     n, k = b.shape[-2:]
     turned = a.swapaxes(-1, -2)
     by_columns = turned.flags.c_contiguous
     if not by_columns and not a.flags.c_contiguous:
         a = np.ascontiguousarray(a)
-    x = np.array(b.swapaxes(-1, -2), order="C", copy=True)
-    size, address = _integer(n), address_function()
+    x = np.array(b, order="C", copy=True)
+    size, address, width = _integer(n), address_function(), _integer(k)
     one = _ones(a.dtype)
-    flags = (b"L", b"U" if upper == by_columns else b"L", b"N" if by_columns else b"T", b"U" if unit else b"N")
+    triangle, how = b"U" if upper == by_columns else b"L", b"T" if by_columns else b"N"
+    kind = b"U" if unit else b"N"
     count = x.size // (n * k)
-    places = address(turned if by_columns else a), address(x), address(one)
+    start, to, factor = address(turned if by_columns else a), address(x), address(one)
+    step, further = n * n * a.itemsize, n * k * x.itemsize
+    single = _routine(_PREFIXES[a.dtype.char] + "trsv", 8) if k == 1 else None
 
-    def run(i: int, start: int, stop: int) -> None:
-        to = places[1] + (i * k + start) * n * x.itemsize
-        routine(*flags, size, _integer(stop - start), places[2], places[0] + i * n * n * a.itemsize, size, to, size)
+    def run(i: int, first: int, last: int) -> None:
+        routine(b"R", triangle, how, kind, _integer(last - first), size, factor, start + i * step, size,
+                to + i * further + first * x.itemsize, width)  # fmt: skip
 
     with few_threads(n * max(n, k)):
-        if count == 1 and n * n * k >= _SPLIT and k >= 32:
+        if single is not None:
+            turn = b"N" if by_columns else b"T"
+            for i in range(count):
+                single(triangle, turn, kind, size, start + i * step, size, to + i * further, width)
+        elif count == 1 and n * n * k >= _SPLIT and k >= 32:
             threads.over(threads.ranges(k, 16), functools.partial(run, 0))
         else:
             for i in range(count):
                 run(i, 0, k)
-    return x.swapaxes(-1, -2)
+    return x
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from .._kernel.elementwise import elementwise
 from . import blas, threads
 
 _CODES = {np.dtype(t): code for t, code in (("u1", "u8"), ("i1", "i8"), ("i4", "i32"))}
-# When work is cut: products of bytes that take the time of one of floats, and products of floats to fetch a byte.
+# When work is cut: products of bytes that take the time of one of floats.
 _SPEED = {"tiles": 32}
 _USUAL_SPEED = 8
 _FEW = 1 << 14  # elements beside which numbers need no array
@@ -126,8 +126,7 @@ class Weight:
 
 @functools.lru_cache(1024)
 def _planned(variant: str, m: int, k: int, n: int, cores: int) -> Any:
-    speed = _SPEED.get(variant, _USUAL_SPEED)
-    work = (m * n * k + n * k * blas.FETCH * _USUAL_SPEED // 2) // speed
+    work = m * n * k // _SPEED.get(variant, _USUAL_SPEED) + n * k * blas.FETCH // 2
     grid = (1, 1, 1)
     if work >= blas.PARALLEL and m * n:
         grid = (1, *blas.grid(m, n, min(cores, work // (blas.PARALLEL // 2))))

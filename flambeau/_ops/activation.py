@@ -231,8 +231,10 @@ _ROOT_2_BY_PI = math.sqrt(2.0 / math.pi)
 
 
 def _gelu_gradient(m: Any, g: Any, x: Any) -> Any:
-    density = m.exp(x * x * -0.5) * (0.5 * _ROOT_2_BY_PI)
-    return g * (m.ndtr_quick(x) + x * density)
+    square = x * x
+    near = square < 170.0  # further out the density is less than the smallest float32 that is not slow to compute with
+    density = m.exp(m.where(near, square, 170.0) * -0.5) * (0.5 * _ROOT_2_BY_PI)
+    return g * (m.ndtr_quick(x) + m.where(near, x * density, 0.0))
 
 
 def _inner(x: Any) -> Any:

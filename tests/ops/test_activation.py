@@ -139,3 +139,13 @@ def test_glu():
         F.glu(x, 0)
     with pytest.raises(RuntimeError):
         F.glu(t(1.0))
+
+
+def test_gelu_far_out():
+    """Where the density is no number that is quick to compute with, its part of the derivative is left out."""
+    x = torch.tensor([-1e30, -50.0, -13.1, -13.0, -5.0, 0.0, 5.0, 13.0, 13.1, 50.0, 1e30], requires_grad=True)
+    torch.nn.functional.gelu(x).sum().backward()
+    tail = [-13.0 * 0.3989423 * math.exp(-84.5)]
+    assert x.grad.tolist()[:3] == [0.0, 0.0, 0.0] and x.grad.tolist()[-4:] == [1.0, 1.0, 1.0, 1.0]
+    assert x.grad.tolist()[3:4] == pytest.approx(tail, rel=1e-2, abs=0)
+    assert x.grad.tolist()[4:7] == pytest.approx([-7.1469e-06, 0.5, 1.0000072], rel=1e-3)
