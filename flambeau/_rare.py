@@ -161,6 +161,21 @@ def _amp_update_scale_(
     return self
 
 
+def _debug_has_internal_overlap(self: Tensor) -> int:
+    """Whether elements of a tensor share memory: 0 no, 1 yes, 2 that would take long to find out."""
+    array = self._array
+    if self.is_contiguous():  # type: ignore[attr-defined]
+        return 0
+    if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape)):
+        return 1
+    extent = array.itemsize
+    for s, n in sorted((s, n) for s, n in zip(array.strides, array.shape) if n > 1):
+        if s != extent:
+            return 2
+        extent *= n
+    return 0
+
+
 def _fft_c2c(input: Tensor, dim: Any, normalization: int, forward: bool) -> Tensor:
     """The complex Fourier transform; `normalization` 0, 1, 2 divides by nothing, the root of the count, the count."""
     from . import fft  # loaded at its first use

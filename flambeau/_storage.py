@@ -83,6 +83,9 @@ class StorageBase:
             return 0
         return byte_bounds(array)[0]
 
+    def _fix_weakref(self) -> None:
+        """Nothing: a weak reference here never outlives its object."""
+
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()
 

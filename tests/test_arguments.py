@@ -223,3 +223,23 @@ def test_functions_without_out():
     for function in (torch.isnan, torch.isinf, torch.isfinite, torch.isreal, torch.relu):
         with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
             function(x, out=torch.empty(0))
+
+
+def test_copies_and_overlap_by_private_names():
+    x = torch.ones(2)
+    y = x._lazy_clone()
+    y.add_(1)
+    assert x.tolist() == [1, 1] and y.tolist() == [2, 2]
+    assert x._fix_weakref() is None and x.untyped_storage()._fix_weakref() is None
+    expanded = torch.ones(1, 3).expand(4, 3)
+    apart = torch.randn(2, 1, 10)[::2].as_strided((2, 1, 5), (10, 0, 2))
+    assert [torch._debug_has_internal_overlap(t) for t in (x, x.view(1, 2).t(), expanded, apart)] == [0, 0, 1, 2]
+
+
+def test_incomplete_gamma_at_its_limits():
+    inf, nan = float("inf"), float("nan")
+    a = torch.tensor([inf, nan, nan, inf, 0.0, nan, 1.0, 0.0])
+    x = torch.tensor([nan, 0.0, inf, inf, 1.0, 1.0, nan, nan])
+    expected = torch.tensor([0.0, 0.0, 1.0, nan, 1.0, nan, nan, nan])
+    assert torch.allclose(torch.igamma(a, x), expected, equal_nan=True)
+    assert torch.allclose(torch.igammac(a, x), 1 - expected, equal_nan=True)

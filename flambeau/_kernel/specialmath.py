@@ -217,9 +217,10 @@ def _incomplete(m: Any, a: Value, x: Value, upper: bool, accuracy: float) -> Val
     # a loop of at most one round, as elements are computed one by one anyway
     (result,) = m.repeat(m.cast(near, "i64"), served, lambda i, _: (_near_mean(m, safe_a, safe_x, upper),))
     low, high = (1.0, 0.0) if upper else (0.0, 1.0)
-    edge = m.where(x == 0.0, m.where(a > 0.0, low, NAN), m.where(x == INF, m.where(a == INF, NAN, high), low))
-    edge = m.where(a == 0.0, m.where(x > 0.0, high, NAN), edge)
-    invalid = (x < 0.0) | (a < 0.0) | (x != x) | (a != a)
+    # as PyTorch has it: one argument at its limit decides, even if the other is NaN
+    edge = m.where(a == INF, m.where(x == INF, NAN, low), m.where(x == INF, m.constant(high, x), NAN))
+    edge = m.where(a == 0.0, m.where(x > 0.0, high, NAN), m.where(x == 0.0, low, edge))
+    invalid = (x < 0.0) | (a < 0.0)
     return m.where(invalid, NAN, m.where(valid, result, edge))
 
 

@@ -320,6 +320,17 @@ def detach_(input: Tensor) -> Tensor:
     return input
 
 
+@public("Tensor._lazy_clone", "_lazy_clone")
+def _lazy_clone(input: Tensor) -> Tensor:
+    """A copy; that of PyTorch shares memory until one of the two is written, which nobody can tell by their values."""
+    return clone(input)
+
+
+@public("Tensor._fix_weakref")
+def _fix_weakref(self: Tensor) -> None:
+    """Nothing: a weak reference here never outlives its tensor."""
+
+
 @public(method=False, out=True)
 def detach_copy(input: Tensor) -> Tensor:
     """A copy without history."""
