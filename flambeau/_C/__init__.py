@@ -296,7 +296,7 @@ def _remove_obj_from_tls(key: str) -> None:
 
 def __getattr__(name: str) -> Any:
     """Loads the parts that stand on `autograd`, which needs this package first."""
-    if name in ("_autograd", "_functions"):
+    if name in ("_autograd", "_functions", "_functorch"):
         import importlib
 
         return importlib.import_module("." + name, __name__)

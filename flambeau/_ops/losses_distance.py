@@ -12,7 +12,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import FLOATING, float32, float64, promote_types
 from .._core.sizes import broadcast_shapes
-from .._core.state import GRAD, local, modes
+from .._core.state import DUAL, GRAD, local, modes
 from .._kernel.angles import cosine_rows, cosine_rows_gradient
 from .._tensor import Tensor, wrap
 from .declare import pointwise
@@ -199,7 +199,7 @@ _gap = pointwise(
 
 def _signs(target: Tensor, like: Tensor) -> Tensor:
     """Labels, which have no gradient, in the dtype of the scores."""
-    target = ops.detach(target) if target._k & GRAD else target
+    target = ops.detach(target) if target._k & (GRAD | DUAL) else target
     return target if target.dtype is like.dtype else ops.to_dtype(target, like.dtype)  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ from .._core.dtypes import FLOATING, default, dtype, float32, int64
 from .._core.layouts import contiguous_format
 from .._core.random import MersenneState
 from .._core.sizes import size_argument
-from .._core.state import CUDA, DUAL, GRAD, META, local, modes
+from .._core.state import CUDA, DUAL, GRAD, META, differentiated, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
 from .casting import broadcast_error
@@ -610,11 +610,11 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
     """Samples of the gamma distribution with the shape parameters in `input`, differentiable by them."""
     drawn = _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
-    return drawn_gamma(input, drawn) if input._k & GRAD and local.grad else drawn
+    return drawn_gamma(input, drawn) if differentiated(input._k) else drawn
 
 
 @public(method=False)
 def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
     """Samples of the Dirichlet distribution with the concentrations in `input`, differentiable by them."""
     drawn = _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
-    return drawn_dirichlet(input, drawn) if input._k & GRAD and local.grad else drawn
+    return drawn_dirichlet(input, drawn) if differentiated(input._k) else drawn

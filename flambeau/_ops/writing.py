@@ -13,7 +13,7 @@ from .._core.dtypes import FLOATING, INTEGER, dtype
 from .._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, read_as, wrap
-from . import basic, registry
+from . import basic, inplace, registry
 from .casting import broadcast_error, cast_array, checked_array, laid
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
@@ -176,8 +176,10 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     if not input._k & META:
         input._array[...] = read_as(made, input._k)
     bump(input)
-    if input._k & DUAL:
-        ops.zero_(input._autograd_meta.tangent)  # type: ignore[union-attr]
+    if (input._k | value._k if isinstance(value, Tensor) else input._k) & DUAL:
+        like = isinstance(value, Tensor) and value._k & DUAL
+        wide = ops.clone(ops.expand_as(ops.to_dtype(value, input.dtype), input)) if like else None
+        inplace.write_tangent(input, wide)
     if tracked:
         _record_write(input, fill_op, (before, value))
     return input

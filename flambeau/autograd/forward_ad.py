@@ -110,8 +110,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Setting a forward grad that itself has a forward gradient at the same level is not supported."
         )
     dual: Tensor = ops.view_as(tensor, tensor)
-    set_tangent(dual, tangent if _laid_alike(tensor, tangent) else _laid_as(tensor, tangent))
+    set_tangent(dual, laid_out(tensor, tangent))
     return dual
+
+
+def laid_out(t: Tensor, tangent: Tensor) -> Tensor:
+    """A tangent in the layout of its tensor: itself, or a copy."""
+    return tangent if _laid_alike(t, tangent) else _laid_as(t, tangent)
 
 
 def _laid_alike(t: Tensor, other: Tensor) -> bool:

@@ -13,7 +13,7 @@ from .._core.state import GRAD, local
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, is_inference
 from ..autograd import grad as _autograd_grad
-from ..autograd.forward_ad import _set_fwd_grad_enabled, dual_level, jvp_of, set_tangent, tangent_of
+from ..autograd.forward_ad import _set_fwd_grad_enabled, dual_level, jvp_of, laid_out, set_tangent, tangent_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import checks
 from .batched import Batched, directions_only, make_batched, mapped_levels, next_level
@@ -332,7 +332,7 @@ def _by_tangents(run: Any, flat: list[Tensor], directions: list[Tensor]) -> tupl
             else:
                 value = _without_history(plain)
             if value.dtype.category >= FLOATING:
-                set_tangent(value, _placed(direction, lifted))
+                set_tangent(value, laid_out(value, _placed(direction, lifted)))
             given.append(_rewrap(lifted, value))
         outs, out_spec, aux = run(given)
         found = [None if tangent_of(_root(o)) is None else _rewrap(o, tangent_of(_root(o))) for o in outs]

@@ -101,3 +101,39 @@ def test_inference_mode_outside():
         assert vjp(lambda x: (x**2).sum(), x)[1](torch.tensor(1.0))[0].tolist() == [2.0, 4.0]
         assert jacrev(grad(lambda x: (x**3).sum()))(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
         assert jvp(lambda x: (x**2).sum(), (x,), (torch.ones(2),))[1] == 6
+
+
+def test_functions_that_choose_their_way_by_the_tape_choose_it_for_tangents():
+    torch.manual_seed(0)
+    a, t = torch.randn(4, 3, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
+    b = torch.randn(4, 1, dtype=torch.float64)
+    functions = [
+        torch.linalg.svdvals, lambda a: torch.linalg.eigvalsh(a.T @ a), lambda a: torch.linalg.eigvals(a.T @ a).abs().sum(),
+        lambda a: torch.linalg.lstsq(a, b).solution, lambda a: torch.norm(a, "nuc"), torch.linalg.cond,
+    ]  # fmt: skip
+    for f in functions:
+        step = 1e-6
+        expected = (f(a + step * t) - f(a - step * t)) / (2 * step)
+        assert torch.allclose(jvp(f, (a,), (t,))[1], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_fills_with_a_tensor_take_over_its_tangent():
+    def f(x):
+        y = torch.zeros(3)
+        y.fill_(x * x)
+        y[:1].fill_(5.0)
+        return y
+
+    assert [t.tolist() for t in jvp(f, (X,), (ONE,))] == [[5, 9, 9], [0, 6, 6]]
+
+
+def test_labels_have_no_tangent():
+    x, y = torch.tensor([0.5, 2.0]), torch.tensor([1.0, -1.0])
+    made = jvp(torch.nn.functional.hinge_embedding_loss, (x, y), (torch.ones(2), torch.ones(2)))
+    assert [t.item() for t in made] == [0.25, 0.5]
+
+
+def test_tangents_are_laid_out_as_their_tensors():
+    x, t = torch.arange(12.0).reshape(3, 4).t(), torch.arange(12.0).reshape(4, 3)
+    made = jvp(lambda x: x.as_strided((2, 2), (1, 4)), (x,), (t,))
+    assert made[0].equal(x[:2, :2].t().t()) and made[1].equal(t[:2, :2])
