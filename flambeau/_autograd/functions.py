@@ -12,7 +12,7 @@ from typing import Any
 from .._core.state import BATCHED, DUAL, GRAD, local
 from .._tensor import MADE_IN_FUNCTION, Tensor, detached, version_of, wrap
 from . import engine
-from .node import Node, SavedOutput
+from .node import Node, SavedOutput, class_named
 
 _new = object.__new__
 
@@ -276,10 +276,12 @@ class Function(FunctionCtx):
     generate_vmap_rule = False
     boxed_grads_call = False  # whether `backward` gets one list of gradients, from which it may take them out
     _record: Any = None
+    _backward_cls: Any = None  # the class that the nodes of its results show
 
     def __init_subclass__(cls, **named: Any):
         super().__init_subclass__(**named)
         cls._record = FunctionRecord(cls)
+        cls._backward_cls = class_named(cls._record.backward_name)
 
     def __init__(self, *args: Any, **named: Any):
         warnings.warn(
@@ -536,6 +538,14 @@ def once_differentiable(function: Any) -> Any:
         return blocked[0] if single else tuple(blocked)
 
     return backward
+
+
+class InplaceFunction(Function):
+    """An older name of `Function`, for those that write to their inputs."""
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        self.inplace = inplace
 
 
 class _Refusal:

@@ -233,7 +233,7 @@ def edge_of(t: Tensor) -> Any:
 
 
 @functools.cache
-def _class_named(name: str) -> Any:
+def class_named(name: str) -> Any:
     return type(name.rpartition(":")[2], (SeenNode,), {"__slots__": ()})
 
 
@@ -241,7 +241,7 @@ def gradient_function(target: Any, number: int = 0) -> Any:
     """The node behind an edge; for a leaf the one AccumulateGrad that stands for it."""
     if not isinstance(target, Tensor):
         if target.__class__ is Node:  # who looks at the graph sees a class named after the operation
-            target.__class__ = _class_named(target.name())
+            target.__class__ = class_named(target.name())
         return target
     meta = meta_of(target)
     found = meta.accumulator() if meta.accumulator is not None else None

@@ -263,3 +263,21 @@ def test_derivatives_are_checked_of_parameters_that_a_function_knows():
     assert gradgradcheck(lambda x, *parameters: layer(x).tanh(), inputs)
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         gradcheck(lambda x, *parameters: layer(x.detach()).tanh() + x.sum() * 0, inputs)
+
+
+def test_functions_that_write_under_their_older_name():
+    class Added(torch.autograd.function.InplaceFunction):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.mark_dirty(a)
+            return a.add_(b), b + 2
+
+        @staticmethod
+        def backward(ctx, first, second):
+            return first, first + second
+
+    x, y = torch.zeros(2), torch.ones(2, requires_grad=True)
+    q, _ = Added.apply(x, y)
+    assert q is x and q.requires_grad and type(q.grad_fn) is Added._backward_cls
+    q.sum().backward()
+    assert y.grad.tolist() == [1.0, 1.0]
