@@ -137,8 +137,8 @@ def run(
             if needed is not None:  # what is captured has been through the hooks of tensors, not those of nodes
                 if node.pre_hooks:
                     g = _call_pre_hooks(node, g, of_node=False)
-                _capture(node, g, wanted_edges, captured)
-                if node not in needed and not into_leaves:  # `backward` runs the nodes of its inputs, `grad` does not
+                reached = _capture(node, g, wanted_edges, captured)
+                if node not in needed and not (reached and into_leaves):  # `backward` runs the nodes of its inputs
                     continue
                 if node.pre_hooks:
                     g = _call_pre_hooks(node, g, of_tensors=False)
@@ -353,10 +353,14 @@ def _send(edge: Any, g: Tensor, pending: dict[Node, Any], heap: list[Any]) -> No
         held[number] = g if held[number] is None else add(held[number], g)
 
 
-def _capture(node: Node, g: Any, wanted: Any, captured: dict[Any, Tensor]) -> None:
+def _capture(node: Node, g: Any, wanted: Any, captured: dict[Any, Tensor]) -> bool:
+    """Keeps the gradients of a node's results that are asked for; whether there are any."""
+    reached = False
     for number, part in enumerate((g,) if node.outputs is None else g):
         if part is not None and (id(node), number) in wanted:
             captured[id(node), number] = part
+            reached = True
+    return reached
 
 
 def _key(edge: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,13 @@ def functional_embedding_bag(
     >>> torch.nn.functional.embedding_bag(torch.tensor([[0, 1]]), torch.tensor([[1.0], [3.0]]))
     tensor([[2.]])
     """
+    if weight.dtype is int64 and input.dtype.category == FLOATING:
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=3,
+        )
+        input, weight = weight, input
     _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
     if input._array.ndim == 2:
         bags, length = input._array.shape

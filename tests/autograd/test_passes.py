@@ -114,6 +114,9 @@ def test_hooks_of_a_node_run_where_its_gradient_is_asked_for():
     assert log == ["tensor", "node", "after"] and b.grad.item() == 3
     log.clear()
     assert torch.autograd.grad(b.sum(), b)[0] == 3 and log == ["tensor"]
+    log.clear()
+    torch.autograd.backward(b, inputs=(torch.tensor(1.0, requires_grad=True),))  # leads nowhere
+    assert log == ["tensor"]
 
 
 def test_the_dtype_of_a_gradient():

@@ -178,3 +178,12 @@ def test_sparse_gradients_of_an_empty_table():
     layer = nn.Embedding(10, 0, sparse=True)
     layer(torch.tensor([[0, 2], [4, 4]])).sum().backward()
     assert layer.weight.grad.is_sparse and layer.weight.grad.shape == (10, 0)
+
+
+
+def test_embedding_bag_in_the_old_order_of_its_arguments():
+    weight = torch.tensor([[1.0], [3.0], [5.0]], requires_grad=True)
+    with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):
+        out = torch.nn.functional.embedding_bag(weight, torch.tensor([[0, 2]]), sparse=True)
+    out.sum().backward()
+    assert out.tolist() == [[3.0]] and weight.grad.to_dense().tolist() == [[0.5], [0.0], [0.5]]
