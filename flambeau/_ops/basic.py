@@ -124,7 +124,10 @@ def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     array = g._array
     if not (g._k or modes.on) and array.size < PARALLEL and leaf._array.flags.c_contiguous:
         return wrap(array.copy(), g.dtype)
-    return clone_strided(g, leaf._array.shape, leaf._array.strides)
+    made = clone_strided(g, leaf._array.shape, leaf._array.strides)
+    if made._edge is None:
+        made._view = None  # nobody else holds its memory
+    return made
 
 
 ops.to_dtype = to_dtype

@@ -124,6 +124,10 @@ def fold(
         raise RuntimeError(
             f"Expected 2D or 3D (batch mode) tensor for fold, empty at most in its batch, got {list(shape)}"
         )
+    if math.prod(kernel) >= 1 << 63:
+        raise RuntimeError(
+            f"fold: the product of kernel_width and kernel_height overflowed, kernel_size is {list(kernel)}"
+        )
     if shape[-2] % math.prod(kernel):
         raise RuntimeError(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "

@@ -201,7 +201,9 @@ def _bmm(op: Any, x: Tensor, y: Tensor) -> Tensor:
 
 @rule("linear")
 def _linear(op: Any, x: Tensor, bias: Tensor | None, weight: Tensor) -> Tensor:
-    made = product(x, ops.t(weight), "linear")
+    one = x.ndim == 1
+    made = product(ops.unsqueeze(x, 0) if one else x, ops.t(weight), "linear")
+    made = ops.squeeze(made, 0) if one else made
     return made if bias is None else ops.add(made, bias)  # type: ignore[no-any-return]
 
 

@@ -458,3 +458,26 @@ def test_one_pixel_with_channels_last():
     assert F.adaptive_avg_pool2d(x, 1).stride() == (3, 1, 3, 3)
     assert F.adaptive_avg_pool2d(x.contiguous(), 1).stride() == (3, 1, 1, 1)
     F.adaptive_max_pool1d(zeros(0, 5, requires_grad=True), 2).sum().backward()  # an empty batch is no error
+
+
+def test_the_gradient_of_a_strided_leaf_is_no_view():
+    leaf = torch.stack([zeros(5, 4), zeros(5, 4)], 1)[:, 1].detach().requires_grad_()
+    (leaf * 2).sum().backward()
+    leaf.grad.detach_()
+    leaf.grad.zero_()
+    assert not leaf.grad._is_view()
+
+
+@pytest.mark.parametrize("layout", ("to_sparse_coo", "to_sparse_csr", "to_sparse_csc"))
+def test_a_vector_through_a_layer_with_a_sparse_weight(layout):
+    layer, x = nn.Linear(4, 4), torch.randn(4)
+    wanted = layer(x)
+    layer.weight = nn.Parameter(getattr(layer.weight.detach(), layout)())
+    assert torch.allclose(layer(x), wanted, atol=1e-6)
+
+
+def test_sizes_beyond_64_bits_are_refused():
+    with pytest.raises(ValueError, match="upscale_factor"):
+        nn.PixelShuffle(545460846592)(zeros(2, 16, 9, 3))
+    with pytest.raises(RuntimeError, match="the product of kernel_width and kernel_height overflowed"):
+        F.fold(zeros(3, 7), 16, 7318349394477056)
