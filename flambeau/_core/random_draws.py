@@ -122,7 +122,7 @@ def _check_bound(name: str, value: int, dtype: np.dtype[Any]) -> None:
         largest = int(float(ml_dtypes.finfo(dtype).max))  # type: ignore[no-untyped-call]
         smallest = -largest
     if not smallest <= value <= largest:
-        raise RuntimeError(f"random_: {name} = {value} is out of bounds for {dtype}")
+        raise RuntimeError(f"{name} is out of bounds for {dtype}: random_ got {value}")
 
 
 def randint(engine: MersenneState, shape: Shape, dtype: Any, low: int, high: int) -> Array:
@@ -131,7 +131,7 @@ def randint(engine: MersenneState, shape: Shape, dtype: Any, low: int, high: int
     if dtype.kind not in "iub" and dtype not in SIGNIFICAND_BITS:
         raise RuntimeError(f"random_: expected an integer, floating or bool dtype, got {dtype}")
     if low >= high:
-        raise RuntimeError(f"random_: expected from < to, got from={low} and to={high}")
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if dtype in SIGNIFICAND_BITS:
         low, high = _representable_bounds(dtype, low, high)
         if low >= high:
@@ -185,7 +185,7 @@ def randperm(engine: MersenneState, n: int, dtype: Any = np.int64) -> Array:
         raise RuntimeError(f"randperm: n must be non-negative, got {n}")
     if dtype == np.bool_ or (dtype.kind not in "iu" and dtype not in SIGNIFICAND_BITS):
         raise NotImplementedError(f"randperm: not implemented for {dtype}")
-    if dtype.kind in "iu" and n > int(np.iinfo(dtype).max):
+    if dtype.kind in "iu" and n > int(np.iinfo(dtype).max) + 1:
         raise RuntimeError(f"randperm: {n} does not fit in {dtype}")
     if dtype in (np.float16, np.float32, np.float64) and n > (1 << SIGNIFICAND_BITS[dtype]) + 1:
         raise RuntimeError(f"randperm: n = {n} is too large for {dtype}")

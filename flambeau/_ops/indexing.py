@@ -313,7 +313,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             array = _part(self._array, short) if made else self._array[short]
             return view_of(op, self, array, (short,))
         return op(self, short)  # type: ignore[no-any-return]
-    except (IndexError, TypeError):
+    except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words
     return _general(self, key)
 

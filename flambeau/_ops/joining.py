@@ -282,10 +282,10 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn("torch.meshgrid: pass the indexing argument ('ij' or 'xy'), which will be required", stacklevel=3)
+        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument ('ij' or 'xy')", stacklevel=3)
         indexing = "ij"
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f"torch.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in tensors:
         if x._array.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor, got shape {list(x._array.shape)}")
@@ -404,7 +404,7 @@ def block_diag(*tensors: Any) -> Tensor:
     for i, x in enumerate(tensors):
         if x._array.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions, tensor {i} has {x._array.ndim}"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x._array.ndim} dimensions"
             )
         d = promote_types(d, x.dtype)
     cast = [x if x.dtype is d else ops.to_dtype(x, d) for x in tensors]

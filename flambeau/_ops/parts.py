@@ -419,7 +419,8 @@ def _axis_split(name: str, least: int, dim_of: Any) -> Any:
         if isinstance(sections, int):
             if sections == 0 or input._array.shape[dim] % sections:
                 raise RuntimeError(
-                    f"torch.{name}: dimension {dim} of size {input._array.shape[dim]} is not divisible by {sections}"
+                    f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+                    f"{input._array.shape[dim]} is not divisible by the split_size {sections}!"
                 )
         return tensor_split(input, sections, dim)
 

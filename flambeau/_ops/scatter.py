@@ -453,7 +453,10 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 )  # fmt: skip
 def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha: Any) -> None:
     rows, index, source = _as_rows(x, index, source)
-    check_index(backend, rows, index, dim)
+    if x.ndim < 2:
+        check_index(backend, rows, index, dim, IndexError, "index out of range in self")
+    else:
+        check_index(backend, rows, index, dim)
     if alpha != 1:
         with np.errstate(all="ignore"):
             source = source * backend.xp.asarray(number_array(alpha, from_numpy_dtype(x.dtype)))

@@ -223,6 +223,8 @@ def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: boo
     if input.dtype.category in (BOOL, COMPLEX):
         raise RuntimeError(f"topk does not support {input.dtype.name} dtypes on CPU")
     k = int(number_of(k, "topk", "k"))
+    if isinstance(dim, bool):
+        raise TypeError("topk(): argument 'dim' (position 2) must be int, not bool")
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     if not 0 <= k <= (shape[dim] if shape else 1):
