@@ -185,3 +185,14 @@ def test_what_is_refused():
     ):  # fmt: skip
         with pytest.raises(NotImplementedError):
             use()
+
+
+def test_older_places_of_the_layers():
+    from flambeau.ao.nn import intrinsic, qat, quantized
+    from flambeau.nn import intrinsic as old_intrinsic
+    from flambeau.nn import qat as old_qat
+    from flambeau.nn import quantized as old_quantized
+    from flambeau.nn.quantized import dynamic as old_dynamic
+
+    assert old_quantized.Linear is quantized.Linear and old_dynamic.LSTM is quantized.dynamic.LSTM
+    assert old_intrinsic.ConvReLU2d is intrinsic.ConvReLU2d and old_qat.Linear is qat.Linear

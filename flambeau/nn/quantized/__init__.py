@@ -1,0 +1,3 @@
+"""The older place of `ao.nn.quantized`."""
+
+from ...ao.nn.quantized import *  # noqa: F403

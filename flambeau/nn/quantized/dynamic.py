@@ -1,0 +1,3 @@
+"""The older place of `ao.nn.quantized.dynamic`."""
+
+from ...ao.nn.quantized.dynamic import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""The older place of `ao.nn.quantized.modules`."""
+
+from ...ao.nn.quantized.modules import *  # noqa: F403
