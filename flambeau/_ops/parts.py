@@ -307,6 +307,8 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, **na
         dim = named.pop("axis", dim)
         if named:
             raise TypeError(f"split() got an unexpected keyword argument '{next(iter(named))}'")
+    if getattr(split_size_or_sections, "ndim", 1) == 0:  # a 0-d tensor
+        split_size_or_sections = split_size_or_sections.__index__()
     if isinstance(split_size_or_sections, int):
         return _split_views(split_op, tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
     return _split_views(split_with_sizes_op, tensor, *_given_sizes(tensor, split_size_or_sections, dim))

@@ -280,6 +280,8 @@ def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> In
     size = shape[-rank:]
     if rank > 1 and isinstance(value, (tuple, list)) and len(shape) <= len(value):
         raise ValueError(f"Input dimension should be at least {len(value) + 1}")
+    if getattr(value, "ndim", 1) == 0:  # a 0-d tensor
+        value = value.__index__()
     values = (value,) * rank if isinstance(value, int) and not isinstance(value, bool) else value
     if rank == 1 and isinstance(values, (tuple, list)) and len(values) != 1:
         raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(values)})")

@@ -315,6 +315,7 @@ def logspace(
             start, end, work = float(np.array(start, d.numpy)), float(np.array(end, d.numpy)), float32
         with placed(k, index), np.errstate(all="ignore"):
             exponents = _between(start, end, steps, work, k)
+            base = base.item() if hasattr(base, "item") else base  # a 0-d tensor
             array = cast_array(backend_of(k).xp.power(base, exponents), d)
     made = finished(array, d, k, requires_grad and out is None)
     return made if out is None else _into(out, made, "logspace")

@@ -102,6 +102,8 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     >>> torch.polygamma(1, torch.tensor([1.0]))
     tensor([1.6449])
     """
+    if isinstance(n, Tensor):
+        n = n.__index__()
     if not isinstance(n, int):
         raise TypeError(f"polygamma(): argument 'n' must be int, not {type(n).__name__}")
     if n < 0:

@@ -31,3 +31,13 @@ def test_words(call, error, words):
 
 def test_all_numbers_of_a_byte_are_permuted():
     assert sorted(torch.randperm(256, dtype=torch.uint8).tolist()) == list(range(256))
+
+
+def test_tensors_without_dimensions_are_numbers():
+    x, one = torch.arange(8.0).reshape(2, 4), torch.tensor(1)
+    assert x.roll(one)[0, 0] == 7 and x.roll(1, one)[0].tolist() == [3.0, 0.0, 1.0, 2.0]
+    assert len(x.split(one)) == 2 and x.flip(one)[0, 0] == 3 and x.movedim(one, 0).shape == (4, 2)
+    assert torch.combinations(torch.tensor([0, 1]), one).tolist() == [[0], [1]]
+    assert torch.polygamma(one, torch.ones(1)).item() == pytest.approx(1.644934)
+    assert torch.logspace(0, 1, 3, one).tolist() == [1.0, 1.0, 1.0]
+    assert torch.nn.functional.adaptive_avg_pool1d(x[None], one).tolist() == [[[1.5], [5.5]]]
