@@ -26,6 +26,10 @@ _defined: set[str] = {"aten", "prim", "prims"}  # namespaces that have their one
 _KEYS = {"cpu": "cpu", "cuda": "cuda", "meta": "meta", "default": "", "compositeexplicitautograd": ""}
 
 
+# Implementations that came before the definition of their operator: (function, group of tensors) by its name.
+_waiting: dict[str, list[tuple[Callable[..., Any], str]]] = {}
+
+
 def fallthrough_kernel() -> None:
     """Stands for "nothing here, go on"."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
@@ -95,7 +99,7 @@ class Library:
             raise RuntimeError("define() cannot be called on a Library of kind 'IMPL'")
         read = parse_schema(schema)
         full = FunctionSchema(f"{self.ns}::{read.name}", read.overload_name, read.arguments, read.returns)
-        op = _define(full, tags)
+        op = _new_operator(full, tags)
         self._names.append(op.name)
         return read.name + (f".{read.overload_name}" if read.overload_name else "")
 
@@ -111,11 +115,9 @@ class Library:
         """Implements an operator for a group of tensors: "CPU", "CUDA", "Meta", "Autograd", "Composite…"."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
-        if isinstance(op_name, str):
-            name = op_name if "::" in op_name else f"{self.ns}::{op_name}"
-        else:
-            name = _operator(op_name).name
-        _implement(_operator(name), fn, dispatch_key or self.dispatch_key or "CompositeImplicitAutograd")
+        if isinstance(op_name, str) and "::" not in op_name:
+            op_name = f"{self.ns}::{op_name}"
+        _implement_named(op_name, fn, dispatch_key or self.dispatch_key or "CompositeImplicitAutograd")
 
     def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, **_: Any) -> None:
         _operator(f"{self.ns}::{op_name}").fake = fn
@@ -125,6 +127,23 @@ class Library:
             operators.pop(name, None)
         if self.kind == "DEF":
             _defined.discard(self.ns)
+
+
+def _new_operator(schema: FunctionSchema, tags: Any) -> Operator:
+    op = _define(schema, tags)
+    for fn, key in _waiting.pop(op.name, ()):
+        _implement(op, fn, key)
+    return op
+
+
+def _implement_named(op: Any, fn: Callable[..., Any], key: str) -> None:
+    """Implements an operator, or keeps the implementation until it is defined."""
+    name = op.removesuffix(".default") if isinstance(op, str) else ""
+    if name and name not in operators:
+        split_name(name)
+        _waiting.setdefault(name, []).append((fn, key))
+    else:
+        _implement(_operator(op), fn, key)
 
 
 def _implement(op: Operator, fn: Callable[..., Any], key: str) -> None:
@@ -158,7 +177,7 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
         raise ValueError(
             f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor", got {schema!r}'
         )
-    _define(parse_schema(qualname + schema), tags)
+    _new_operator(parse_schema(qualname + schema), tags)
 
     def implement(function: Callable[..., Any]) -> Callable[..., Any]:
         return impl(qualname, "default", function)
@@ -189,12 +208,11 @@ def impl(
             return function
 
         return older
-    op = _operator(qualname)
     kinds = [types] if isinstance(types, str) else list(types)
 
     def implement(function: Callable[..., Any]) -> Callable[..., Any]:
         for kind in kinds:
-            _implement(op, function, kind)
+            _implement_named(qualname, function, kind)
         return function
 
     return implement if func is None else implement(func)

@@ -11,6 +11,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from ._parameters import ScaleTril
+from ._parameters import precision_to_scale_tril as _precision_to_scale_tril  # noqa: F401 (packages take it)
 from .distribution import Distribution
 from .utils import _standard_normal
 

@@ -277,3 +277,17 @@ def test_operators_as_keys_and_types_of_programs():
 
 def _doubled(x):
     return x * 2
+
+
+def test_a_warning_is_given_once():
+    with pytest.warns(UserWarning, match="only once") as caught:
+        for _ in range(2):
+            torch._dynamo.utils.warn_once("said only once")
+    assert len(caught) == 1
+
+
+def test_factors_of_inverses():
+    from flambeau.distributions.multivariate_normal import _precision_to_scale_tril
+
+    factor = _precision_to_scale_tril(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    assert torch.allclose(factor @ factor.mT, torch.tensor([[5.0, -2.0], [-2.0, 4.0]]) / 16)

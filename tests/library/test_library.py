@@ -212,3 +212,21 @@ def test_an_implementation_for_autocast():
     assert ops.test_autocast_key.twice(x).dtype is torch.float16
     with torch.autocast("cpu"):
         assert ops.test_autocast_key.twice(x).dtype is torch.float32
+
+
+def test_implementations_may_come_before_the_definition():
+    @torch.library.impl("early::twice", ["CPU", "Meta"])
+    def twice(x):
+        return x * 2
+
+    library = torch.library.Library("early", "FRAGMENT")
+    library.impl("less", lambda x: x - 1, "CPU")
+    with pytest.raises(AttributeError, match="twice"):
+        _ = torch.ops.early.twice
+    torch.library.define("early::twice", "(Tensor x) -> Tensor")
+    library.define("less(Tensor x) -> Tensor")
+    assert torch.ops.early.twice(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert torch.ops.early.twice(torch.ones(2, device="meta")).shape == (2,)
+    assert torch.ops.early.less(torch.ones(2)).tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="does not exist"):
+        torch.library.register_fake("early::never", twice)
