@@ -11,6 +11,12 @@ from .._methods import install
 from .._ops.registry import ops
 from .._ops.rules import SCALAR_NAMES
 from .._tensor import Tensor
+from .semi_structured import (  # noqa: F401 (programs take them from here)
+    SparseSemiStructuredTensor,
+    SparseSemiStructuredTensorCUSPARSELT,
+    SparseSemiStructuredTensorCUTLASS,
+    to_sparse_semi_structured,
+)
 
 install(globals(), "sparse")
 

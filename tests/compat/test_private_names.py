@@ -291,3 +291,48 @@ def test_factors_of_inverses():
 
     factor = _precision_to_scale_tril(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
     assert torch.allclose(factor @ factor.mT, torch.tensor([[5.0, -2.0], [-2.0, 4.0]]) / 16)
+
+
+def test_helpers_about_shapes_and_dtypes():
+    from flambeau import _prims_common as common
+
+    x = torch.ones(2, 3, 4, 5)
+    assert common.suggest_memory_format(x) is torch.contiguous_format
+    assert common.suggest_memory_format(x.to(memory_format=torch.channels_last)) is torch.channels_last
+    assert common.suggest_memory_format(x.permute(3, 2, 1, 0)) is torch.contiguous_format
+    volume = torch.ones(2, 3, 4, 5, 6).to(memory_format=torch.channels_last_3d)
+    assert common.suggest_memory_format(volume) is torch.channels_last_3d
+    assert common.make_contiguous_strides_for((2, 0, 4)) == (4, 4, 1)
+    assert common.canonicalize_dims(3, (-1, 0)) == (2, 0) and common.canonicalize_dim(0, -1) == 0
+    with pytest.raises(IndexError, match=r"expected to be in range of \[-3, 2\], but got 5"):
+        common.canonicalize_dim(3, 5)
+    assert common.dtype_to_type(torch.half) is float and common.dtype_to_type(torch.bool) is bool
+    assert common.corresponding_real_dtype(torch.complex32) is torch.half
+    assert common.corresponding_complex_dtype(torch.double) is torch.complex128
+    assert not common.is_integer_dtype(torch.bool) and not common.is_float_dtype(torch.complex64)
+    assert common.is_contiguous_or_false(x) and not common.is_contiguous(x.mT)
+
+
+def test_kernels_that_are_not_here_say_so():
+    from flambeau._inductor.decomposition import decompositions, register_decomposition
+    from flambeau.sparse import _triton_ops_meta
+    from flambeau.utils._triton import has_triton, has_triton_package
+
+    assert has_triton() is has_triton_package() is False
+    assert _triton_ops_meta.get_meta("bsr_dense_addmm", (1, 2)) is None
+    relu = torch.ops.aten.relu.default
+    assert register_decomposition([relu])(_doubled) is _doubled is decompositions.pop(relu)
+    assert not isinstance(torch.ones(2), torch.sparse.SparseSemiStructuredTensor)
+    with pytest.raises(NotImplementedError, match="sparse tensor cores"):
+        torch.sparse.to_sparse_semi_structured(torch.ones(4, 4))
+    with pytest.raises(NotImplementedError, match="scale_a"):
+        torch.nn.functional.scaled_mm(torch.ones(2, 2))
+    assert torch.nn.functional.ScalingType.RowWise == 1
+
+
+def test_products_in_a_wider_dtype():
+    from flambeau._higher_order_ops.out_dtype import out_dtype
+
+    a = torch.full((2, 2), 100, dtype=torch.int8)
+    made = out_dtype(torch.ops.aten.mm.default, torch.int32, a, a)
+    assert made.dtype is torch.int32 and made.tolist() == [[20000, 20000]] * 2
