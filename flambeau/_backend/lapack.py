@@ -23,6 +23,7 @@ _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
 _NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
 _TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
+_UNTHREADED = 512  # elements from which it has threads for triangular systems, though
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
 _SPLIT = 1 << 20  # multiplications of a triangular system that are worth a second thread
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
@@ -386,7 +387,8 @@ def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) ->
         routine(b"R", triangle, how, kind, _integer(last - first), size, factor, start + i * step, size,
                 to + i * further + first * x.itemsize, width)  # fmt: skip
 
-    with few_threads(n * max(n, k)):
+    extent = n * max(n, k)
+    with few_threads(max(extent, _TINY + 1) if extent > _UNTHREADED else extent):
         if single is not None:
             turn = b"N" if by_columns else b"T"
             for i in range(count):
