@@ -170,6 +170,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "autograd": {"kineto_available": lambda: False},
     "utils._mode_utils": {"no_dispatch": contextlib.nullcontext},
     "utils._import_utils": {"_check_module_exists": _check_module_exists},
+    "_utils_internal": {"IS_FBSOURCE": False},
     "utils._triton": {"has_triton": lambda: False},
 }
 
