@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._ops.padding import define_pads
-from ._ops.registry import ops
+from ._ops.registry import functions, ops
 from ._tensor import Tensor
 
 __all__ = ["FUNCTIONS", "OF_NN"]
@@ -105,6 +105,16 @@ def _grid_sampler_2d_cpu_fallback(
     return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
 
 
+def quantized_max_pool3d(
+    self: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Tensor:
+    """The largest number of each window of a quantized volume, with the volume's scale and zero point."""
+    if min([dilation] if isinstance(dilation, int) else dilation) < 1:
+        raise RuntimeError(f"Expected dilation >= 1, but got {dilation}")
+    made = functions["nn.functional.max_pool3d"](self.int_repr(), kernel_size, stride, padding, dilation, ceil_mode)
+    return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())  # type: ignore[no-any-return]
+
+
 OF_NN: dict[str, Any] = {
     **define_pads("reflect", "reflection_pad"),
     **define_pads("replicate", "replication_pad"),
@@ -113,6 +123,6 @@ OF_NN: dict[str, Any] = {
 }
 _OWN: Sequence[Any] = (
     _masked_softmax, _nested_tensor_from_mask, _nested_tensor_from_mask_left_aligned, _add_relu, _add_relu_,
-    _grid_sampler_2d_cpu_fallback,
+    _grid_sampler_2d_cpu_fallback, quantized_max_pool3d,
 )  # fmt: skip
 FUNCTIONS: dict[str, Any] = OF_NN | {f.__name__: f for f in _OWN}

@@ -73,7 +73,7 @@ NAMES = {
     "_class_sets": "_storage_classes _tensor_classes",
     "_aten": "_log_softmax _softmax",
     "_aten_layers": "_add_relu _add_relu_ _grid_sampler_2d_cpu_fallback _masked_softmax _nested_tensor_from_mask "
-    "_nested_tensor_from_mask_left_aligned",
+    "_nested_tensor_from_mask_left_aligned quantized_max_pool3d",
     "_checks": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
     "_check_value _check_with",
     "_library.schema": "parse_schema",

@@ -481,3 +481,11 @@ def test_sizes_beyond_64_bits_are_refused():
         nn.PixelShuffle(545460846592)(zeros(2, 16, 9, 3))
     with pytest.raises(RuntimeError, match="the product of kernel_width and kernel_height overflowed"):
         F.fold(zeros(3, 7), 16, 7318349394477056)
+
+
+def test_the_largest_of_quantized_volumes():
+    x = torch.quantize_per_tensor(torch.arange(8.0).reshape(1, 1, 2, 2, 2), 0.5, 3, torch.quint8)
+    made = torch.quantized_max_pool3d(x, (1, 2, 2))
+    assert made.dequantize().flatten().tolist() == [3.0, 7.0] and made.q_scale() == 0.5
+    with pytest.raises(RuntimeError, match="Expected dilation >= 1"):
+        torch.quantized_max_pool3d(x, (1, 1, 1), (1, 1, 1), (0, 0, 0), (-3, 1, 1))
