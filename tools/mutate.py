@@ -84,7 +84,7 @@ class Change:
     new: str
     source: str  # the line as it stands, without the spaces around it
     read: bool = False  # outside functions: run when the package is imported, not in a test
-    which: int = 1  # of the changes that the line allows to the same text
+    which: int = 1  # of the changes of this text in lines that read the same
 
     @property
     def name(self) -> str:
@@ -95,10 +95,10 @@ class Change:
 
 def changes_of(path: Path) -> Iterator[Change]:
     """All changes that can be made in a file, by their places."""
-    seen: Counter[tuple[int, str]] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     for change in sorted(_changes_of(path), key=lambda change: (change.line, change.column)):
-        seen[change.line, change.old] += 1
-        yield replace(change, which=seen[change.line, change.old])
+        seen[change.source, change.old] += 1
+        yield replace(change, which=seen[change.source, change.old])
 
 
 def _changes_of(path: Path) -> Iterator[Change]:

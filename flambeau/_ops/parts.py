@@ -551,7 +551,7 @@ def _at_least(name: str, ndim: int, raise_one: Any) -> Any:
         return tuple(at_least(x) for x in tensors)
 
     at_least.__name__ = at_least.__qualname__ = name
-    at_least.__doc__ = f"The tensor, or each of them, with at least {ndim} dimension{'s' * (ndim > 1)}."
+    at_least.__doc__ = f"The tensor, or each of them, with dimensions added where it has fewer than {ndim}."
     return public(method=False)(at_least)
 
 
