@@ -65,8 +65,8 @@ def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
     a, b = input._array.shape, target._array.shape
     if a != b:
         warnings.warn(
-            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}): they are "
-            "broadcast together, which is likely not what you want. Please ensure they have the same size.",
+            f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
             stacklevel=4,
         )

@@ -65,6 +65,7 @@ def read_only():
     [
         (lambda: F.mse_loss(torch.ones(2, 1), torch.ones(2)), r"Using a target size \(torch.Size\(\[2\]\)\)"),
         (lambda: F.l1_loss(torch.ones(2, 1), torch.ones(2)), "Please ensure they have the same size"),
+        (lambda: F.mse_loss(torch.ones(2, 1), torch.ones(2)), "incorrect results due to broadcasting. Please ensure they"),
         (lambda: F.dropout2d(torch.ones(1, 2, 3, 3, 3)), "Received a 5-D input to dropout2d"),
         (lambda: F.dropout2d(torch.ones(2, 3, 3)), "assuming that channel-wise 1D dropout behavior is desired"),
         (lambda: F.softmax(torch.ones(2)), "Implicit dimension choice for softmax has been deprecated"),
