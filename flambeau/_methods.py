@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._kernel.entry import Site, another, as_method
+from ._kernel.site import Site, another, as_method
 from ._ops.registry import functions, methods, ops, records
 from ._tensor import Tensor
 

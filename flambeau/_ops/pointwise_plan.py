@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core.dtypes import FLOATING, bool_, int64
 from .._kernel.elementwise import arrangement
-from .._kernel.entry import Plan
+from .._kernel.plan import Plan
 from .._kernel.ufunc import loops
 from .._tensor import Tensor
 

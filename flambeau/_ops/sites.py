@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .._autograd.node import Node, SavedOutput, sequence
 from .._core.state import GRAD, local
-from .._kernel import entry
-from .._kernel.entry import NO_PLAN, Table, description
-from .._tensor import Tensor
+from .._kernel.plan import NO_PLAN, Table, absent, description
+from .._kernel.site import prepare, site
+from .._tensor import InferenceMeta, Tensor
+from .patterns import Unplannable, pattern_of
 from .pointwise_plan import is_alike, plan
 from .registry import functions, methods, ops
 from .watching import watched_plan
 
-_native = entry.prepare(Tensor)
+_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
 _MISSING = 1024  # descriptions that came once
 
 
@@ -27,17 +30,30 @@ def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any]
 
     def remember(args: Sequence[Any], out: Any) -> None:
         """Makes the plan of a call that succeeded, unless one of its arguments is not plain."""
-        if out.__class__ is not Tensor or any([a is entry.absent for a in args]):
+        if out.__class__ is not Tensor or any([a is absent for a in args]):
             return
-        if not any([a._k > GRAD for a in args if isinstance(a, Tensor)]):
-            alike = is_alike(args)
-            table.add(
-                description(args, Tensor, runtime, alike), plan(op, args, record, runtime, alike) or NO_PLAN, args
-            )
+        if any([a._k > GRAD for a in args if isinstance(a, Tensor)]):
+            return
+        alike, history = is_alike(args), _history(args)
+        made = plan(op, args, record, runtime, alike)
+        if made is not None and history and out._edge is not None:
+            with contextlib.suppress(Unplannable):
+                if not alike or out._edge[0].info is None:  # which holds shapes
+                    made.pattern = pattern_of((out,), args)[1]
+        table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
 
     table = Table()
     names = ["input", "other", *op.names[2:]][: len(op.names)] if len(op.names) < 3 else op.names
-    return entry.site(slow, remember, table, names, runtime=runtime, by_element=True)
+    return site(slow, remember, table, names, runtime=runtime, by_element=True)
+
+
+def _history(args: Sequence[Any]) -> int:
+    """Which arguments require gradients, in bits; 0 if nothing is recorded."""
+    bits = 0
+    if local.grad:
+        for i, a in enumerate(args):
+            bits |= (isinstance(a, Tensor) and a._k & GRAD) << i
+    return bits
 
 
 def plan_marked() -> None:
@@ -72,11 +88,8 @@ def _planned(slow: Callable[..., Any], name: str) -> Any:
         tensors = [a for a in values if isinstance(a, Tensor)]
         if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
             return
-        history = 0
-        if local.grad:
-            for i, a in enumerate(values):
-                history |= (isinstance(a, Tensor) and a._k & GRAD) << i
-        words = description(values, Tensor, history=history)
+        history = _history(values)
+        words = description(values, Tensor, history)
         key = tuple(words)
         if key not in missing:
             if len(missing) >= _MISSING:
@@ -86,4 +99,4 @@ def _planned(slow: Callable[..., Any], name: str) -> Any:
         del missing[key]
         table.add(words, watched_plan(slow, names, values, bool(history)) or NO_PLAN, values)
 
-    return entry.site(slow, remember, table, names, positional, name=name)
+    return site(slow, remember, table, names, positional, name=name)

@@ -19,17 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from .._autograd.node import Node, SavedOutput, sequence
 from .._core import allocation
-from .._core.dtypes import BY_NUMPY, dtype
+from .._core.dtypes import BY_NUMPY
 from .._core.state import CAPTURE, GRAD, held_over_forks, local, modes
-from .._kernel.entry import Plan, absent
+from .._kernel.plan import Plan, absent
 from .._kernel.ufunc import addresses, loops
-from .._tensor import Tensor, refuse_inference, wrap
+from .._tensor import Tensor, wrap
+from .patterns import Unplannable, pattern_of
 from .pointwise_plan import merged
-from .saved import versions_of
 
-_new = object.__new__
 _TURNS = 512  # how often a loop may be started again
 _MOST = 1 << 14  # elements in all arrays
 _SPAN = 1 << 20  # bytes from the first to the last element of an operand
@@ -60,10 +58,6 @@ _FEATURES = frozenset(
         "__array_wrap__",
     ]
 )
-
-
-class Unplannable(Exception):
-    """The watched call does something that is no native loop."""
 
 
 class Watched(np.ndarray):
@@ -310,79 +304,5 @@ def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history
         seen.finish([t._array for t in outs])
     plan.together = type(out) if several else None
     if history:
-        plan.record = _history(outs, given)
+        plan.record, plan.pattern = pattern_of(outs, given)
     return plan
-
-
-def _history(outs: Sequence[Tensor], given: Sequence[Any]) -> Any:
-    """A function that gives results of a plan the node that these have, over other arguments."""
-    node = next((t._edge[0] for t in outs if t._edge is not None), None)
-    if node is None:
-        return lambda out, *values: out
-    if (
-        vars(node)
-        or node.hooks
-        or node.pre_hooks
-        or any([t._edge is not None and t._edge[0] is not node for t in outs])
-    ):
-        raise Unplannable("a history of several nodes")
-    op, info, outputs, label = node.op, node.info, node.outputs, getattr(node, "label", None)
-
-    def position(t: Any) -> int:
-        return next(i for i, v in enumerate(given) if v is t)
-
-    edges = [None if e is None else position(e[0]) for e in node.edges]
-    saved: list[tuple[int, Any]] = []  # (0, a value), (1, place of an argument), (2, number of a result)
-    for s in node.saved:
-        if isinstance(s, SavedOutput):
-            if outs[s.number]._storage is not s:
-                raise Unplannable("a result that is kept otherwise")
-            saved.append((2, s.number))
-        elif isinstance(s, Tensor):
-            saved.append((1, position(s)))
-        elif _is_fixed(s):
-            saved.append((0, s))
-        else:
-            raise Unplannable("something that is kept besides")
-    numbers = [None if t._edge is None else t._edge[1] for t in outs]
-
-    def record(out: Any, *values: Any) -> Any:
-        made = _new(Node)
-        made.op, made.info, made.outputs, made.seq = op, info, outputs, sequence()
-        made.hooks = made.pre_hooks = None
-        if label is not None:
-            made.label = label
-        ends = []
-        for place in edges:
-            if place is None:
-                ends.append(None)
-            else:
-                v = values[place]
-                ends.append(v._edge or (v, 0))
-        made.edges = tuple(ends)
-        parts = out if out.__class__ is not Tensor else (out,)
-        for t, number in zip(parts, numbers):
-            if number is not None:
-                t._k, t._edge = 1, (made, number)
-        kept: list[Any] = []
-        written = False
-        for kind, s in saved:
-            if kind == 1:
-                s = values[s]
-                written = written or (s._storage is not None and s._storage.version > 0)
-            elif kind == 2:
-                s = SavedOutput(parts[s], s)
-            kept.append(s)
-        if modes.inferred:
-            refuse_inference(kept)
-        made.saved = kept
-        made.versions = versions_of(kept) if written else None
-        return out
-
-    return record
-
-
-def _is_fixed(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return all([_is_fixed(v) for v in value])
-    return value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice))

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import entry
+from flambeau._kernel import plan, site
 from flambeau._kernel.native import compile_function, inline
 from flambeau._ops.registry import records
 from flambeau.overrides import TorchFunctionMode
 
-native = isinstance(getattr(torch.exp, "__self__", None), entry.Site)
+native = isinstance(getattr(torch.exp, "__self__", None), site.Site)
 needs_entry = pytest.mark.skipif(not native, reason="the native entry is switched off or not known here")
 
 
@@ -207,7 +207,7 @@ def test_dtypes_of_arrays_live_as_long_as_their_plans():
 
 @needs_entry
 def test_a_table_that_grows_and_is_emptied(monkeypatch):
-    monkeypatch.setattr(entry, "_PLANS", 64)
+    monkeypatch.setattr(plan, "PLANS", 64)
     function = records["fmod"].call
     table = function.__self__.table
     x = torch.arange(400.0)
@@ -244,8 +244,8 @@ def test_a_result_that_cannot_be_made_is_an_error(monkeypatch):
     """Without memory the entry raises what NumPy raised, and frees what it had."""
     x = torch.ones(4)
     _ = x + x
-    broken = entry._entries.known
-    place = entry._KNOWN.index("new")
+    broken = site._entries.known
+    place = site.KNOWN_NAMES.index("new")
     address = broken[place]
     try:
         fail = compile_function("fails", _fails, ["a", "b", "c", "d", "e", "f", "g", "h"])

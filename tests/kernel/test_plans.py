@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import entry
+from flambeau._kernel import plan, site
+from flambeau._ops.patterns import Unplannable
 from flambeau._ops.registry import functions, methods
-from flambeau._ops.watching import Unplannable, Watch, Watched
+from flambeau._ops.watching import Watch, Watched
 
 _spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
 samples = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(samples)
 SAMPLES, operands = samples.SAMPLES, samples.operands
-native = isinstance(getattr(torch.exp, "__self__", None), entry.Site)
+native = isinstance(getattr(torch.exp, "__self__", None), site.Site)
 pytestmark = [
     pytest.mark.skipif(not native, reason="the native entry is switched off or not known here"),
     pytest.mark.filterwarnings("ignore"),
@@ -65,7 +66,7 @@ def test_samples_of_all_operations(family):
         if "rand" in text or "empty" in text or "repr" in text or "dropout" in text:
             continue
         try:
-            with torch.no_grad(), entry.switched_off():
+            with torch.no_grad(), site.switched_off():
                 expected = run(text, second)
         except Exception:  # samples that need gradients, or numbers in their order
             continue
@@ -86,7 +87,7 @@ def test_how_much_is_planned():
         function = functions[name]
         for _ in range(3):
             function(*args)
-        plans = [plan for _, _, (plan, _) in function.__self__.table.kept]
+        plans = [p for _, _, (p, _) in function.__self__.table.kept]
         assert any(p.counts[0] for p in plans), name
 
 
@@ -141,7 +142,7 @@ def test_history_comes_from_the_python_function():
 
 def test_a_watched_array_lets_nobody_look():
     array = np.arange(6.0).reshape(2, 3)
-    seen = Watch(entry.Plan(1), [array])
+    seen = Watch(plan.Plan(1), [array])
     (x,) = seen.given
     assert x.shape == (2, 3) and x.reshape(3, 2).T.shape == (2, 3) and isinstance(x[0], Watched)
     for look in (
@@ -155,7 +156,7 @@ def test_a_watched_array_lets_nobody_look():
 
 def test_sites_stand_for_methods_too():
     planned = [
-        name for name, function in functions.items() if isinstance(getattr(function, "__self__", None), entry.Site)
+        name for name, function in functions.items() if isinstance(getattr(function, "__self__", None), site.Site)
     ]
     assert len(planned) > 100 and "sum" in planned
     for name in {n for n in planned if not n.startswith("__")} & set(methods):
