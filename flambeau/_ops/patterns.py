@@ -20,9 +20,9 @@ class Unplannable(Exception):
     """A call does something that a plan cannot say."""
 
 
-def pattern_of(outs: Sequence[Tensor], given: Sequence[Any]) -> tuple[Callable[..., Any], Any]:
+def pattern_of(outs: Sequence[Tensor], given: Sequence[Any], in_order: bool = False) -> tuple[Callable[..., Any], Any]:
     """A function that gives results of a plan the node that these have, over other arguments; and the same in words, for
-    machine code."""
+    machine code. A node keeps arguments `in_order` if numbers among them are other ones in each call."""
     node = next((t._edge[0] for t in outs if t._edge is not None), None)
     if node is None:
         return (lambda out, *values: out), None
@@ -37,21 +37,22 @@ def pattern_of(outs: Sequence[Tensor], given: Sequence[Any]) -> tuple[Callable[.
         return found[0]
 
     edges = [-1 if e is None else place(e[0]) for e in node.edges]
-    saved = [_kept(s, outs, place, given) for s in node.saved]
+    saved = [
+        _kept(s, outs, place, given[i] if in_order and i < len(given) else None, i) for i, s in enumerate(node.saved)
+    ]
     numbers = [-1 if t._edge is None else t._edge[1] for t in outs]
     return _recorder(node, edges, saved, numbers), _words(node, edges, saved, numbers)
 
 
-def _kept(s: Any, outs: Sequence[Tensor], place: Callable[[Any], int], given: Sequence[Any]) -> tuple[int, Any]:
+def _kept(s: Any, outs: Sequence[Tensor], place: Callable[[Any], int], same: Any, number: int) -> tuple[int, Any]:
     if isinstance(s, SavedOutput):
         if outs[s.number]._storage is not s:
             raise Unplannable("a result that is kept otherwise")
         return OUTPUT, s.number
     if isinstance(s, Tensor):
         return ARGUMENT, place(s)
-    numbers = [i for i, v in enumerate(given) if v is s and v.__class__ in (int, float)]
-    if numbers:  # another call has another one
-        return ARGUMENT, numbers[0]
+    if s is same and s is not None:
+        return ARGUMENT, number
     if not _is_fixed(s):
         raise Unplannable("something that is kept besides")
     return FIXED, s

@@ -39,7 +39,7 @@ def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any]
         if made is not None and history and out._edge is not None:
             with contextlib.suppress(Unplannable):
                 if not alike or out._edge[0].info is None:  # which holds shapes
-                    made.pattern = pattern_of((out,), args)[1]
+                    made.pattern = pattern_of((out,), args, in_order=True)[1]
         table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
 
     table = Table()

@@ -118,6 +118,24 @@ def test_history():
         assert not (x < p).requires_grad
 
 
+def test_histories_keep_the_numbers_of_their_own_call():
+    """Calls that differ by numbers share a plan; equal numbers may be one object."""
+    x = torch.linspace(-2, 2, 8, requires_grad=True)
+
+    def slope(function):
+        (g,) = torch.autograd.grad(function(x).sum(), x)
+        return g
+
+    for _ in range(3):
+        for alpha in (1.0, 2.0, 1.0, 3.0):
+            expected = torch.where(x > 0, torch.ones(8), alpha * x.exp()).detach()
+            np.testing.assert_allclose(
+                slope(lambda t, a=alpha: torch.nn.functional.elu(t, a)).numpy(), expected.numpy(), rtol=1e-6
+            )
+            np.testing.assert_allclose(slope(lambda t, a=alpha: t * a).numpy(), np.full(8, alpha))
+        np.testing.assert_allclose(slope(torch.nn.functional.selu)[-1].item(), 1.0507009873554805, rtol=1e-6)
+
+
 @needs_entry
 def test_no_reference_too_many():
     x, y = torch.rand(4, 4), torch.rand(4, 4)
