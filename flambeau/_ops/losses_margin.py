@@ -189,7 +189,7 @@ def multilabel_margin_loss(
     if y._array.size and (y._array.min() < -1 or y._array.max() >= count):
         raise RuntimeError("target out of range")
     loss = _multilabel(x, y)
-    if reduction == "none" and single and not target._array.ndim:
+    if reduction == "none" and single:
         return ops.reshape(loss, ())  # type: ignore[no-any-return]
     return reduced(loss, reduction)
 

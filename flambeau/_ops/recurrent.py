@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, float16, float32, int64
-from .._core.state import BATCHED, CUDA, GRAD, OVERRIDE, SPARSE, local
+from .._core.state import BATCHED, CUDA, DUAL, GRAD, OVERRIDE, SPARSE, local
 from .._kernel.recurrent import GATES
 from .._tensor import Tensor
 from . import recurrent_arrays as arrays
@@ -139,7 +139,7 @@ def _layer(mode: str, x: Tensor, h: Tensor, c: Any, weights: list[Any], steps: a
     if k & BY_FORMULA or x.dtype.category == COMPLEX or not (x._array.size and h._array.size):
         return layer_formula(mode, x, h, c, weights, steps)
     second = weights[1] if len(weights) == 2 else _NONE
-    keep = bool(k & GRAD and local.grad)
+    keep = bool((k & GRAD and local.grad) or k & DUAL)  # a tangent comes from backward, too
     state = "" if not x._k & GRAD else "leaf" if x._edge is None else "inner"
     first = weights[0]
     order = _order(mode == "lstm", first[4] is not None, first[2] is not None, len(weights) == 2, state)
