@@ -190,9 +190,9 @@ def test_detach_in_place():
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     assert y.detach_() is y and not y.requires_grad and y.grad_fn is None
-    assert torch.ones(3)[1:].detach_().tolist() == [1, 1]  # a view without history
-    with pytest.raises(RuntimeError, match="Can't detach views in-place"):
-        (x * 2)[1:].detach_()
+    for view in (torch.ones(3)[1:], (x * 2)[1:]):
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            view.detach_()
 
 
 def test_meta_tensors_of_zeros():

@@ -144,7 +144,7 @@ def test_padding(mode, name):
 
 
 def test_wrong_padding():
-    with pytest.raises(ValueError):
+    with pytest.raises(RuntimeError, match="divisible by 2"):
         F.pad(rand(2, 3), (1, 2, 3))
     with pytest.raises(RuntimeError):
         F.pad(rand(1, 1, 3), (3, 0), "reflect")
