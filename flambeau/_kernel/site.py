@@ -166,7 +166,7 @@ prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entr
 
 def site(
     slow: Callable[..., Any], remember: Callable[..., None], table: Table, parameters: Sequence[str],
-    positional: int | None = None, runtime: int = 0, by_element: bool = False, name: str = "",
+    positional: int | None = None, runtime: int = 0, by_element: bool = False, name: str = "", doc: str | None = None,
 ) -> Any:  # fmt: skip
     """A function like `slow` that carries out plans of the table by itself.
 
@@ -175,7 +175,7 @@ def site(
     """
     first = len(parameters) if positional is None else positional
     own = Site(slow, remember, table, parameters, first, runtime, by_element)
-    return _entries.function(own, name or slow.__name__, slow.__doc__)
+    return _entries.function(own, name or slow.__name__, doc or slow.__doc__)
 
 
 def another(function: Any, slow: Callable[..., Any]) -> Any:

@@ -75,8 +75,6 @@ def public(
         if out.__class__ is str:
             function.out_rule = out
         wrapped = _with_out(function) if out else _overridable(function)
-        if planned:
-            wrapped.planned = True
         setattr(ops, name, wrapped)
         for path in paths or (name, *aliases):
             functions[path] = wrapped
@@ -89,6 +87,8 @@ def public(
                 if not paths or form in paths:
                     functions[form + "_"] = changed
             setattr(ops, name + "_", changed)
+        if planned:  # the in-place form, which was made from it, is not
+            wrapped.planned = True
         return wrapped
 
     return decorate

@@ -356,9 +356,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """The grid for `grid_sample` that a stack of affine matrices (N, 2, 3) or (N, 3, 4) stands for.
 
     >>> import flambeau as torch
-    >>> torch.nn.functional.affine_grid(torch.eye(2, 3).unsqueeze(0), (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-1.,  0.],
-              [ 1.,  0.]]]])
+    >>> torch.nn.functional.affine_grid(torch.eye(2, 3).unsqueeze(0), (1, 1, 1, 2), align_corners=False)
+    tensor([[[[-0.5000,  0.0000],
+              [ 0.5000,  0.0000]]]])
     """
     if align_corners is None:
         warnings.warn(

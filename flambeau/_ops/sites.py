@@ -56,6 +56,19 @@ def _history(args: Sequence[Any]) -> int:
     return bits
 
 
+def _described(name: str, function: Any) -> str:
+    """The docstring of a function, with its signature before it in the form that `inspect` reads of those without code."""
+    parts, named = [], False
+    for p in inspect.signature(function).parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not named:
+            named = True
+            parts.append("*")
+        plain = isinstance(p.default, (bool, int, float, str, tuple))
+        default = "..." if p.default is ... else repr(p.default) if plain else "None"
+        parts.append(p.name if p.default is p.empty else f"{p.name}={default}")
+    return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
+
+
 def plan_marked() -> None:
     """Puts sites before the public functions that are declared `planned`; called once, when all are known."""
     if not _native:
@@ -99,4 +112,4 @@ def _planned(slow: Callable[..., Any], name: str) -> Any:
         del missing[key]
         table.add(words, watched_plan(slow, names, values, bool(history)) or NO_PLAN, values)
 
-    return site(slow, remember, table, names, positional, name=name)
+    return site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
