@@ -55,6 +55,7 @@ class Walk:
     """A backward pass while it runs, in `local.walk`."""
 
     __slots__ = ("callbacks", "depth", "given", "node", "number_given")
+    number_given: int
 
     callbacks: list[Any] | None  # what is called at its end
     depth: int  # how many passes of this thread it runs in
@@ -71,7 +72,7 @@ class Walk:
     def number(self) -> int:
         """A number that no other pass has, given at the first need."""
         try:
-            return self.number_given  # type: ignore[no-any-return]
+            return self.number_given
         except AttributeError:
             self.number_given = _walks()
             return self.number_given
@@ -257,7 +258,7 @@ def execution_order() -> list[Node]:
 
     def reach(edges: Any) -> None:
         for edge in edges:
-            if edge is None or not (needed is None or _leads(*edge, needed, wanted)):
+            if edge is None or not (needed is None or _leads(edge[0], edge[1], needed, wanted)):
                 continue
             if not isinstance(edge[0], Tensor):
                 if edge[0] not in queued:

@@ -450,7 +450,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
     differentiable = differentiable_outputs(ctx, outs)
     dirty = {id(t) for t in ctx._dirty}
     inputs = {id(args[i]) for i in positions}
-    made = []
+    made: list[Any] = []
     as_is = set()
     for number, t in enumerate(outs):
         first = next((i for i in range(number) if outs[i] is t), None) if differentiable[number] else None

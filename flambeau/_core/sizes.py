@@ -99,7 +99,7 @@ def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
 def size_argument(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """The shape given either as numbers or as one sequence: f(2, 3) and f((2, 3))."""
     first = args[0] if len(args) == 1 else 0
-    if not isinstance(first, int) and isinstance(first, Iterable) and getattr(first, "ndim", 1):  # no 0-d tensor
+    if not isinstance(first, int) and isinstance(first, Iterable) and getattr(first, "ndim", 1) != 0:  # no 0-d tensor
         args = tuple(list.__iter__(args[0]) if isinstance(args[0], list) else args[0])
     out: list[int] = []
     for value in args:

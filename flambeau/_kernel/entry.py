@@ -482,7 +482,8 @@ class Offsets:
     """Where the machine code finds the slots of objects."""
 
     def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
-        self.on, self.inferring = _offset(type(modes).on), _offset(type(modes).inferring)  # type: ignore[attr-defined]
+        moment: Any = type(modes)
+        self.on, self.inferring = _offset(moment.on), _offset(moment.inferring)
         self.array, self.dtype, self.k = _offset(tensor._array), _offset(tensor.dtype), _offset(tensor._k)
         self.edge, self.meta = _offset(tensor._edge), _offset(tensor._autograd_meta)
         self.storage, self.view = _offset(tensor._storage), _offset(tensor._view)

@@ -117,7 +117,8 @@ class Table:
         self.kept: list[Any] = []
         self.before: list[Any] = []  # of the table that was cleared last: somebody may be in the midst of such a plan
         self.words = array.array("q", bytes(8 + 24 * 16))
-        self.words[0], self.users = 15, []
+        self.words[0] = 15
+        self.users: list[Any] = []  # the sites that look into it
 
     def add(self, description: Sequence[int], plan: Plan, args: Sequence[Any]) -> None:
         """Keeps a plan, and the objects that the description knows by their addresses. Of so many plans that they are

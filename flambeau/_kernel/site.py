@@ -120,8 +120,9 @@ class _Entries:
         new = new_array() if waiting and known_layout() else None
         if new is None or self.known is None:
             return
-        offsets = Offsets(*self.kinds, Site)
-        if not offsets.hold(self.kinds[0]):
+        tensor, node, kept = self.kinds
+        offsets = Offsets(tensor, node, kept, Site)
+        if not offsets.hold(tensor):
             return
         self.address, attach = compile_entry(offsets)
         self.known[KNOWN_NAMES.index("new")], self.known[KNOWN_NAMES.index("attach")] = new, attach

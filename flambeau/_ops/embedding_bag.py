@@ -144,7 +144,7 @@ def embedding_bag(
             out = out / ops.unsqueeze(ops.to_dtype(_beside(weight, np.maximum(sizes, 1)), out.dtype), 1)
     if out.dtype is not weight.dtype:
         out = ops.to_dtype(out, weight.dtype)
-    return out, *(_beside(weight, a) for a in (bags, sizes, np.zeros(count, np.int64)))
+    return out, _beside(weight, bags), _beside(weight, sizes), _beside(weight, np.zeros(count, np.int64))
 
 
 @public("_embedding_bag", method=False)

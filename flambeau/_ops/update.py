@@ -155,7 +155,7 @@ def updates(
 
         changed.__name__ = changed.__qualname__ = name + "_"
         changed.__doc__ = f"{name} that writes into its input."
-        plain.out_rule = "exact"
+        plain.out_rule = "exact"  # type: ignore[attr-defined]
         plain = registry._with_out(plain) if out else registry._overridable(plain)
         changed = registry._overridable(changed)
         for form in (name, *aliases):

@@ -127,7 +127,8 @@ class Watch:
     room = np.empty(1 << 16, np.uint8)
 
     def __init__(self, plan: Plan, inputs: Sequence[Any]):
-        self.plan, self.memory = plan, []  # (first byte, last byte + 1, number among operands)
+        self.plan = plan
+        self.memory: list[Any] = []  # (first byte, last byte + 1, number among operands, array)
         self.kept: list[Any] = []
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
         self.made: list[Any] = []
@@ -183,7 +184,7 @@ class Watch:
         raise Unplannable("memory that was made elsewhere")
 
     def add(self, ufunc: Any, operands: list[Any]) -> None:
-        about = []
+        about: list[Any] = []
         for a in operands:
             array, written = np.asarray(a), len(about) >= ufunc.nin
             if not written and not isinstance(a, Watched) and (not array.ndim or not array.flags.writeable):
