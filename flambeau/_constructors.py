@@ -159,7 +159,9 @@ class _TypedMeta(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> Any:
         if bases:
-            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type; inherit from torch.Tensor")
+            raise TypeError(
+                f"type 'torch.{bases[0].__name__}' is not an acceptable base type; inherit from torch.Tensor"
+            )
         return super().__new__(mcs, name, bases, space)
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
@@ -179,7 +181,14 @@ def typed_classes(kind: str = "cpu") -> dict[str, type]:
     """FloatTensor and the like, by name, for one kind of device."""
     place = CPU if kind == "cpu" else device(kind)
     module = "torch" if kind == "cpu" else f"torch.{kind}"
-    space = {"_placed": place, "layout": strided, "is_cuda": kind == "cuda", "is_xpu": False, "is_sparse": False, "__module__": module}
+    space = {
+        "_placed": place,
+        "layout": strided,
+        "is_cuda": kind == "cuda",
+        "is_xpu": False,
+        "is_sparse": False,
+        "__module__": module,
+    }
     return {
         word + "Tensor": _TypedMeta(word + "Tensor", (), {
             **space, "dtype": BY_NAME[d], "__doc__": f"The older way to make tensors of dtype {d}, from data or sizes.",

@@ -249,7 +249,13 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
         return _rebuild_sparse_tensor, _sparse_parts(t)
     if t._k & QUANTIZED:
         memory = memory_of(t)
-        return _rebuild_qtensor, (typed(wrapper_of(memory), d), *geometry(t, memory), quantizer_parts(t), False, OrderedDict())
+        return _rebuild_qtensor, (
+            typed(wrapper_of(memory), d),
+            *geometry(t, memory),
+            quantizer_parts(t),
+            False,
+            OrderedDict(),
+        )
     requires_grad = bool(t._k & GRAD)
     if t._k & META:
         return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]

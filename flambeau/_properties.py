@@ -270,7 +270,9 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
                 "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
             )
         if fitting:
-            return tuple(range(len(shape))) if fitting[0] is contiguous_format else channel_order(fitting[0], len(shape))
+            return (
+                tuple(range(len(shape))) if fitting[0] is contiguous_format else channel_order(fitting[0], len(shape))
+            )
     return tuple(sorted(range(len(strides)), key=lambda d: (-strides[d], -shape[d])))
 
 

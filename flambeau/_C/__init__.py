@@ -48,7 +48,14 @@ has_lapack = has_openmp = has_spectral = True
 has_mkl = has_cuda = has_mps = has_xpu = _has_mkldnn = False
 _GLIBCXX_USE_CXX11_ABI = True
 _NodeBase = Node
-_PRIVATE = (_AutoDispatchBelowAutograd, _ConvBackend, _select_conv_backend, _LinAlgError, _disabled_torch_function_impl, _nn)
+_PRIVATE = (
+    _AutoDispatchBelowAutograd,
+    _ConvBackend,
+    _select_conv_backend,
+    _LinAlgError,
+    _disabled_torch_function_impl,
+    _nn,
+)
 
 
 def _set_mkldnn_enabled(enabled: bool) -> None:

@@ -167,7 +167,6 @@ class AccumulateGrad(Node):
         return _last(meta.hooks, as_tensor_hook)
 
 
-
 class RemovableHandle:
     """Takes a hook away again: by `remove()` or at the end of a `with` block.
 

@@ -133,7 +133,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
             if n != 1 and n != out[i]:
                 if out[i] != 1:
                     raise RuntimeError(
-                        "Shape mismatch: objects cannot be broadcast to a single shape: " + ", ".join(map(str, shapes))
+                        "Shape mismatch: objects cannot be broadcast to a single shape: "
+                        + ", ".join(map(str, shapes))
                         + f". Mismatching argument at index {which} had {tuple(shape)}; but expected shape should be "
                         f"broadcastable to {out}"
                     )

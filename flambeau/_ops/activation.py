@@ -424,7 +424,9 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     if lambd < 0 or (input.dtype.itemsize == 2 and lambd > finfo(input.dtype).max):
         d = input.dtype
         most = finfo(d).max if d.category >= FLOATING else math.inf
-        raise RuntimeError(f"lambda must be in range [0, {most:g}] for input dtype {type_name(d)}, but found {lambd:g}.")
+        raise RuntimeError(
+            f"lambda must be in range [0, {most:g}] for input dtype {type_name(d)}, but found {lambd:g}."
+        )
     return softshrink_op.call(input, lambd, out=out)
 
 

@@ -252,9 +252,7 @@ def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, extra: Ints, gro
             raise RuntimeError(f"{what} is not supported")
     for dim, n in enumerate(padding):
         if n > _MOST_PADDING:
-            raise RuntimeError(
-                f"Given padding={n} at dimension {dim} , expected padding to be at most {_MOST_PADDING}"
-            )
+            raise RuntimeError(f"Given padding={n} at dimension {dim} , expected padding to be at most {_MOST_PADDING}")
 
 
 def _run(

@@ -354,7 +354,9 @@ _index_one = records_for(1)[0]
 
 
 def _warn_of_bytes() -> None:
-    warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5)
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
+    )
 
 
 def _general(x: Tensor, key: Any) -> Tensor:
@@ -478,7 +480,9 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
         else:
             value = _stripped(value, part._array.ndim)
             if value._storage is not None and value._storage is x._storage and value._array.shape != part._array.shape:
-                value = ops.clone(value)  # which broadcasts: of expanded memory PyTorch does not ask whether it overlaps
+                value = ops.clone(
+                    value
+                )  # which broadcasts: of expanded memory PyTorch does not ask whether it overlaps
             ops.copy_(part, value)
         return
     if (

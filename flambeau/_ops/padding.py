@@ -228,7 +228,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if r * r >= 1 << 63:
-        raise ValueError(f"pixel_shuffle: upscale_factor factor is too large: the square of {r} does not fit into 64 bits")
+        raise ValueError(
+            f"pixel_shuffle: upscale_factor factor is too large: the square of {r} does not fit into 64 bits"
+        )
     c = shape[-3]
     if c % (r * r):
         raise RuntimeError(

@@ -204,7 +204,9 @@ def _ends(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> 
         d = out.dtype
     if complex_ends:
         if d is not None and d.category != COMPLEX:
-            raise RuntimeError(f"torch.{name}(): inferred dtype {default.complex} can't be safely cast to passed dtype {d}")
+            raise RuntimeError(
+                f"torch.{name}(): inferred dtype {default.complex} can't be safely cast to passed dtype {d}"
+            )
         d = d or default.complex
     d = d or default.float
     if d.category == BOOL:

@@ -271,7 +271,9 @@ def strided_arguments(input: Tensor, size: Any, stride: Any, storage_offset: Any
     if len(shape) != len(strides):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(strides)} and {len(shape)}")
     if any(s < 0 for s in strides):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+        )
     if any(n < 0 for n in shape):
         raise RuntimeError(f"as_strided: negative sizes are not supported, got {list(shape)}")
     if storage_offset is not None:

@@ -231,7 +231,15 @@ def gradcheck(
     try:
         _check_inputs(given)
         outputs, targets = _check(
-            func, given, eps, (atol, rtol), nondet_tol, check_grad_dtypes, check_forward_ad, check_backward_ad, bool(masked)
+            func,
+            given,
+            eps,
+            (atol, rtol),
+            nondet_tol,
+            check_grad_dtypes,
+            check_forward_ad,
+            check_backward_ad,
+            bool(masked),
         )
         if check_backward_ad and any(t._k & GRAD for t in outputs):
             _check_multiplied(func, given, list(targets.values()), bool(masked))
@@ -262,7 +270,11 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
                 "likely fail if all the inputs are not of double precision floating point or complex.",
                 stacklevel=4,
             )
-        if not t._k & SPARSE and t._array.size and any(s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape)):
+        if (
+            not t._k & SPARSE
+            and t._array.size
+            and any(s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape))
+        ):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to "
                 "be able to compute the numerical gradients correctly. You should call .contiguous on the input before "

@@ -69,7 +69,11 @@ def text(t: Tensor) -> str | None:
         return None
     inner = repr(root(t).detach())  # type: ignore[attr-defined]
     for level in open_levels:
-        kind = f"BatchedTensor(lvl={level}, bdim={batches[level]}" if level in batches else f"GradTrackingTensor(lvl={level}"
+        kind = (
+            f"BatchedTensor(lvl={level}, bdim={batches[level]}"
+            if level in batches
+            else f"GradTrackingTensor(lvl={level}"
+        )
         shifted = "\n".join("    " + line for line in inner.splitlines())
         inner = f"{kind}, value=\n{shifted}\n)"
     return inner

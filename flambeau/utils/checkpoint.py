@@ -207,7 +207,9 @@ class _Recomputation:
         count = len(self.kept)
 
         def keep(t: Tensor) -> Tensor:
-            if len(values) >= count and not self.complete:  # asked for while the function still runs: the rest is not saved yet
+            if (
+                len(values) >= count and not self.complete
+            ):  # asked for while the function still runs: the rest is not saved yet
                 return detached(t) if t._k & GRAD else t
             if len(values) < count or not self.early_stop:
                 values.append(detached(t) if t._k & GRAD else t)

@@ -74,10 +74,16 @@ def test_a_policy_is_asked_in_the_forward_pass_only():
 
     def policy(ctx, op, *args, **named):
         asked.append(str(op))
-        return CheckpointPolicy.MUST_SAVE if op == torch.ops.aten.var_mean.correction else CheckpointPolicy.PREFER_RECOMPUTE
+        return (
+            CheckpointPolicy.MUST_SAVE
+            if op == torch.ops.aten.var_mean.correction
+            else CheckpointPolicy.PREFER_RECOMPUTE
+        )
 
     x = torch.randn(3, requires_grad=True)
-    out = checkpoint(lambda x: torch.mul(*torch.var_mean(x)).sin(), x, use_reentrant=False, context_fn=selective(policy))
+    out = checkpoint(
+        lambda x: torch.mul(*torch.var_mean(x)).sin(), x, use_reentrant=False, context_fn=selective(policy)
+    )
     out.backward()
     assert asked == ["aten.var_mean.correction", "aten.mul.default", "aten.sin.default"]
     var, mean = torch.var_mean(y := x.detach().requires_grad_())
@@ -95,7 +101,9 @@ def test_operations_that_the_forward_pass_did_not_run():
             return (x.sin() if len(calls) > 1 else x).cos()
 
         policy = selective(lambda ctx, op, *args, keeps=keeps: keeps)
-        out = checkpoint(fn, torch.randn(3, requires_grad=True), use_reentrant=False, context_fn=policy, early_stop=False)
+        out = checkpoint(
+            fn, torch.randn(3, requires_grad=True), use_reentrant=False, context_fn=policy, early_stop=False
+        )
         with pytest.raises(RuntimeError, match=message):
             out.sum().backward()
     with pytest.raises(ValueError, match="update the OpOverloadPacket to a specific OpOverload"):

@@ -139,7 +139,9 @@ def test_selective_checkpointing_keeps_what_the_policy_says():
     found, x.grad = x.grad, None
     torch.mm(x, x).sin().cos().sum().backward()
     assert torch.allclose(found, x.grad)
-    assert computed == [(False, f"aten.{name}.default") for name in ("mm", "sin", "cos")]  # asked once for each operation
+    assert computed == [
+        (False, f"aten.{name}.default") for name in ("mm", "sin", "cos")
+    ]  # asked once for each operation
     with pytest.raises(ValueError, match="to be an OpOverload"):
         ckpt.create_selective_checkpoint_contexts([torch.ops.aten.mm])
     with pytest.raises(TypeError, match="either a function or a list of ops"):

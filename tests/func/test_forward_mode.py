@@ -56,7 +56,9 @@ def test_each_sample_has_its_own_tangent():
     assert torch.allclose(mapped, x.cos() * w * t)
     # neither the point nor the direction need be mapped over
     assert torch.allclose(vmap(lambda w: jvp(lambda x: x * w, (x[0],), (t[0],))[1])(w), t[0] * w)
-    assert torch.allclose(vmap(lambda t, w: jvp(lambda x: x * w, (x[0],), (t,))[1], in_dims=(1, 1))(t.t(), w.t()), t * w)
+    assert torch.allclose(
+        vmap(lambda t, w: jvp(lambda x: x * w, (x[0],), (t,))[1], in_dims=(1, 1))(t.t(), w.t()), t * w
+    )
 
 
 def test_jacobians_forward_run_their_function_once_for_all_directions():

@@ -91,7 +91,12 @@ def test_argnums_are_looked_up():
     assert eager_transforms._slice_argnums((1, 2, 3), 1) == (2,)
     assert eager_transforms._slice_argnums((1, 2, 3), 1, as_tuple=False) == 2
     assert eager_transforms._validate_and_wrap_argnums(-1, 3) == 2
-    for argnums, message in (((0, -3), "must be unique"), ((), "non-empty"), (3, "positional inputs"), ([0], "int or Tuple")):
+    for argnums, message in (
+        ((0, -3), "must be unique"),
+        ((), "non-empty"),
+        (3, "positional inputs"),
+        ([0], "int or Tuple"),
+    ):
         with pytest.raises(RuntimeError, match=message):
             eager_transforms._slice_argnums((1, 2, 3), argnums)
 
@@ -151,7 +156,11 @@ def test_ensembles_are_made_from_classes():
     weights, function, names = make_functional.functional_init(torch.nn.Linear, (5,))(2, 3)
     assert names == ("weight", "bias") and vmap(function)(weights, (torch.ones(5, 4, 2),)).shape == (5, 4, 3)
     made = make_functional.functional_init_with_buffers(torch.nn.BatchNorm1d, [2])(3)
-    assert len(made) == 5 and made[1][0].shape == (2, 3) and made[4] == ("running_mean", "running_var", "num_batches_tracked")
+    assert (
+        len(made) == 5
+        and made[1][0].shape == (2, 3)
+        and made[4] == ("running_mean", "running_var", "num_batches_tracked")
+    )
     with pytest.raises(ValueError, match="should be > 0"):
         make_functional.functional_init(torch.nn.Linear, (0,))(2, 3)
 

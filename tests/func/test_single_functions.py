@@ -57,7 +57,9 @@ def test_refusals():
         vmap(lambda x: x.as_strided([1, 1], [1]))(torch.rand(3, 2))
     with pytest.raises(RuntimeError, match="Shape mismatch"):
         vmap(torch.mm)(torch.rand(3, 2), torch.rand(3, 2, 2))
-    with pytest.raises(RuntimeError, match=r"not implemented for aten::abs\.out; the fallback path doesn't work on out="):
+    with pytest.raises(
+        RuntimeError, match=r"not implemented for aten::abs\.out; the fallback path doesn't work on out="
+    ):
         vmap(lambda x, y: torch.abs(x, out=y))(x, x.clone())
     with pytest.raises(RuntimeError, match=r"only supported with memory_format torch\.preserve_format"):
         vmap(lambda x: x.clone(memory_format=torch.channels_last))(x)

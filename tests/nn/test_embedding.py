@@ -180,7 +180,6 @@ def test_sparse_gradients_of_an_empty_table():
     assert layer.weight.grad.is_sparse and layer.weight.grad.shape == (10, 0)
 
 
-
 def test_embedding_bag_in_the_old_order_of_its_arguments():
     weight = torch.tensor([[1.0], [3.0], [5.0]], requires_grad=True)
     with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):

@@ -269,7 +269,9 @@ class StateMethods:
         if metadata is not None:
             values._metadata = metadata  # type: ignore[attr-defined]
 
-        def load(load: Any, module: Any, values: Any, prefix: str = "") -> None:  # given itself: no cycle is left behind
+        def load(
+            load: Any, module: Any, values: Any, prefix: str = ""
+        ) -> None:  # given itself: no cycle is left behind
             local = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
                 local["assign_to_params_buffers"] = assign
