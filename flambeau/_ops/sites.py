@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._autograd.node import Node, SavedOutput, sequence
+from .._core import allocation
 from .._core.state import GRAD, local
 from .._kernel.plan import NO_PLAN, Table, absent, description
 from .._kernel.site import prepare, site
@@ -98,6 +99,8 @@ def _planned(slow: Callable[..., Any], name: str) -> Any:
 
     def remember(values: Sequence[Any], out: Any) -> None:
         """Makes a plan when arguments of one description come a second time."""
+        if allocation.watcher is not None and allocation.watcher.here():
+            return  # inside of a call that is watched
         tensors = [a for a in values if isinstance(a, Tensor)]
         if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
             return
