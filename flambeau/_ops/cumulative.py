@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
+
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
 from .._core import return_types
 from .._core.allocation import empty
-from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, int64
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
 from .._core.sizes import wrap_dim
+from .._core.state import local
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
 from .folding import run_plain, run_plain_pair, to_first, to_last
@@ -250,12 +253,29 @@ def cummin(input: Tensor, dim: int) -> Any:
 # -- logarithmic sums --------------------------------------------------------------------------------------------
 
 
+_LOWEST = {d: float(ml_dtypes.finfo(d.numpy).min) for d in (float16, bfloat16, float32, float64)}
+
+
 def _log_sum_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    """exp(x) * (sum from here of g * exp(-out)), in logarithms, as PyTorch rounds it; the signs of real gradients apart."""
+    if local.forward_reading:  # a zero cotangent has no logarithm whose derivative is its own
+        return _sums_from_the_end(g, x, out, dim)
+    if x.dtype.category == COMPLEX:
+        return ops.conj(ops.exp(_flipped(ops.logcumsumexp, ops.log(ops.conj(g)) - out, dim) + x))  # type: ignore[no-any-return]
+    low = _LOWEST[x.dtype]  # finite, so that derivatives of what is not there are zero
+    positive = ops.where(g > 0, ops.log(g), low)
+    negative = ops.where(g < 0, ops.log(-g), low)
+    up = ops.exp(_flipped(ops.logcumsumexp, positive - out, dim) + x)
+    return up - ops.exp(_flipped(ops.logcumsumexp, negative - out, dim) + x)  # type: ignore[no-any-return]
+
+
+def _sums_from_the_end(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     """The sum of g[j] * exp(x[i] - out[j]) over all j from i on: from the end, in steps that never grow for reals."""
     if x._array.ndim == 0 or not x._array.size:
         return g * 1
     turned = ops.flip(out, (dim,))
-    steps = ops.conj(ops.exp(_difference(turned, _shifted(turned, dim, 0.0))))
+    before = ops.cat([ops.narrow(turned, dim, 0, 1), ops.narrow(turned, dim, 0, turned._array.shape[dim] - 1)], dim)
+    steps = ops.conj(ops.exp(_difference(turned, before)))  # the first is 1, whatever the numbers
     total = ops.flip(recurrence_op(ops.flip(g, (dim,)), steps, dim), (dim,))
     return total * ops.conj(ops.exp(_difference(x, out)))
 

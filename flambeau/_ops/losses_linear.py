@@ -40,7 +40,7 @@ def _cut(options: Any, input: Tensor, classes: int) -> list[tuple[int, int]]:
 def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     """Each chunk's scores are computed again; its gradients are added up."""
     input, weight, bias, target, factors = (fetch(node, i) for i in range(5))
-    skipped, cuts, used = node.saved[5:]
+    skipped, cuts, used, apart = node.saved[5:]
     if True in used:
         raise RuntimeError(
             "linear_cross_entropy: retain_graph=True / double backward are not supported by default: use "
@@ -58,7 +58,8 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     if create_graph:
         return [*gradients(function(target), tensors, [g], needs[: len(tensors)]), None][:3]
     d, by_input, sums = input.dtype, [], [None, None]
-    tensors = [ops.to_dtype(t, g.dtype) for t in tensors]  # 16-bit gradients are rounded once, when they are summed
+    if not apart:  # 16-bit gradients are rounded once, when they are summed; those of single losses in each chunk
+        tensors = [ops.to_dtype(t, g.dtype) for t in tensors]
     for low, high in cuts:
         at = (low, high - low)
         given = [ops.narrow(tensors[0], 0, *at), *tensors[1:]]
@@ -77,9 +78,9 @@ _CHUNKED = Fused("linear_cross_entropy", "LinearCrossEntropyBackward0", _gradien
 
 def _in_chunks(
     input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Tensor | None, skipped: int,
-    options: Any,
+    options: Any, apart: bool,
 ) -> Tensor:  # fmt: skip
-    """The losses of all rows."""
+    """The losses of all rows; `apart` if they stay so."""
     cuts = _cut(options, input, weight._array.shape[0]) or [(0, 0)]
     wanted, local.grad = local.grad, False
     try:
@@ -99,7 +100,7 @@ def _in_chunks(
         local.grad = wanted
     if wanted and (input._k | weight._k | (bias._k if bias is not None else 0)) & GRAD:
         used = [] if options.allow_retain_graph else [False]
-        record(_CHUNKED, out, (input, weight, bias), [input, weight, bias, target, factors, skipped, cuts, used])
+        record(_CHUNKED, out, (input, weight, bias), [input, weight, bias, target, factors, skipped, cuts, used, apart])
     return out  # type: ignore[no-any-return]
 
 
@@ -153,7 +154,7 @@ def linear_cross_entropy(
             check_reduction(reduction)
             batched = ndim == 2
             x, y = (input, target) if batched else (ops.unsqueeze(input, 0), ops.reshape(target, (1,)))
-            losses = _in_chunks(x, linear_weight, linear_bias, y, weight, skipped, options)
+            losses = _in_chunks(x, linear_weight, linear_bias, y, weight, skipped, options, reduction == "none")
             out = _reduced(losses, y, weight, skipped, reduction)
             if out.dtype is not input.dtype:
                 out = ops.to_dtype(out, input.dtype)

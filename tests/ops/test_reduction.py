@@ -405,3 +405,13 @@ def test_differences_with_booleans_are_refused():
         with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
             function()
     assert (x + True).tolist() == (x * True + 1).tolist() == [2.0, 2.0]
+
+
+def test_derivatives_of_log_sums_beside_a_large_number():
+    x = torch.tensor([[0.5, 10000.0, 1.0], [2.0, 3.0, -10000.0]], dtype=torch.float64)
+    y = x.clone().requires_grad_()
+    torch.logcumsumexp(y, 1).sum().backward()
+    direction = torch.ones_like(x)
+    _, tangent = torch.func.jvp(lambda t: torch.logcumsumexp(t, 1), (x,), (direction,))
+    assert np.isfinite(y.grad.numpy()).all() and np.allclose(tangent.numpy(), 1.0)
+    np.testing.assert_allclose(y.grad.sum(1).numpy(), [3.0, 3.0], rtol=1e-6)
