@@ -11,7 +11,7 @@ from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.sizes import Size
-from .._core.state import GRAD, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
+from .._core.state import GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
 from .._tensor import INFERENCE, Tensor, meta_of
 from .node import AccumulateGrad, Node, edge_of, gradient_function
 
@@ -44,7 +44,7 @@ FREED = (
 # One of these is held while a leaf gets its gradient: a lock for each leaf would weigh more than it is used.
 _leaf_locks = [RLock() for _ in range(64)]
 for _lock in _leaf_locks:
-    held_over_forks(_lock)
+    held_over_forks(_lock, LEAVES)
 _walks = count().__next__
 _DEEPEST = 40  # backward passes inside of each other in one thread: each takes a good part of its stack
 # Classes of what a node keeps that are not its operands' memory: with these alone it may be used again.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.state import held_over_forks
+from .._core.state import FACTORISING, held_over_forks
 from .._kernel.direct import address_function
 from . import threads
 
@@ -87,7 +87,7 @@ def _after_fork() -> None:
         restore(few_threads.usual)
 
 
-held_over_forks(few_threads.lock)
+held_over_forks(few_threads.lock, FACTORISING)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 

@@ -84,18 +84,21 @@ class Local(threading.local):
     before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
 
 
-_over_forks: list[Any] = []
+# Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.
+WATCHING, LEAVES, DRAWING, FACTORISING, LOADING, COMPILING, MOMENT = range(7)
+_over_forks: list[tuple[int, Any]] = []
 _taken: list[Any] = []
 
 
-def held_over_forks(lock: Any) -> None:
+def held_over_forks(lock: Any, depth: int) -> None:
     """A fork waits until nobody holds the lock, so that a child never gets one that no thread of its own will free."""
-    _over_forks.append(lock)
+    _over_forks.append((depth, lock))
 
 
 def _take() -> None:
     global _taken
-    taken = _over_forks[::-1]  # a thread may add one while this waits: only those of now are released
+    # a thread may add one while this waits: only those of now are released
+    taken = [lock for _, lock in sorted(_over_forks, key=lambda entry: entry[0])]
     for lock in taken:
         lock.acquire()
     _taken = taken
@@ -118,4 +121,4 @@ def differentiated(k: int) -> bool:
     return bool((k & GRAD and local.grad) or k & DUAL)
 
 
-held_over_forks(modes.lock)
+held_over_forks(modes.lock, MOMENT)

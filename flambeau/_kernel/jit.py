@@ -8,11 +8,11 @@ import sys
 import threading
 from typing import Any
 
-from .._core.state import held_over_forks
+from .._core.state import COMPILING, held_over_forks
 from .cache import Cache
 
 _lock = threading.Lock()
-held_over_forks(_lock)
+held_over_forks(_lock, COMPILING)
 _state: dict[str, Any] = {}
 _addresses: dict[str, int] = {}
 _libraries: list[Any] = []

@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .._core.state import held_over_forks
+from .._core.state import LOADING, held_over_forks
 from .value import BITS, PART, Value, is_float, promote
 
 # Modules that register functions of `m`.
 _LIBRARIES = ("vecmath", "division", "specialmath", "bessel")
 _loading = threading.RLock()
-held_over_forks(_loading)  # Python's own locks of modules are not
+held_over_forks(_loading, LOADING)  # Python's own locks of modules are not
 INTEGER_OF = {"f32": "i32", "f64": "i64"}
 FLOAT_OF = {"i32": "f32", "i64": "f64"}
 

@@ -14,7 +14,7 @@ from .._core import random_native, random_samplers
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
-from .._core.state import CUDA, held_over_forks, modes
+from .._core.state import CUDA, DRAWING, held_over_forks, modes
 from .._dispatch import backend_of
 from .._kernel import direct, jit, samplers
 from .._tensor import Tensor, wrap
@@ -42,7 +42,7 @@ class Generator:
     def _engine(self) -> MersenneState:
         engine = MersenneState()  # at the first use: it loads NumPy's generators
         if self is default_generator:  # the one that threads share
-            held_over_forks(engine.lock)
+            held_over_forks(engine.lock, DRAWING)
         return engine
 
     @property

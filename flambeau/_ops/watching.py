@@ -21,7 +21,7 @@ import numpy as np
 
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
-from .._core.state import CAPTURE, GRAD, held_over_forks, local, modes
+from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
 from .._kernel.plan import Plan, absent
 from .._kernel.ufunc import addresses, loops
 from .._tensor import Tensor, wrap
@@ -32,7 +32,7 @@ _TURNS = 512  # how often a loop may be started again
 _MOST = 1 << 14  # elements in all arrays
 _SPAN = 1 << 20  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
-held_over_forks(_lock)
+held_over_forks(_lock, WATCHING)
 _FEATURES = frozenset(
     [
         "shape",

@@ -64,3 +64,28 @@ def test_children_compute_while_threads_of_the_parent_do():
         [sys.executable, "-W", "ignore", "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.stdout.strip() == "done", done.stderr
+
+
+def test_locks_are_taken_from_the_outermost_to_the_innermost(monkeypatch):
+    """Whatever was imported first: a thread that holds one lock and waits for a later one must not meet a fork half way."""
+    from flambeau._core import state
+
+    order = []
+
+    class Lock:
+        def __init__(self, name):
+            self.name = name
+
+        def acquire(self):
+            order.append(self.name)
+
+        def release(self):
+            order.append("-" + self.name)
+
+    depths = {"moment": state.MOMENT, "leaves": state.LEAVES, "compiling": state.COMPILING, "watching": state.WATCHING}
+    monkeypatch.setattr(state, "_over_forks", [(depth, Lock(name)) for name, depth in depths.items()])
+    monkeypatch.setattr(state, "_taken", [])
+    state._take()
+    state._release()
+    names = ["watching", "leaves", "compiling", "moment"]
+    assert order == [*names, *["-" + name for name in reversed(names)]]
