@@ -153,6 +153,33 @@ def test_no_reference_too_many():
     assert run(1000) == before
 
 
+@needs_entry
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, p, w: p.sum(1), lambda x, p, w: torch.softmax(p, -1), lambda x, p, w: p.max(1), lambda x, p, w: p.sort(1),
+        lambda x, p, w: torch.nn.functional.linear(x, w), lambda x, p, w: torch.sigmoid(p), lambda x, p, w: p * 2.5,
+        lambda x, p, w: p + x[0], lambda x, p, w: p.std(1), lambda x, p, w: x.max(1), lambda x, p, w: p > x,
+    ],
+)  # fmt: skip
+def test_no_reference_too_many_by_nodes(call):
+    """Of what all objects share, too: before Python 3.12 even None is counted."""
+    x, p, w = torch.rand(4, 6), torch.rand(4, 6, requires_grad=True), torch.nn.Parameter(torch.rand(3, 6))
+    with torch.no_grad():
+        w.add_(1.0)  # its node has to remember that it was written
+    shared = [None, True, 0, 1, torch.float32, torch.int64, x._array.dtype, x, p, w, p._array, w._array]
+
+    def run(times):
+        for _ in range(times):
+            call(x, p, w)
+        gc.collect()
+        return np.array([sys.getrefcount(o) for o in shared])
+
+    run(10)
+    before = run(1)
+    assert abs(run(500) - before).max() < 50
+
+
 def test_what_stands_in_the_way():
     class Mine(torch.Tensor):
         pass
