@@ -286,7 +286,7 @@ def noticed(change: Change, lessons: Lessons, copies: Copies, seconds: int) -> s
     if change.path.startswith("flambeau/_kernel/"):  # what it makes may not reach the others
         cache = copies.mine() / "cache"
         shutil.rmtree(cache, ignore_errors=True)
-        shutil.copytree(copies.cache, cache)
+        shutil.copytree(copies.cache, cache, ignore=shutil.ignore_patterns("*.tmp"))
     try:
         done = run_tests(copies, tests, seconds, cache)
     except subprocess.TimeoutExpired:
