@@ -54,7 +54,7 @@ class Site(types.ModuleType):
         self.names = array.array("q", map(id, self.parameters))
 
         def missed(*args: Any, **named: Any) -> Any:
-            out = slow(*args, **named)  # raises what there is to raise
+            out = self.slow(*args, **named)  # raises what there is to raise
             if not modes.on:
                 rest = [named.get(name, absent) for name in self.parameters[len(args) :]]
                 remember([*args, *rest], out)
@@ -66,6 +66,11 @@ class Site(types.ModuleType):
         words += [len(self.parameters), positional, self.names.buffer_info()[0]]
         self.words = array.array("q", words)
         table.users.append(self)
+
+    def go_by(self, slow: Any) -> None:
+        """Takes another Python function that does the same."""
+        self.slow = slow
+        self.words[0] = id(slow)
 
     def use(self, table: array.array[int]) -> None:
         """The words of its table have moved."""

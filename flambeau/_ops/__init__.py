@@ -7,7 +7,3 @@ from . import (  # noqa: F401, I001 (by family, bases first)
     losses, losses_distance, losses_margin, losses_class, losses_linear, losses_sequence, losses_numbered, normalization, batch_norm, group_norm, padding, attention, multihead, recurrent, recurrent_cells,
     interpolation, sampling_grid, embedding_bag, fft, windows, stft, hashing, masked, sparse, sparse_math, sparse_products, segments, resizing, grouped, foreach, quantization, fake_quantize,
 )  # fmt: skip
-
-from .sites import plan_marked
-
-plan_marked()

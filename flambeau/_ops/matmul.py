@@ -324,9 +324,8 @@ def _check_broadcast(a: Tensor, b: Tensor) -> None:
     check_multiplied("bmm" if len(y) > 2 else "addmm_impl_cpu_", a.dtype)
 
 
-matmul.planned = True  # type: ignore[attr-defined]
-expose("matmul", matmul)
-functions["linalg.matmul"] = matmul
+expose("matmul", matmul, planned=True)
+functions["linalg.matmul"] = ops.matmul
 
 
 def _quick_product(op: Any, ndim: int) -> Callable[[Any], Any]:

@@ -559,8 +559,7 @@ def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) ->
     t._k, t._edge = GRAD, (node, 0)
 
 
-linear.planned = True  # type: ignore[attr-defined]
-expose("linear", linear, "nn.functional.linear", None)
+expose("linear", linear, "nn.functional.linear", None, planned=True)
 
 
 @registry.exact_out

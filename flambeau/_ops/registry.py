@@ -42,10 +42,14 @@ overridden: Callable[[Any, Any, Any], Any] = _not_set
 watched: Callable[[Any, Any, Any], Any] = _not_set  # the same without autocast and profiler, which look at records
 into_out: Callable[[Any, Any, Any, Any], Any] = _not_set
 in_place_form: Callable[[str, Any], Any] = _not_set
+# Set by `sites`: the form of a function that finds the plans of its calls; the function itself where there are none.
+with_plans: Callable[[Any, str], Any] = _not_set
 
 
-def expose(name: str, function: Any, path: str | None = "", method: str | None = "") -> None:
+def expose(name: str, function: Any, path: str | None = "", method: str | None = "", planned: bool = False) -> None:
     """Makes a function public: under `path` ("" for its own name, None for nowhere) and as a method."""
+    if planned:
+        function = with_plans(function, name)
     setattr(ops, name, function)
     if path is not None:
         functions[path or name] = function
@@ -75,20 +79,19 @@ def public(
         if out.__class__ is str:
             function.out_rule = out
         wrapped = _with_out(function) if out else _overridable(function)
-        setattr(ops, name, wrapped)
-        for path in paths or (name, *aliases):
-            functions[path] = wrapped
-        for form in (name, *aliases) if method is True else (method,) if method else ():
-            methods[form] = wrapped
-        if inplace:
+        if inplace:  # made before it has plans, which are not its own
             changed = inplace if callable(inplace) else in_place_form(name, wrapped)
             for form in (name, *aliases):
                 methods[form + "_"] = changed
                 if not paths or form in paths:
                     functions[form + "_"] = changed
             setattr(ops, name + "_", changed)
-        if planned:  # the in-place form, which was made from it, is not
-            wrapped.planned = True
+        shown = with_plans(wrapped, (paths or (name,))[0].rpartition(".")[2]) if planned else wrapped
+        setattr(ops, name, shown)
+        for path in paths or (name, *aliases):
+            functions[path] = shown
+        for form in (name, *aliases) if method is True else (method,) if method else ():
+            methods[form] = shown
         return wrapped
 
     return decorate
@@ -282,6 +285,9 @@ def quick(fast: Any, named: bool = False) -> Callable[[Any], Any]:
                     return result
             return slow(*args, **named)
 
+        if hasattr(slow, "site"):  # which is what the tables hold
+            slow.site.go_by(call)
+            return call
         slow.public = call
         for table in (functions, methods, ops.__dict__):
             for name in [n for n, f in table.items() if f is slow]:

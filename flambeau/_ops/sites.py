@@ -15,9 +15,9 @@ from .._core.state import GRAD, local
 from .._kernel.plan import NO_PLAN, Table, absent, description
 from .._kernel.site import prepare, site
 from .._tensor import InferenceMeta, Tensor
+from . import registry
 from .patterns import Unplannable, pattern_of
 from .pointwise_plan import is_alike, plan
-from .registry import functions, methods, ops
 from .watching import watched_plan
 
 _native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
@@ -70,25 +70,10 @@ def _described(name: str, function: Any) -> str:
     return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
 
 
-def plan_marked() -> None:
-    """Puts sites before the public functions that are declared `planned`; called once, when all are known."""
+def _planned(slow: Any, name: str) -> Any:
+    """The form of a public function whose calls are planned by watching them."""
     if not _native:
-        return
-    made: dict[int, Any] = {}
-    for table in (functions, methods, ops.__dict__):
-        for name, function in table.items():
-            if getattr(function, "planned", False):
-                if id(function) not in made:
-                    made[id(function)] = _planned(function, name.rpartition(".")[2])
-                    inner = function
-                    while inner is not None:  # classes and modes that take over are given the site
-                        inner.public = made[id(function)]
-                        inner = getattr(inner, "__wrapped__", None)
-                table[name] = made[id(function)]
-
-
-def _planned(slow: Callable[..., Any], name: str) -> Any:
-    """A public function whose calls are planned by watching them."""
+        return slow
     kinds = [p for p in inspect.signature(slow).parameters.values() if p.name != "out"]
     if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds]):
         raise TypeError(f"{slow.__name__}: a planned function has a fixed list of arguments")
@@ -113,6 +98,14 @@ def _planned(slow: Callable[..., Any], name: str) -> Any:
             missing[key] = 1
             return
         del missing[key]
-        table.add(words, watched_plan(slow, names, values, bool(history)) or NO_PLAN, values)
+        table.add(words, watched_plan(made.__self__.slow, names, values, bool(history)) or NO_PLAN, values)
 
-    return site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
+    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
+    slow.site, inner = made.__self__, slow
+    while inner is not None:  # classes and modes that take over are given the site
+        inner.public = made
+        inner = getattr(inner, "__wrapped__", None)
+    return made
+
+
+registry.with_plans = _planned
