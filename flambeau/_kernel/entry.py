@@ -19,6 +19,7 @@ from .plan import (
     ALIKE,
     FLOAT,
     INT,
+    KEPT,
     LOOP,
     LOOPS,
     MIX,
@@ -39,8 +40,9 @@ _MOST = 1 << 14  # elements of a result; for more, other threads of the interpre
 # Objects and functions that the machine code must know, by their addresses in this process.
 KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
-    "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference",
+    "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen",
 )  # fmt: skip
+SEEN = 1 << 12  # descriptions that came once, of all sites
 # Words of a site, in bytes.
 SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = range(0, 72, 8)
 
@@ -228,12 +230,16 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                     if plan != 0:
                         searching = 0
             slot = (slot + 1) & mask
-    if plan == 0:
+    if plan == 0:  # nothing is planned that comes only once
+        own, mark = at.seen + (h >> 8 & (SEEN - 1)) * 8, h ^ site
+        if m.word(own, 0) != mark:
+            m.put(own, 0, mark)
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
         return m.call("PyObject_Vectorcall", m.word(site, MISSED), args, given, names)
     results, returned, loops = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
     if results == 0:  # known to have none
         return m.call("PyObject_Vectorcall", slow, args, given, names)
-    if (history != 0) & (m.word(plan, RECORD) == 0):
+    if (history != 0) & (m.word(plan, RECORD) == 0) & (m.word(plan, PATTERN) == 0):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     if alike != 0:
         if (size >= _MOST) | (size == 0):
@@ -290,17 +296,20 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                 if back == 0:
                     d = -1
         place = sources + operands * each
-    for i in range(results - returned):
-        m.run("Py_DecRef", m.word(objects, (returned + i) * 8))
+    wrapped = returned
+    if (history != 0) & (m.word(plan, PATTERN) != 0):
+        wrapped = m.word(plan, KEPT)
+    for i in range(results - wrapped):
+        m.run("Py_DecRef", m.word(objects, (wrapped + i) * 8))
     meta = at.none
     if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
         meta = m.call("PyObject_Vectorcall", at.mark, values, 0, 0)
         m.run("Py_DecRef", meta)  # it has another owner
     # 7. Tensors around the arrays, several in a tuple, and their history.
-    for i in range(returned):
+    for i in range(wrapped):
         t = m.call("PyType_GenericAlloc", at.tensor, 0)
         if t == 0:
-            for j in range(returned):
+            for j in range(wrapped):
                 m.run("Py_DecRef", m.word(objects, j * 8))
             return 0
         m.put(t, place_of.array, m.word(objects, i * 8))
@@ -316,11 +325,17 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(t, place_of.storage, at.none)
         m.put(t, place_of.view, at.none)
         m.put(objects, i * 8, t)
-    keeps = 0
     if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(at.attach, m.word(plan, PATTERN), values, objects, returned, m.word(site, KNOWN))
+        keeps = m.call(at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN))
         if keeps < 0:
             return 0
+        for i in range(wrapped - returned):
+            m.run("Py_DecRef", m.word(objects, (returned + i) * 8))
+        if keeps == 0:
+            for i in range(returned):
+                m.run("Py_DecRef", m.word(objects, i * 8))
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        history = 0
     made, together = m.word(objects, 0), m.word(plan, TOGETHER)
     if together != 0:
         bare = m.call("PyTuple_New", returned)
@@ -337,7 +352,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             m.run("Py_DecRef", bare)
             if made == 0:
                 return 0
-    if (history != 0) & (keeps == 0):
+    if history != 0:
         m.put(values, 0, made)
         for i in range(arguments):
             if m.word(values, i * 8 + 8) == 0:
@@ -348,7 +363,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     return made
 
 
-def _attach(m, pattern, values, objects, returned, known, place_of):  # type: ignore[no-untyped-def]
+def _attach(m, pattern, values, objects, count, known, place_of):  # type: ignore[no-untyped-def]
     """Gives tensors a node like the pattern; 1, or 0 if Python must, or -1 with an exception."""
     at = m.fields(known, KNOWN_NAMES)
     ends, kept, written = m.word(pattern, 32), m.word(pattern, 40), 0
@@ -395,16 +410,16 @@ def _attach(m, pattern, values, objects, returned, known, place_of):  # type: ig
     for i in range(kept):
         how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
         if how == 2:
-            t = m.word(objects, item * 8)
+            t, number = m.word(objects, (item & 0xFF) * 8), item >> 8
             own = m.call("PyType_GenericAlloc", at.kept, 0)
             if own == 0:
                 return 0 - 1
-            m.put(own, place_of.kept_number, m.call("PyLong_FromLong", item))
+            m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
             m.put(own, place_of.kept_array, m.word(t, place_of.array))
             m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
             m.put(own, place_of.version, at.zero)
             m.put(own, place_of.kept_k, at.zero)
-            if m.word(numbered, item * 8) >= 0:
+            if m.word(numbered, (item & 0xFF) * 8) >= 0:
                 m.put(own, place_of.kept_k, at.one)
             m.put(own, place_of.kept_shared, at.none)
             m.put(own, place_of.kept_views, at.none)
@@ -415,6 +430,8 @@ def _attach(m, pattern, values, objects, returned, known, place_of):  # type: ig
             m.run("Py_IncRef", at.none)  # two, less the one in the tensor
             m.put(t, place_of.storage, own)
             item = own
+        if how == 3:
+            item = m.word(objects, item * 8)
         if how == 1:
             item = m.word(values, item * 8 + 8)
             kind = m.word(item, _TYPE)
@@ -443,7 +460,7 @@ def _attach(m, pattern, values, objects, returned, known, place_of):  # type: ig
     m.run("Py_IncRef", at.none)
     m.run("Py_IncRef", at.none)
     m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
-    for i in range(returned):
+    for i in range(count):
         if m.word(numbered, i * 8) >= 0:
             t, end = m.word(objects, i * 8), m.call("PyTuple_New", 2)
             if end == 0:
@@ -510,5 +527,5 @@ class Offsets:
 def compile_entry(offsets: Offsets) -> tuple[int, int]:
     """The addresses of both functions."""
     call = compile_function("entry", _entry, ["self", "args", "given", "names"], place_of=offsets)
-    given = ["pattern", "values", "objects", "returned", "known"]
+    given = ["pattern", "values", "objects", "count", "known"]
     return call, compile_function("attach", _attach, given, place_of=offsets)

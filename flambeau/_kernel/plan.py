@@ -13,8 +13,8 @@ PLANS = 4096  # of one table
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL = range(10, 15)  # tags in a description
 # Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
-RETURNED, LOOPS, RECORD, TOGETHER, PATTERN = 8, 16, 24, 32, 40
-PLAN, RESULT, LOOP = 48, 40, 48
+RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT = 8, 16, 24, 32, 40, 48
+PLAN, RESULT, LOOP = 56, 40, 48
 _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given
 
@@ -48,7 +48,7 @@ class Plan:
     """What one call does, in words. `keep` are objects that the words point to.
 
     Operands go by numbers: 0 for constants, then the tensors and the numbers at run time among the arguments (`inputs` of
-    them), then results. The last results may be left out of what is returned: they are memory on the way.
+    them), then results: those that are returned, those that the node keeps besides (up to `kept`), memory on the way.
     """
 
     def __init__(self, inputs: int = 0, record: Callable[..., Any] | None = None) -> None:
@@ -56,6 +56,7 @@ class Plan:
         self.results: list[int] = []
         self.loops: list[int] = []
         self.counts = [0, 0, 0]  # results, those returned, loops
+        self.kept = 0
         self.pattern: Any = None  # words of the node that a result gets, where machine code can make it
         self.together: Any = None  # the class of tuples that several results come in
         self.keep: list[Any] = []
@@ -104,7 +105,8 @@ class Plan:
         together = 0 if self.together is None else id(self.together)
         pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]
         record = 0 if self.record is None else id(self.record)
-        return array.array("q", [*self.counts, record, together, pattern, *self.results, *self.loops])
+        kept = max(self.kept, self.counts[1])
+        return array.array("q", [*self.counts, record, together, pattern, kept, *self.results, *self.loops])
 
 
 NO_PLAN = Plan()  # of arguments that are known to have none

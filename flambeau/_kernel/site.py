@@ -19,7 +19,7 @@ from .._core.sizes import Size
 from .._core.state import local, modes
 from .direct import known_layout
 from .elementwise import new_array
-from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, TABLE, Offsets, compile_entry
+from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, SEEN, TABLE, Offsets, compile_entry
 from .plan import Table, absent
 
 
@@ -95,6 +95,7 @@ class _Entries:
         self.methods: list[Any] = []
         self.kinds: Any = None
         self.known: array.array[int] | None = None
+        self.seen = array.array("q", bytes(8 * SEEN))
         self.address = 0
 
     def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any) -> bool:
@@ -109,6 +110,7 @@ class _Entries:
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
+        self.known[KNOWN_NAMES.index("seen")] = self.seen.buffer_info()[0]
         self.address = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0
         return True
 
@@ -176,7 +178,7 @@ def site(
 ) -> Any:  # fmt: skip
     """A function like `slow` that carries out plans of the table by itself.
 
-    `remember(values, out)` is told of calls that the table does not know: the values of all parameters, `absent` where none
+    `remember(values, out)` is told of calls that come again and that the table does not know: the values of all parameters, `absent` where none
     was given, and the result. The first `positional` of them need not be named. Numbers in places of `runtime` (bits) are operands, of which plans know only the type.
     """
     first = len(parameters) if positional is None else positional

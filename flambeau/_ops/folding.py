@@ -270,7 +270,9 @@ def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> An
     call = _callable(cpu.kernel, True, code, target, fold, how)
     outer = y.shape[:-1]
     if y.size < PARALLEL:
-        return _asarray(call(y))
+        out = empty(outer, _NUMPY[target])
+        call(y, out)
+        return out
     if outer and max(outer) >= threads.get_num_threads():
         out = empty(outer, _NUMPY[target])
         axis = _widest(outer)
@@ -283,7 +285,9 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
     call = _callable(cpu.kernel, False, code, target, fold, how)
     outer, columns = y.shape[:-2], y.shape[-1]
     if y.size < PARALLEL:
-        return _asarray(call(y))
+        out = empty((*outer, columns), _NUMPY[target])
+        call(y, out)
+        return out
     if outer and max(outer) >= threads.get_num_threads():
         out = empty((*outer, columns), _NUMPY[target])
         axis = _widest(outer)

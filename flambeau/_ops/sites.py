@@ -21,7 +21,6 @@ from .pointwise_plan import is_alike, plan
 from .watching import watched_plan
 
 _native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
-_MISSING = 1024  # descriptions that came once
 
 
 def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any], runtime: int) -> Any:
@@ -40,7 +39,7 @@ def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any]
         if made is not None and history and out._edge is not None:
             with contextlib.suppress(Unplannable):
                 if not alike or out._edge[0].info is None:  # which holds shapes
-                    made.pattern = pattern_of((out,), args, in_order=True)[1]
+                    made.pattern = pattern_of((out,), args, in_order=True)
         table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
 
     table = Table()
@@ -80,25 +79,17 @@ def _planned(slow: Any, name: str) -> Any:
     names = [p.name for p in kinds]
     positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     table = Table()
-    missing: dict[Any, int] = {}
 
     def remember(values: Sequence[Any], out: Any) -> None:
-        """Makes a plan when arguments of one description come a second time."""
+        """Makes the plan of a call that comes again."""
         if allocation.watcher is not None and allocation.watcher.here():
             return  # inside of a call that is watched
         tensors = [a for a in values if isinstance(a, Tensor)]
         if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
             return
         history = _history(values)
-        words = description(values, Tensor, history)
-        key = tuple(words)
-        if key not in missing:
-            if len(missing) >= _MISSING:
-                missing.clear()
-            missing[key] = 1
-            return
-        del missing[key]
-        table.add(words, watched_plan(made.__self__.slow, names, values, bool(history)) or NO_PLAN, values)
+        plan = watched_plan(made.__self__.slow, names, values, bool(history)) or NO_PLAN
+        table.add(description(values, Tensor, history), plan, values)
 
     made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
     slow.site, inner = made.__self__, slow

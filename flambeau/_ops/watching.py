@@ -30,11 +30,13 @@ from .pointwise_plan import merged
 
 _TURNS = 512  # how often a loop may be started again
 _MOST = 1 << 14  # elements in all arrays
+_QUESTIONS = 16  # that are asked of one array
 _SPAN = 1 << 20  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
 held_over_forks(_lock, WATCHING)
 _FEATURES = frozenset(
     [
+        "any",
         "shape",
         "strides",
         "dtype",
@@ -103,6 +105,13 @@ class Watched(np.ndarray):
             raise Unplannable("a value")
         return current.answer(self)
 
+    def any(self) -> bool:  # type: ignore[override]
+        """The same question to each of a few elements."""
+        if self.size > _QUESTIONS or not self.flags.c_contiguous:
+            raise Unplannable("many values")
+        flat = self.reshape(-1)
+        return any([bool(flat[i : i + 1].reshape(())) for i in range(flat.size)])
+
     __setitem__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse  # type: ignore[assignment]
 
 
@@ -127,6 +136,8 @@ class Watch:
     room = np.empty(1 << 16, np.uint8)
 
     def __init__(self, plan: Plan, inputs: Sequence[Any]):
+        if sum([a.size for a in inputs]) > _MOST:
+            raise Unplannable("too much")
         self.plan = plan
         self.memory: list[Any] = []  # (first byte, last byte + 1, number among operands, array)
         self.kept: list[Any] = []
@@ -202,11 +213,12 @@ class Watch:
         self.calls.append((None, found, self.place(array)))
         return found
 
-    def finish(self, returned: Sequence[Any]) -> None:
-        """Writes the plan: results, in the order that they are returned, other memory, then loops."""
+    def finish(self, returned: Sequence[Any], kept: Sequence[Any]) -> None:
+        """Writes the plan: results, in the order that they are returned, what the node keeps, other memory, then loops."""
         plan = self.plan
-        order = []
-        for made in returned:
+        plan.kept = len(returned) + len(kept)
+        order: list[int] = []
+        for i, made in enumerate((*returned, *kept)):
             if not isinstance(made, Watched):
                 raise Unplannable("a result that no kernel made")
             number, offset = self.place(made)
@@ -214,7 +226,7 @@ class Watch:
             if own is None or offset or own.size != made.size or number in order or not made.flags.c_contiguous:
                 raise Unplannable("a result that is a part of something")
             order.append(number)
-            plan.result(BY_NUMPY[made.dtype], made.shape)
+            plan.result(BY_NUMPY[made.dtype], made.shape, returned=i < len(returned))
         for i, own in enumerate(self.made):
             if -i - 1 not in order:
                 order.append(-i - 1)
@@ -302,8 +314,14 @@ def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history
         out = function(**named)
         several = isinstance(out, tuple)
         outs = out if several else (out,)
-        seen.finish([t._array for t in outs])
+        kept: list[Any] = []
+        plan.pattern = pattern_of(outs, given, kept) if history else None
+        seen.finish([t._array for t in outs], kept)
     plan.together = type(out) if several else None
-    if history:
-        plan.record, plan.pattern = pattern_of(outs, given)
+    if history and plan.pattern is None:
+        plan.record = _without_history
     return plan
+
+
+def _without_history(out: Any, *values: Any) -> Any:
+    return out

@@ -232,3 +232,66 @@ def test_calls_inside_of_a_watched_call_are_not_watched():
     thread.start()
     thread.join(60)
     assert len(done) == 4 and all(t.equal(x.sum(1)) for t in done)
+
+
+def plans_of(function):
+    """How many plans a function has that say what to do."""
+    return sum(p.counts[0] > 0 for _, _, (p, _) in function.__self__.table.kept)
+
+
+def test_what_comes_once_is_not_planned():
+    function = torch.amax
+    before = plans_of(function)
+    for n in range(3, 23):
+        function(torch.rand(n, 31), 1)
+    assert plans_of(function) == before
+    function(torch.rand(7, 31), 1)
+    assert plans_of(function) == before + 1
+
+
+def test_nodes_keep_what_is_not_returned():
+    """Layer norm keeps the statistics of rows; they are those of the call that the node belongs to."""
+    norm, w = torch.nn.functional.layer_norm, torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    rows = [torch.tensor([[1.0, 2.0, 4.0], [0.0, 1.0, -3.0]], dtype=torch.float32) * (i + 1) for i in range(4)]
+    made = []
+    for row in rows:
+        x = row.clone().requires_grad_()
+        made.append((x, norm(x, (3,), w)))
+    assert plans_of(norm) and made[-1][1].grad_fn.name() == "NativeLayerNormBackward0"
+    for x, out in made:
+        mean, root = x.detach().mean(1, True), (x.detach().var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+        y = (x.detach() - mean) / root
+        g = torch.tensor([[1.0, -1.0, 0.5], [2.0, 0.0, 1.0]]) * w.detach()
+        wanted = (g - g.mean(1, True) - y * (g * y).mean(1, True)) / root
+        (by_x,) = torch.autograd.grad(out, x, torch.tensor([[1.0, -1.0, 0.5], [2.0, 0.0, 1.0]]), retain_graph=True)
+        torch.testing.assert_close(by_x, wanted)
+        (twice,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        assert torch.autograd.grad(twice.square().sum(), x)[0].isfinite().all()
+
+
+def test_inference_tensors_are_refused_by_planned_calls():
+    norm, w = torch.nn.functional.layer_norm, torch.ones(3, requires_grad=True)
+    with torch.inference_mode():
+        inner = torch.rand(2, 3)
+    for _ in range(4):
+        norm(torch.rand(2, 3), (3,), w)
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+        norm(inner, (3,), w)
+
+
+def test_bad_arguments_after_a_plan():
+    x, y, losses = torch.rand(3, 4, requires_grad=True), torch.rand(3, 4), torch.nn.functional
+    for _ in range(4):
+        losses.mse_loss(x, y)
+        losses.layer_norm(x, (4,))
+        torch.gather(x, 1, torch.tensor([[0], [1], [3]]))
+    for call, kind, words in (
+        (lambda: losses.mse_loss(x, y, reduction="nothing"), ValueError, "not a valid value"),
+        (lambda: losses.layer_norm(x, (3,)), RuntimeError, "normalized_shape"),
+        (lambda: losses.layer_norm(x.to(torch.int64), (4,)), RuntimeError, "not implemented"),
+        (lambda: torch.gather(x, 1, torch.tensor([[0], [1], [4]])), RuntimeError, "out of bounds"),
+        (lambda: torch.gather(x, 2, torch.tensor([[0], [1], [3]])), IndexError, "Dimension out of range"),
+        (lambda: losses.mse_loss(x, torch.rand(3, 5)), RuntimeError, "size"),
+    ):
+        with pytest.raises(kind, match=words):
+            call()
