@@ -235,18 +235,20 @@ def as_index(index: Any) -> Any:
     return index if index.dtype in _CODE else index.astype(np.int64)
 
 
-_new, _BOOL = np.empty, np.dtype(np.bool_)
+_BOOL = np.dtype(np.bool_)
 _ROW = 4096  # indices that are looked at together
 
 
 def _any(found: Any) -> bool:
     """`found.any()`, quickly."""
-    return b"\1" in found.tobytes()
+    return b"\1" in found.tobytes() if found.__class__ is np.ndarray else found.any()
 
 
 @functools.lru_cache(1024)
 def _bounds(low: int, high: int) -> Any:
-    return np.array((low, high), np.int64)
+    made = np.array((low, high), np.int64)
+    made.flags.writeable = False
+    return made
 
 
 @functools.cache
@@ -267,15 +269,15 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
         small, large = _range_checks(flat.dtype)
         bounds = _bounds(low, high)
         if flat.ndim != 1 or flat.size < PARALLEL:
-            answers = _new(flat.shape[:-1], _BOOL)
+            answers = empty(flat.shape[:-1], _BOOL)
             small(flat, bounds, answers)
         else:
             rest = flat.size % _ROW
             rows = flat[: flat.size - rest].reshape(-1, _ROW)
-            answers = _new(len(rows) + 1, _BOOL)
+            answers = empty(len(rows) + 1, _BOOL)
             cpu.rows(large, [rows, bounds], [answers[:-1]], flat.size)
             large(flat[flat.size - rest :], bounds, answers[-1:].reshape(()))
-        if not (_any(answers) if answers.ndim else answers.item()):
+        if not (_any(answers) if answers.ndim else answers):
             return None
     wrong = (index < low) | (index >= high)
     if backend is not cpu and not bool(wrong.any()):
@@ -359,7 +361,7 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
     operands: Sequence[Any] = (x.view(wide), index, out.view(wide))
     if columns:
         operands = as_columns(dim, operands, index.size < PARALLEL)  # many are best taken from little memory
-    found = _new(operands[1].shape[: -2 if columns else -1], _BOOL)
+    found = empty(operands[1].shape[: -2 if columns else -1], _BOOL)
     if index.size < PARALLEL:
         call(*operands, found)
     else:
@@ -410,7 +412,7 @@ def scatter_where_valid(backend: Any, x: Any, dim: int, index: Any, values: Any,
     index, target = as_index(index), _narrowed(x, index.shape, dim)
     code, wide = BITS[x.dtype.itemsize] if how == "set" else (BY_NUMPY[x.dtype].code, x.dtype)
     call = cpu.kernel(scatter_checked, (_CODE[index.dtype], code, code, "b1"), how=how)
-    found = _new(index.shape[:-1], _BOOL)
+    found = empty(index.shape[:-1], _BOOL)
     cpu.rows(call, [index, values.view(wide)], [target.view(wide), found], index.size)
     return first_outside(backend, index, 0, target.shape[dim]) if found.any() else None
 
@@ -499,7 +501,7 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
 
 def take_pairs(x: Any, rows: Any, columns: Any) -> Any:
     """The elements of a matrix at (row, column), two vectors of int64, or None if one is out of range."""
-    out, found = _new(rows.size, x.dtype), _new((), _BOOL)
+    out, found = empty(rows.size, x.dtype), empty((), _BOOL)
     _pair_gatherer(x.dtype.itemsize)(bits(x), rows, columns, bits(out), found)
     return None if found else out
 

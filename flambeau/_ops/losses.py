@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64
 from .._core.state import GRAD, local, modes
 from .._kernel.distance import loss_gradient, loss_sum
@@ -56,14 +56,17 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-def functional(function: Any) -> Any:
+def functional(function: Any = None, *, planned: bool = False) -> Any:
     """Makes a function public under `nn.functional`."""
-    return public(f"nn.functional.{function.__name__}", method=False)(function)
+    if function is None:
+        return lambda function: functional(function, planned=planned)
+    return public(f"nn.functional.{function.__name__}", method=False, planned=planned)(function)
 
 
 def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
     a, b = input._array.shape, target._array.shape
     if a != b:
+        not_planned()
         warnings.warn(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
             "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
@@ -253,7 +256,7 @@ def _quick_logits(
 
 
 @_quick("square")  # type: ignore[untyped-decorator]
-@functional
+@functional(planned=True)
 @labelled("MseLossBackward0")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -288,7 +291,7 @@ def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Te
 
 
 @_quick("absolute")  # type: ignore[untyped-decorator]
-@functional
+@functional(planned=True)
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -304,7 +307,7 @@ def l1_loss(
 
 
 @quick(_quick_smooth, named=True)
-@functional
+@functional(planned=True)
 @labelled("SmoothL1LossBackward0")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -322,7 +325,7 @@ def smooth_l1_loss(
 
 
 @quick(_quick_huber, named=True)
-@functional
+@functional(planned=True)
 @labelled("HuberLossBackward0")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
@@ -378,7 +381,7 @@ def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight
 
 
 @quick(_quick_logits, named=True)
-@functional
+@functional(planned=True)
 @labelled("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,

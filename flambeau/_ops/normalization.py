@@ -60,7 +60,9 @@ def constant(count: int, value: float, d: Any) -> Any:
 
 @functools.lru_cache(256)
 def _short_constant(count: int, value: float, d: Any) -> Any:
-    return np.full(count, value, d)
+    made = np.full(count, value, d)
+    made.flags.writeable = False
+    return made
 
 
 @functools.lru_cache(64)
@@ -213,19 +215,18 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     needs = [e is not None for e in node.edges]
     count = math.prod(shape)
     if create_graph or g._k & ~GRAD:
-        kept = BY_NUMPY[mean.dtype]
         w = None if weight is None else ops.reshape(weight, (count,))
         made = norm_rows_back(
-            ops.reshape(g, (-1, count)), ops.reshape(x, (-1, count)), w, wrap(mean, kept), wrap(scale, kept), eps,
+            ops.reshape(g, (-1, count)), ops.reshape(x, (-1, count)), w, mean, scale, eps,
             center, tuple(needs),
         )  # fmt: skip
         shapes = (x._array.shape, shape, shape)
         return [None if t is None else ops.reshape(t, s) for t, s in zip(made, shapes)]
     rows = _matrix(x._array, count)
     weights = None if weight is None else weight._array
-    made = _gradients(_matrix(g._array, count), rows, weights, mean, scale, center, x._array.shape)
-    if needs[2] and made[2].dtype != bias_dtype:
-        made = (*made[:2], made[2].astype(bias_dtype))
+    made = _gradients(_matrix(g._array, count), rows, weights, mean._array, scale._array, center, x._array.shape)
+    if needs[2] and made[2].dtype != bias_dtype.numpy:
+        made = (*made[:2], made[2].astype(bias_dtype.numpy))
     shapes = (x._array.shape, shape, shape)
     return [
         wrap(a if a.shape == s else a.reshape(s), BY_NUMPY[a.dtype]) if need else None
@@ -266,7 +267,8 @@ def _rows_of(
         )
         out = wrap(made if made.shape == have else made.reshape(have), input.dtype)
         if k and local.grad:
-            saved = [input, weight, mean, scale, eps, center, shape, None if bias is None else bias._array.dtype]
+            kept = [wrap(a, BY_NUMPY[a.dtype]) for a in (mean, scale)]
+            saved = [input, weight, *kept, eps, center, shape, None if bias is None else bias.dtype]
             record(_FUSED if center else _FUSED_RMS, out, (input, weight, bias), saved)
         if not statistics:
             return out, None, None
@@ -317,7 +319,7 @@ def _checked(input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: T
     return shape  # type: ignore[return-value]
 
 
-@public("layer_norm", method=False)
+@public("layer_norm", method=False, planned=True)
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
@@ -326,7 +328,7 @@ def layer_norm(
     return _rows_of(input, _checked(input, normalized_shape, weight, bias), weight, bias, eps, True)[0]
 
 
-@public("nn.functional.layer_norm", method=False)
+@public("nn.functional.layer_norm", method=False, planned=True)
 def functional_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
@@ -352,7 +354,7 @@ def native_layer_norm(
     return out, *[ops.reshape(in_dtype(ops.detach(t), d), lead) for t in (mean, scale)]
 
 
-@public("rms_norm", "nn.functional.rms_norm", method=False)
+@public("rms_norm", "nn.functional.rms_norm", method=False, planned=True)
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:

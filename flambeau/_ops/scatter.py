@@ -116,7 +116,7 @@ def gather_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     return made
 
 
-@public()
+@public(planned=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements picked along a dimension: out[i][j] = input[i][index[i][j]] for dim=1.
 
@@ -416,7 +416,7 @@ def index_select_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     return made if x.ndim else made.reshape(())
 
 
-@public()
+@public(planned=True)
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The entries of a dimension that a vector of indices names, as a copy.
 
