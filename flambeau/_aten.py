@@ -114,3 +114,25 @@ FUNCTIONS = {
         _sparse_addmm, _sparse_mm_reduce_impl,
     )
 } | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS  # fmt: skip
+
+
+SCHEMAS = """
+_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
+_local_scalar_dense(Tensor self) -> Scalar
+alias(Tensor(a) self) -> Tensor(a)
+slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)
+index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
+index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor
+index.list_Tensor(Tensor[] self, Tensor el) -> int
+index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
+index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor
+_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor
+_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor
+_unsafe_view(Tensor self, SymInt[] size) -> Tensor
+lift_fresh(Tensor(a) self) -> Tensor(a)
+_pin_memory(Tensor self, Device? device=None) -> Tensor
+_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)
+"""

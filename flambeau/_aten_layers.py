@@ -126,3 +126,17 @@ _OWN: Sequence[Any] = (
     _grid_sampler_2d_cpu_fallback, quantized_max_pool3d,
 )  # fmt: skip
 FUNCTIONS: dict[str, Any] = OF_NN | {f.__name__: f for f in _OWN}
+
+
+SCHEMAS = """
+slow_conv3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0]) -> Tensor
+thnn_conv2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0]) -> Tensor
+_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor
+_nested_tensor_from_mask(Tensor t, Tensor mask, bool mask_check=True) -> Tensor
+_nested_tensor_from_mask_left_aligned(Tensor t, Tensor mask) -> bool
+_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+_add_relu.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+quantized_max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor
+"""

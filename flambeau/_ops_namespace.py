@@ -8,11 +8,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import _aten
 from ._library import operators as _operators
 from ._library.operators import Operator, operators
-from ._ops.registry import functions, methods
-from ._ops.registry import ops as _ours
+from ._library.schema import FunctionSchema
+from ._schemas import function_of, lines, schemas_of
 
 __all__ = ["OpOverload", "OpOverloadPacket", "ops"]
 
@@ -49,6 +48,12 @@ class OpOverload:
     def op(self) -> Callable[..., Any]:
         return self._op
 
+    @property
+    def is_view(self) -> bool:
+        """Whether the result shares the memory of an argument that is not written to."""
+        shared = [a.alias_info for a in self._schema.arguments]
+        return any(info is not None and not info.is_write for info in shared)
+
     def __deepcopy__(self, memo: Any = None) -> OpOverload:
         return self
 
@@ -69,14 +74,15 @@ class OpOverloadPacket:
             raise AttributeError(name)
         made = self.__dict__["_made"].get(name)
         if made is None:
-            function = self._function(name)
-            if function is None:
+            made = self._make(name)
+            if made is None:
                 raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
-            made = self._made[name] = OpOverload(self, function, name)
+            self._made[name] = made
         return made
 
-    def _function(self, overload: str) -> Callable[..., Any] | None:
-        return self._functions.get("" if overload == "default" else overload)
+    def _make(self, name: str) -> OpOverload | None:
+        function = self._functions.get("" if name == "default" else name)
+        return None if function is None else OpOverload(self, function, name)
 
     def overloads(self) -> list[str]:
         """The names of the overloads."""
@@ -114,28 +120,45 @@ class OpOverloadPacket:
         return _find, (space, name, None)
 
 
+class _OurOverload(OpOverload):
+    """An overload of an operation of ours, which takes the names of arguments that the schema has."""
+
+    def __init__(self, packet: OpOverloadPacket, function: Callable[..., Any], overload: str, schema: FunctionSchema):
+        super().__init__(packet, function, overload)
+        self._schema = schema
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for a in self._schema.positional[len(args) :]:
+                if a.name not in kwargs:
+                    break
+                args = (*args, kwargs.pop(a.name))
+        return self._op(*args, **kwargs)
+
+
 class _OurPacket(OpOverloadPacket):
-    """An operation of ours under the name that PyTorch's library of operators has for it. It takes the arguments of all
-    overloads, so that any name of one is the same function."""
+    """An operation of ours under the name that PyTorch's library of operators has for it. The function takes the arguments
+    of all overloads."""
 
-    def _function(self, overload: str) -> Callable[..., Any] | None:
-        return self._functions[""]
+    def _make(self, name: str) -> OpOverload | None:
+        function = self._functions[""]
+        schemas = schemas_of(self.__name__)
+        if not schemas:  # of an operator that PyTorch does not have
+            return OpOverload(self, function, name)
+        schema = schemas.get("" if name == "default" else name)
+        return None if schema is None else _OurOverload(self, function, name, schema)
 
+    def overloads(self) -> list[str]:
+        return [name or "default" for name in schemas_of(self.__name__)] or ["default"]
 
-# Names of PyTorch's own operators that differ from ours by a prefix.
-_PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
+    @property
+    def _schemas(self) -> dict[str, FunctionSchema]:
+        return schemas_of(self.__name__)
 
-
-def _our_function(name: str) -> Callable[..., Any] | None:
-    """Our function for the name of one of PyTorch's operators."""
-    found = _aten.FUNCTIONS.get(name) or functions.get(name)
-    if found is None:
-        for prefix, path in _PREFIXES.items():
-            if name.startswith(prefix):
-                found = functions.get(path + name[len(prefix) :])
-    if found is None:
-        found = functions.get(f"nn.functional.{name}") or methods.get(name) or _ours.__dict__.get(name)
-    return found if callable(found) else None
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if "self" in kwargs:
+            args = (kwargs.pop("self"), *args)
+        return self._functions[""](*args, **kwargs)
 
 
 def _labels(name: str) -> dict[str, Callable[..., Any]] | None:
@@ -166,7 +189,7 @@ class _OpNamespace(types.ModuleType):
             return packet
         if overloads:
             packet = OpOverloadPacket(qualified, name, overloads)
-        elif self.name == "aten" and (ours := _our_function(name)) is not None:
+        elif self.name == "aten" and (ours := function_of(name)) is not None:
             packet = _OurPacket(qualified, name, {"": ours})
         elif self.name == "profiler" and (labels := _labels(name)) is not None:
             packet = OpOverloadPacket(qualified, name, labels)
@@ -176,9 +199,8 @@ class _OpNamespace(types.ModuleType):
         return packet
 
     def __dir__(self) -> list[str]:
-        return sorted(
-            {key.partition("::")[2].partition(".")[0] for key in operators if key.startswith(self.name + "::")}
-        )
+        named = {key.partition("::")[2].partition(".")[0] for key in operators if key.startswith(self.name + "::")}
+        return sorted(named | lines().keys() if self.name == "aten" else named)
 
 
 # The folder of a compiled library -> our module that defines the same operators.

@@ -407,3 +407,8 @@ def attach() -> None:
     ops.requires_grad_ = _start_recording  # type: ignore[attr-defined]
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)
+
+
+SCHEMAS = """
+requires_grad_(Tensor(a!) self, bool requires_grad=True) -> Tensor(a!)
+"""

@@ -186,3 +186,15 @@ def is_pinned(input: Tensor, device: Any = None) -> bool:
 
     host = 1  # CUDA's number for memory of the host that it knows
     return bool(cupy.cuda.runtime.pointerGetAttributes(address(input._array)).type == host)
+
+
+SCHEMAS = """
+is_set_to(Tensor self, Tensor tensor) -> bool
+set_.source_Storage_storage_offset(Tensor(a!) self, Storage source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor(a!)
+set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)
+set_(Tensor(a!) self) -> Tensor(a!)
+set_.source_Storage(Tensor(a!) self, Storage source) -> Tensor(a!)
+set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor(a!)
+pin_memory(Tensor(a) self, Device? device=None) -> Tensor(a)
+is_pinned(Tensor self, Device? device=None) -> bool
+"""

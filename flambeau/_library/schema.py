@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,6 +28,15 @@ def type_text(kind: str) -> str:
         return f"List[{type_text(listed[1])}]"
     plain = re.sub(r"\(.*?\)", "", kind)
     return _PLAIN.get(plain, plain)
+
+
+def _default_text(value: Any) -> str:
+    """A default as PyTorch prints it: floats with all their digits, whole ones with a point at the end."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{int(value)}." if value.is_integer() else f"{value:.17g}"
+    return str(value)
 
 
 class AliasInfo(NamedTuple):
@@ -67,7 +77,7 @@ class Argument(NamedTuple):
     def __str__(self) -> str:
         if self.default is _MISSING:
             return f"{self.declared} {self.name}"
-        shown = f'"{self.default}"' if isinstance(self.default, str) else str(self.default)
+        shown = _default_text(self.default)
         return f"{self.declared} {self.name}={shown}"
 
 
@@ -142,7 +152,7 @@ class FunctionSchema:
         if self.kwarg_only:
             parts += ["*", *map(str, self.kwarg_only.values())]
         results = ", ".join(map(str, self.returns))
-        results = results if len(self.returns) == 1 and not self.returns[0].name else f"({results})"
+        results = results if len(self.returns) == 1 else f"({results})"
         name = f"{self.name}.{self.overload_name}" if self.overload_name else self.name
         return f"{name}({', '.join(parts)}) -> {results}"
 
@@ -247,7 +257,7 @@ def parse_schema(text: str) -> FunctionSchema:
     >>> schema.name, [a.name for a in schema.arguments], schema.arguments[1].default_value
     ('lib::scale', ['x', 'by', 'exact'], 2.0)
     >>> print(schema)
-    lib::scale(Tensor x, float by=2.0, *, bool exact=False) -> Tensor
+    lib::scale(Tensor x, float by=2., *, bool exact=False) -> Tensor
     """
     head = _HEAD.match(text)
     if head is None:

@@ -431,3 +431,22 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 methods["hardshrink"] = hardshrink
+
+
+SCHEMAS = """
+hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
+relu6(Tensor self) -> Tensor
+leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
+threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
+elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
+selu(Tensor self) -> Tensor
+celu(Tensor self, Scalar alpha=1.) -> Tensor
+gelu(Tensor self, *, str approximate="none") -> Tensor
+silu(Tensor self) -> Tensor
+mish(Tensor self) -> Tensor
+softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
+hardsigmoid(Tensor self) -> Tensor
+hardswish(Tensor self) -> Tensor
+hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+"""

@@ -419,3 +419,38 @@ def positive(input: Tensor) -> Tensor:
 
 
 engine.add = add_op.call  # sums of gradients
+
+
+SCHEMAS = """
+add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+mul.Tensor(Tensor self, Tensor other) -> Tensor
+mul.Scalar(Tensor self, Scalar other) -> Tensor
+mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+true_divide.Tensor(Tensor self, Tensor other) -> Tensor
+true_divide.Scalar(Tensor self, Scalar other) -> Tensor
+true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+div.Tensor(Tensor self, Tensor other) -> Tensor
+div.Scalar(Tensor self, Scalar other) -> Tensor
+div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
+div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor
+div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)
+remainder.Tensor(Tensor self, Tensor other) -> Tensor
+remainder.Scalar(Tensor self, Scalar other) -> Tensor
+remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+fmod.Tensor(Tensor self, Tensor other) -> Tensor
+fmod.Scalar(Tensor self, Scalar other) -> Tensor
+floor_divide(Tensor self, Tensor other) -> Tensor
+floor_divide.Scalar(Tensor self, Scalar other) -> Tensor
+floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+square(Tensor self) -> Tensor
+positive(Tensor(a) self) -> Tensor(a)
+"""

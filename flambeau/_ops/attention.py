@@ -287,3 +287,8 @@ def _added(mask: Tensor, lead: tuple[int, ...], q: Tensor, k: Tensor) -> Tensor:
             return ops.reshape(ops.expand(mask, shape), (-1, *shape[-3:]))  # type: ignore[no-any-return]
         own = own[-2:]
     return ops.reshape(mask, (1,) * (4 - len(own)) + own)  # type: ignore[no-any-return]
+
+
+SCHEMAS = """
+scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+"""

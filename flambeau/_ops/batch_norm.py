@@ -476,3 +476,10 @@ def native_batch_norm(
         nothing = ops.zeros((0,), dtype=d if weight is not None or input.dtype.itemsize > 2 else float32)
         return out, nothing, ops.clone(nothing)
     return out, in_dtype(ops.detach(mean), d), in_dtype(ops.detach(scale), d)
+
+
+SCHEMAS = """
+batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
+native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd) -> (Tensor(a!), Tensor(b!), Tensor(c!))
+"""

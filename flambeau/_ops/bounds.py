@@ -206,3 +206,22 @@ def nan_to_num(
     return nan_to_num_op.call(
         input, nan or 0.0, largest if posinf is None else posinf, -largest if neginf is None else neginf
     )
+
+
+SCHEMAS = """
+maximum(Tensor self, Tensor other) -> Tensor
+minimum(Tensor self, Tensor other) -> Tensor
+fmax(Tensor self, Tensor other) -> Tensor
+fmin(Tensor self, Tensor other) -> Tensor
+clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
+clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
+clamp_min(Tensor self, Scalar min) -> Tensor
+clamp_min.Tensor(Tensor self, Tensor min) -> Tensor
+clamp_max(Tensor self, Scalar max) -> Tensor
+clamp_max.Tensor(Tensor self, Tensor max) -> Tensor
+copysign.Tensor(Tensor self, Tensor other) -> Tensor
+copysign.Scalar(Tensor self, Scalar other) -> Tensor
+copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+heaviside(Tensor self, Tensor values) -> Tensor
+nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor
+"""

@@ -481,3 +481,32 @@ def get_device(input: Tensor) -> int:
 def numel(input: Tensor) -> int:
     """The number of elements."""
     return int(input._array.size)
+
+
+SCHEMAS = """
+to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)
+to.prim_dtype(Tensor(a) self, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)
+to.prim_other(Tensor(a) self, bool non_blocking=False, bool copy=False) -> Tensor(b|a)
+chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+cpu(Tensor(a) self) -> Tensor(b|a)
+cuda(Tensor(a) self) -> Tensor(b|a)
+type_as(Tensor self, Tensor other) -> Tensor
+clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+detach(Tensor(a) self) -> Tensor(a)
+_lazy_clone(Tensor self) -> Tensor
+result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType
+result_type.Scalar(Tensor tensor, Scalar other) -> ScalarType
+result_type.Scalar_Tensor(Scalar scalar, Tensor tensor) -> ScalarType
+is_floating_point(Tensor self) -> bool
+is_complex(Tensor self) -> bool
+is_signed(Tensor self) -> bool
+is_nonzero(Tensor self) -> bool
+is_same_size(Tensor self, Tensor other) -> bool
+is_inference(Tensor self) -> bool
+get_device(Tensor self) -> int
+numel(Tensor self) -> int
+"""

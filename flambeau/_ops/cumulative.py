@@ -302,3 +302,14 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     if input.dtype.category < FLOATING or not input.dtype.code:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     return log_cum_sum_exp_op(input, wrap_dim(dim, input._array.ndim))
+
+
+SCHEMAS = """
+cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
+cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
+cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+logcumsumexp(Tensor self, int dim) -> Tensor
+"""

@@ -269,3 +269,16 @@ def _spatial(name: str, rank: int) -> None:
 _spatial("dropout1d", 1)
 _spatial("dropout2d", 2)
 _spatial("dropout3d", 3)
+
+
+SCHEMAS = """
+dropout(Tensor input, float p, bool train) -> Tensor
+feature_dropout(Tensor input, float p, bool train) -> Tensor
+alpha_dropout(Tensor input, float p, bool train) -> Tensor
+feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor
+dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
+"""

@@ -498,3 +498,12 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     if len(matrices) == 1:
         return ops.clone(matrices[0])
     return ops.multi_dot(list(matrices), out=out)
+
+
+SCHEMAS = """
+einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
+tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor
+kron(Tensor self, Tensor other) -> Tensor
+linalg_multi_dot(Tensor[] tensors) -> Tensor
+chain_matmul(Tensor[] matrices) -> Tensor
+"""

@@ -242,3 +242,8 @@ def functional_embedding(
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
     return embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+SCHEMAS = """
+embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
+"""

@@ -120,3 +120,22 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     tensor([0.])
     """
     return logit_op.call(input, -1.0 if eps is None else float(eps))
+
+
+SCHEMAS = """
+logaddexp(Tensor self, Tensor other) -> Tensor
+logaddexp2(Tensor self, Tensor other) -> Tensor
+xlogy.Tensor(Tensor self, Tensor other) -> Tensor
+xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor
+xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor
+xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)
+special_xlogy(Tensor self, Tensor other) -> Tensor
+special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor
+special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor
+special_xlog1py(Tensor self, Tensor other) -> Tensor
+special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
+special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
+logit(Tensor self, float? eps=None) -> Tensor
+"""

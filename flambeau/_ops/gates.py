@@ -155,3 +155,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise not_implemented("glu_cpu", input.dtype)
     real_floating_only("glu", input.dtype)
     return glu_op.call(input, dim)
+
+
+SCHEMAS = """
+prelu(Tensor self, Tensor weight) -> Tensor
+rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor
+glu(Tensor self, int dim=-1) -> Tensor
+"""

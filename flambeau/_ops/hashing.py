@@ -36,3 +36,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
         raise RuntimeError("hash_tensor: the reduction dimension must be given for a tensor without elements")
     wide = ops.to_dtype(ops.detach(input), float64 if input.dtype.category == FLOATING else int64)
     return hash_op(wide, dims, keepdim)  # type: ignore[no-any-return]
+
+
+SCHEMAS = """
+hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor
+"""

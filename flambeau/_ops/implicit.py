@@ -43,3 +43,9 @@ def drawn_gamma(backend: Any, x: Any, drawn: Any) -> Any:
 @primitive(grad={"x": _through_dirichlet}, tensors=2, name="sample_dirichlet")
 def drawn_dirichlet(backend: Any, x: Any, drawn: Any) -> Any:
     return drawn
+
+
+SCHEMAS = """
+_standard_gamma_grad(Tensor self, Tensor output) -> Tensor
+_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor
+"""

@@ -730,3 +730,14 @@ registry.into_out = into_out
 registry.in_place_form = in_place_form
 
 __all__ = ["assign", "check_writable", "in_place_form", "into_out", "pointwise_in_place_form", "slow", "storage_of"]
+
+
+SCHEMAS = """
+ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+__ior__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+__ior__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+__iand__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+__iand__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+__ixor__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+__ixor__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+"""

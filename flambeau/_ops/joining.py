@@ -413,3 +413,18 @@ def block_diag(*tensors: Any) -> Tensor:
         d = promote_types(d, x.dtype)
     cast = [x if x.dtype is d else ops.to_dtype(x, d) for x in tensors]
     return block_diag_op([ops.atleast_2d(x) for x in cast])
+
+
+SCHEMAS = """
+cat(Tensor[] tensors, int dim=0) -> Tensor
+stack(Tensor[] tensors, int dim=0) -> Tensor
+column_stack(Tensor[] tensors) -> Tensor
+dstack(Tensor[] tensors) -> Tensor
+hstack(Tensor[] tensors) -> Tensor
+vstack(Tensor[] tensors) -> Tensor
+meshgrid(Tensor[] tensors) -> Tensor[]
+meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
+cartesian_prod(Tensor[] tensors) -> Tensor
+combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor
+block_diag(Tensor[] tensors) -> Tensor
+"""

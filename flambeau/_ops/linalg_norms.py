@@ -297,3 +297,19 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if p == 0:  # counts, which would take NaN for any other number
         made = ops.masked_fill(made, ops.any(ops.isnan(ops.detach(apart)), 1), math.nan)
     return made
+
+
+SCHEMAS = """
+linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
+frobenius_norm.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
+nuclear_norm(Tensor self, bool keepdim=False) -> Tensor
+nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor
+linalg_cond(Tensor self, Scalar? p=None) -> Tensor
+linalg_cond.p_str(Tensor self, str p) -> Tensor
+cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor
+pdist(Tensor self, float p=2.) -> Tensor
+"""

@@ -257,3 +257,13 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     tensor([1, 4])
     """
     return ops.diagonal(A, offset, dim1, dim2)
+
+
+SCHEMAS = """
+linalg_matrix_power(Tensor self, int n) -> Tensor
+linalg_matrix_exp(Tensor self) -> Tensor
+linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor
+cross(Tensor self, Tensor other, int? dim=None) -> Tensor
+linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor
+linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)
+"""

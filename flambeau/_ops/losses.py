@@ -490,3 +490,14 @@ def soft_margin_loss(
 ) -> Tensor:
     """log(1 + exp(-y x)) for labels y of 1 and -1."""
     return reduced(_soft_margin(input, target), legacy_reduction(size_average, reduce, reduction))
+
+
+SCHEMAS = """
+mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
+huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
+binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
+kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
+soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+"""

@@ -430,3 +430,8 @@ def _against_probabilities(
     if reduction != "mean":
         return -total  # type: ignore[no-any-return]
     return relabel(total / -(input._array.size // max(count, 1)), "DivBackward1")
+
+
+SCHEMAS = """
+nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor
+"""

@@ -307,3 +307,9 @@ def triplet_margin_with_distance_loss(
     return reduced(
         _triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction
     )
+
+
+SCHEMAS = """
+cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor
+pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor
+"""

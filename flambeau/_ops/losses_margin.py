@@ -207,3 +207,9 @@ def multilabel_soft_margin_loss(
     last = input._array.ndim - 1
     loss = ops.sum(loss, last) / input._array.shape[last] if last >= 0 else loss
     return reduced(loss, reduction)
+
+
+SCHEMAS = """
+multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor
+multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+"""

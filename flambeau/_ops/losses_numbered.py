@@ -59,3 +59,13 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
     """`nn.functional.poisson_nll_loss`."""
     function = _loss("poisson_nll_loss")
     return function(input, target, log_input, full, eps=eps, reduction=CODES[reduction])  # type: ignore[no-any-return]
+
+
+SCHEMAS = """
+binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor
+cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor
+hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor
+margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor
+triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor
+poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor
+"""

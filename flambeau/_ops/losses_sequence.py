@@ -143,3 +143,9 @@ def ctc_loss(
     """`nn.functional.ctc_loss` with a number for the reduction."""
     kind = ("none", "mean", "sum")[reduction]
     return functional_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, kind, zero_infinity)
+
+
+SCHEMAS = """
+ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor
+ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor
+"""

@@ -501,3 +501,18 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     except RuntimeError:
         raise broadcast_error((x, y)) from None
     return ops.sum(ops.mul(conjugate(x), y), wrap_dim(dim, ndim))
+
+
+SCHEMAS = """
+matmul(Tensor self, Tensor other) -> Tensor
+mm(Tensor self, Tensor mat2) -> Tensor
+mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+bmm(Tensor self, Tensor mat2) -> Tensor
+bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+mv(Tensor self, Tensor vec) -> Tensor
+dot(Tensor self, Tensor tensor) -> Tensor
+vdot(Tensor self, Tensor other) -> Tensor
+inner(Tensor self, Tensor other) -> Tensor
+outer(Tensor self, Tensor vec2) -> Tensor
+linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor
+"""

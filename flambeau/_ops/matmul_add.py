@@ -624,3 +624,16 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     made = bilinear_op(ops.reshape(input1, (count, x[-1])), ops.reshape(input2, (count, y[-1])), weight)
     made = ops.reshape(made, (*x[:-1], w[0]))
     return made if bias is None else ops.add(made, bias)
+
+
+SCHEMAS = """
+addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor
+bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor
+"""

@@ -179,3 +179,9 @@ def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | Non
     """Changes shape and strides in place."""
     shape, strides, offset = strided_arguments(input, size, stride, storage_offset)
     return _turned(input, as_strided_op, shape, strides, offset, element_strides(input._array))
+
+
+SCHEMAS = """
+storage_offset(Tensor self) -> int
+transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)
+"""

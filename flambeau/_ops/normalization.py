@@ -419,3 +419,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         total = ops.sum(ops.unfold(functions["nn.functional.pad"](square, around), 1, size, 1), -1)
     mean = functions["div"](total, size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc")
     return input / ops.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]
+
+
+SCHEMAS = """
+layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor
+native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
+rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+"""

@@ -218,3 +218,16 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if input.dtype.category < FLOATING:
         raise RuntimeError(f"renorm: expected a floating point or complex tensor, got {input.dtype}")
     return renorm_op(input, float(p), dim, float(maxnorm))
+
+
+SCHEMAS = """
+linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+norm.Scalar(Tensor self, Scalar p=2) -> Tensor
+norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor
+norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor
+norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor
+norm.dtype_out(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)
+norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
+dist(Tensor self, Tensor other, Scalar p=2) -> Tensor
+renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor
+"""

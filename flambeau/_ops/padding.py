@@ -288,3 +288,18 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
         )
     return shuffle_channels(input, groups)  # type: ignore[no-any-return]
+
+
+SCHEMAS = """
+constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor
+replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor
+replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor
+reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor
+replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor
+reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor
+reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor
+pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor
+pixel_shuffle(Tensor self, int upscale_factor) -> Tensor
+pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor
+channel_shuffle(Tensor self, SymInt groups) -> Tensor
+"""

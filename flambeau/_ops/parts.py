@@ -577,3 +577,40 @@ expose("slice", slice_view, None, None)
 expose("place", place, None, None)
 methods["real"] = property(real, _set_part(real))
 methods["imag"] = property(imag, _set_part(imag))
+
+
+SCHEMAS = """
+select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)
+narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
+narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)
+diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
+diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
+split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]
+split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]
+split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]
+split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]
+unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]
+unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]
+chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]
+unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]
+tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]
+tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]
+tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]
+dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
+view_as_real(Tensor(a) self) -> Tensor(a)
+view_as_complex(Tensor(a) self) -> Tensor(a)
+real(Tensor(a) self) -> Tensor(a)
+imag(Tensor(a) self) -> Tensor(a)
+atleast_3d(Tensor self) -> Tensor
+atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]
+atleast_2d(Tensor self) -> Tensor
+atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
+atleast_1d(Tensor self) -> Tensor
+atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
+"""

@@ -103,3 +103,13 @@ def is_conj(input: Tensor) -> bool:
 def is_neg(input: Tensor) -> bool:
     """Whether the tensor is a view that negates when it is read."""
     return bool(input._k & NEG)
+
+
+SCHEMAS = """
+conj(Tensor(a) self) -> Tensor(a)
+_neg_view(Tensor(a) self) -> Tensor(a)
+resolve_conj(Tensor(a) self) -> Tensor(a)
+resolve_neg(Tensor(a) self) -> Tensor(a)
+is_conj(Tensor self) -> bool
+is_neg(Tensor self) -> bool
+"""

@@ -179,3 +179,17 @@ def _float_power_(input: Tensor, exponent: Any) -> Tensor:
     if input.dtype is not d:
         raise RuntimeError(f"float_power_: the base has dtype {input.dtype}, but the result requires dtype {d}")
     return pow_(input, _doubled(exponent, d))
+
+
+SCHEMAS = """
+pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
+pow.Scalar(Scalar self, Tensor exponent) -> Tensor
+pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
+pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
+float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
+float_power.Scalar(Scalar self, Tensor exponent) -> Tensor
+float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
+float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
+"""

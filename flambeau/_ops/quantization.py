@@ -501,3 +501,28 @@ def _followed(op: Any, parent: Tensor, static: tuple[Any, ...], quantizer: Quant
 handlers[QUANTIZED] = _handle
 for _name, _function in (("quantized_text", quantized_text), ("quantized_source", quantized_source)):
     setattr(ops, _name, _function)
+
+
+SCHEMAS = """
+quantize_per_tensor(Tensor self, float scale, int zero_point, ScalarType dtype) -> Tensor
+quantize_per_tensor.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, ScalarType dtype) -> Tensor
+quantize_per_tensor.tensors(Tensor[] tensors, Tensor scales, Tensor zero_points, ScalarType dtype) -> Tensor[]
+quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor
+quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, ScalarType dtype) -> Tensor
+_make_per_tensor_quantized_tensor(Tensor self, float scale, int zero_point) -> Tensor
+_make_per_channel_quantized_tensor(Tensor self, Tensor scale, Tensor zero_point, int axis) -> Tensor
+_empty_affine_quantized(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, float scale=1., int zero_point=0, MemoryFormat? memory_format=0) -> Tensor
+_empty_per_channel_affine_quantized(SymInt[] size, *, Tensor scales, Tensor zero_points, int axis, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=0) -> Tensor
+empty_quantized(int[] size, Tensor qtensor, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+dequantize.self(Tensor self) -> Tensor
+dequantize.tensors(Tensor[] tensors) -> Tensor[]
+dequantize.tensor(Tensor qtensor) -> Tensor
+dequantize.list(Tensor[] qtensors) -> Tensor[]
+int_repr(Tensor self) -> Tensor
+q_scale(Tensor self) -> float
+q_zero_point(Tensor self) -> int
+q_per_channel_scales(Tensor self) -> Tensor
+q_per_channel_zero_points(Tensor self) -> Tensor
+q_per_channel_axis(Tensor self) -> int
+qscheme(Tensor self) -> QScheme
+"""

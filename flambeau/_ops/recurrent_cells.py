@@ -189,3 +189,11 @@ def rnn_relu_cell(
     x, u, _, _, half = _parts("rnn_relu_cell", 1, input, (hx,), w_ih, w_hh, b_ih, b_hh)
     out = ops.relu(x + u)
     return out if half is None else cast(out, half)  # type: ignore[no-any-return]
+
+
+SCHEMAS = """
+lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)
+gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
+"""

@@ -187,6 +187,7 @@ def _with_out(function: Any) -> Any:
         except (MemoryError, ValueError) as error:
             raise (memory_problem(error) or error) from None
 
+    call.takes_out = True  # type: ignore[attr-defined]
     return call
 
 

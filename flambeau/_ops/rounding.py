@@ -40,3 +40,10 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
         return rint_op.call(input)
     op: Any = finer_op if decimals > 0 else coarser_op
     return op.call(input, 10.0 ** abs(decimals))
+
+
+SCHEMAS = """
+round(Tensor self) -> Tensor
+round.decimals(Tensor self, *, int decimals) -> Tensor
+special_round(Tensor self, *, int decimals=0) -> Tensor
+"""

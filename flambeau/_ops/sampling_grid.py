@@ -388,3 +388,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             stacklevel=3,
         )
     return affine_grid_generator(theta, size, bool(align_corners))
+
+
+SCHEMAS = """
+grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor
+"""

@@ -90,3 +90,8 @@ def segment_reduce(
         divisor = np.where(counts > 0, counts, math.nan if initial is None else 1.0).astype(data.dtype.numpy)
         made = made / wrap(divisor.reshape(*counts.shape, *[1] * len(rest)), data.dtype)
     return relabel(made, "SegmentReduceBackward0")
+
+
+SCHEMAS = """
+segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor
+"""

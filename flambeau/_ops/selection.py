@@ -658,3 +658,29 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 
 methods["where"] = _where_method
+
+
+SCHEMAS = """
+where.self(Tensor condition, Tensor self, Tensor other) -> Tensor
+where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor
+where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor
+where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor
+where(Tensor condition) -> Tensor[]
+masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor
+masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor
+masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
+masked_select(Tensor self, Tensor mask) -> Tensor
+nonzero(Tensor self) -> Tensor
+argwhere(Tensor self) -> Tensor
+nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor
+take(Tensor self, Tensor index) -> Tensor
+put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor
+take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor
+searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
+searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
+bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
+bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
+isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
+isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor
+isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
+"""

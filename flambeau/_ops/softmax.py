@@ -271,3 +271,11 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = ops.argmax(soft, dim, True)
     certain = ops.scatter(ops.zeros_like(soft, requires_grad=False), dim, index, 1.0)
     return certain - ops.detach(soft) + soft
+
+
+SCHEMAS = """
+softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+"""

@@ -341,3 +341,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     index = np.stack([rows[kept], columns[kept]]).astype(np.int64)
     made = rebuild(held, SparseArray(sparse_coo, index, held._array, tuple(shape)))
     return made if layout is None else to_sparse(made, layout=layout)
+
+
+SCHEMAS = """
+smm(Tensor self, Tensor mat2) -> Tensor
+"""

@@ -331,3 +331,9 @@ def _link_to_base(t: Tensor, base: Tensor) -> tuple[Any, ...]:
 
 
 primitive_records.as_strided_link = _link_to_base
+
+
+SCHEMAS = """
+as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)
+as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor
+"""

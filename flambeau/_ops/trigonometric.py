@@ -76,3 +76,8 @@ deg2rad_op = pointwise(
 rad2deg_op = pointwise(
     "rad2deg", lambda m, x: x * (180.0 / math.pi), _angles, {"x": lambda m, g: g * (180.0 / math.pi)}
 )
+
+
+SCHEMAS = """
+atan2(Tensor self, Tensor other) -> Tensor
+"""

@@ -133,3 +133,9 @@ def max_unpool3d(
     tensor([0., 0., 0., 0., 0., 0., 0., 5.])
     """
     return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
+
+
+SCHEMAS = """
+max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor
+max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor
+"""

@@ -149,3 +149,12 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 
 
 __all__ = ["index_scatter_op", "place"]
+
+
+SCHEMAS = """
+split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]
+narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor
+select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor
+slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor
+diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor
+"""

@@ -298,3 +298,15 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     input._array[...] = cast_array(np.array(made).reshape(shape), input.dtype)
     bump(input)
     return input
+
+
+SCHEMAS = """
+copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
+copy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+copy_.int(Tensor(a!) self, int other) -> Tensor(a!)
+copy_.float(Tensor(a!) self, float other) -> Tensor(a!)
+fill.Scalar(Tensor self, Scalar value) -> Tensor
+fill.Tensor(Tensor self, Tensor value) -> Tensor
+zero_(Tensor(a!) self) -> Tensor(a!)
+fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)
+"""

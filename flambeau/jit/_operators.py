@@ -9,11 +9,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .. import _aten
 from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
-from .._ops.registry import functions, methods
+from .._schemas import function_of
 from .._tensor import Tensor
 from . import _aten_forms, _containers, _limits
 
@@ -89,21 +88,13 @@ _DENIED = frozenset(
 )
 # Operators of PyTorch that layers name in branches for nested, quantized or resampled tensors: an error only where they run.
 _ELSEWHERE = ("_nested_", "nested_", "to_padded_tensor", "_upsample_", "_fused_", "_to_copy", "quantized_", "mkldnn_")
-_PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
 
 
 def _ours(name: str) -> Callable[..., Any] | None:
     """Our function for an operator of PyTorch's library, in its argument order."""
     if name.startswith("__") or name in _DENIED:
         return None
-    found = _aten_forms.FORMS.get(name) or _aten.FUNCTIONS.get(name) or functions.get(name)
-    if found is None:
-        for prefix, path in _PREFIXES.items():
-            if name.startswith(prefix):
-                found = functions.get(path + name[len(prefix) :])
-    if found is None:
-        found = functions.get(f"nn.functional.{name}") or methods.get(name)
-    return found if callable(found) else None
+    return _aten_forms.FORMS.get(name) or function_of(name)
 
 
 @functools.cache

@@ -1,0 +1,166 @@
+"""PyTorch's schemas of operations, read when somebody asks from the texts that stand beside the declarations.
+
+A file that declares operations ends with `SCHEMAS`: one line for each overload, in PyTorch's notation. What follows from others
+is not written down: aliases, in-place forms, `out=` forms with the usual names, copies of views, pointwise functions of one tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _aten, _ops
+from ._kernel.site import Site
+from ._library.schema import Argument, FunctionSchema, Return, parse_schema
+from ._ops.pointwise_op import Pointwise
+from ._ops.registry import functions, methods, ops, parameter_names, records
+
+__all__ = ["function_of", "schemas_of", "takes_out"]
+
+# PyTorch's operators that belong to a module have its name before theirs.
+_PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
+_OUTSIDE = ("_aten", "_aten_backward", "_aten_layers", "_properties", "_tensor_memory")  # which declare operations, too
+_NAME = re.compile(r"\w+")
+
+
+def function_of(name: str) -> Callable[..., Any] | None:
+    """Our function for the name of one of PyTorch's operators."""
+    found = _aten.FUNCTIONS.get(name) or functions.get(name)
+    if found is None:
+        for prefix, path in _PREFIXES.items():
+            if name.startswith(prefix):
+                found = functions.get(path + name[len(prefix) :])
+    if found is None:
+        found = functions.get(f"nn.functional.{name}") or methods.get(name)
+    if found is None and (name in lines() or name.removesuffix("_") in lines()):  # no function of Python's
+        found = ops.__dict__.get(name)
+    return found if callable(found) else None
+
+
+def _modules() -> Iterator[Any]:
+    for found in pkgutil.iter_modules(_ops.__path__, _ops.__name__ + "."):
+        yield importlib.import_module(found.name)
+    for name in _OUTSIDE:
+        yield importlib.import_module(f"{__package__}.{name}")
+
+
+@functools.cache
+def lines() -> dict[str, list[str]]:
+    """The lines that are written down, by the names of operators."""
+    found: dict[str, list[str]] = {}
+    for module in _modules():
+        for line in getattr(module, "SCHEMAS", "").split("\n"):
+            if line:
+                found.setdefault(_NAME.match(line)[0], []).append(line)  # type: ignore[index]
+    return found
+
+
+@functools.cache
+def _known() -> dict[int, str]:
+    """The name that an operation's schema has, by the identity of its function."""
+    found = {id(op.call): name for name, op in records.items() if isinstance(op, Pointwise) and len(op.names) == 1}
+    found.update((id(function_of(name)), name) for name in lines())
+    return found
+
+
+@functools.cache
+def _record_of(function: Any) -> Pointwise | None:
+    return next((op for op in records.values() if isinstance(op, Pointwise) and op.call is function), None)
+
+
+def takes_out(function: Any) -> bool:
+    """Whether a function has an argument `out`."""
+    op = _record_of(function)
+    if op is not None:
+        return bool(op.takes_out)
+    while function is not None and not hasattr(function, "takes_out"):
+        if isinstance(getattr(function, "__self__", None), Site):
+            function = function.__self__.slow
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return hasattr(function, "__code__") and "out" in parameter_names(function)
+    return function is not None
+
+
+def _written(name: str, base: FunctionSchema) -> FunctionSchema:
+    """The in-place form of an operator."""
+    first, *rest = base.arguments
+    listed = first.declared.endswith("[]")
+    own = Argument(first.name, "Tensor(a!)[]" if listed else "Tensor(a!)")
+    return FunctionSchema(f"aten::{name}", base.overload_name, [own, *rest], [] if listed else [Return("Tensor(a!)")])
+
+
+def _with_out(base: FunctionSchema) -> FunctionSchema:
+    """The form of an operator that writes its result elsewhere."""
+    overload = f"{base.overload_name}_out" if base.overload_name else "out"
+    arguments = [*_without_options(base), Argument("out", "Tensor(a!)", kwarg_only=True)]
+    return FunctionSchema(base.name, overload, arguments, [Return("Tensor(a!)")])
+
+
+def _without_options(schema: FunctionSchema) -> list[Argument]:
+    """Arguments without what says of a new tensor where it lies, and without one that is written to."""
+    options = {"dtype", "layout", "device", "pin_memory"} if "pin_memory" in schema.kwarg_only else {"out"}
+    return [a for a in schema.arguments if a.name not in options and not a.is_write]
+
+
+def _renamed(name: str, base: FunctionSchema) -> FunctionSchema:
+    return FunctionSchema(f"aten::{name}", base.overload_name, base.arguments, base.returns)
+
+
+def _written_down(name: str) -> list[FunctionSchema]:
+    return [parse_schema(f"aten::{line}") for line in lines().get(name, ())]
+
+
+def _functional(name: str) -> list[FunctionSchema]:
+    """The overloads of an operator that are not derived from others of its own."""
+    found = _written_down(name)
+    if found:
+        return found
+    known = _known().get(id(function_of(name)))
+    if known == name:
+        return [parse_schema(f"aten::{name}(Tensor self) -> Tensor")]
+    if known is not None:
+        return [_renamed(name, base) for base in _functional(known)]
+    if name.endswith("_copy"):
+        views = [s for s in _functional(name.removesuffix("_copy")) if s.name != "aten::" + name]
+        return [FunctionSchema(f"aten::{name}", s.overload_name, *_unshared(s)) for s in views]
+    return []
+
+
+def _unshared(base: FunctionSchema) -> tuple[list[Argument], list[Return]]:
+    """Arguments and results that share no memory."""
+    arguments = [a._replace(declared=re.sub(r"\([^)]*\)", "", a.declared)) for a in base.arguments]
+    return arguments, [r._replace(declared=re.sub(r"\([^)]*\)", "", r.declared)) for r in base.returns]
+
+
+def _is_of_tensor(schema: FunctionSchema) -> bool:
+    return not schema.is_mutable and "Tensor" in schema.arguments[0].declared
+
+
+@functools.cache
+def schemas_of(name: str) -> dict[str, FunctionSchema]:
+    """The overloads of an operator, by their names ("" for the default one).
+
+    >>> print(*schemas_of("arccos_").values())
+    aten::arccos_(Tensor(a!) self) -> Tensor(a!)
+    """
+    function = function_of(name)
+    if function is None:
+        return {}
+    found, derived = _functional(name), []
+    if name.endswith("_") and not name.endswith("__"):
+        bases = [] if found else [s for s in _functional(name[:-1]) if _is_of_tensor(s)]
+        found = found or [_written(name, base) for base in bases]
+    elif name.startswith("__"):
+        found = [s for s in found if _is_of_tensor(s)]
+    elif takes_out(function):
+        given = [_without_options(s) for s in found if s.is_mutable]
+        for base in [s for s in found if not s.is_mutable]:
+            if _without_options(base) not in given and [r.declared for r in base.returns] == ["Tensor"]:
+                derived.append(_with_out(base))
+    return {s.overload_name: s for s in [*found, *derived, *found]}  # what is written down counts

@@ -1,0 +1,103 @@
+"""The schemas beside the declarations: readable, in the right file, complete; the operators of `torch.ops.aten` that have them."""
+
+import subprocess
+import sys
+
+import pytest
+
+import flambeau as torch
+from flambeau import _schemas
+from flambeau._kernel.site import Site
+from flambeau._library.schema import parse_schema
+from flambeau._ops.registry import functions
+
+# Functions of the top that are no operators in PyTorch, either.
+PYTHON = {
+    "asarray", "from_dlpack", "from_numpy", "frombuffer", "lu", "pca_lowrank", "svd_lowrank", "unique", "unravel_index",
+}  # fmt: skip
+
+
+def _declared_in(function):
+    """The file that declares a function."""
+    op = _schemas._record_of(function)
+    while op is None:
+        if isinstance(getattr(function, "__self__", None), Site):
+            function = function.__self__.slow
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    return (function if op is None else op.body).__code__.co_filename
+
+
+def test_schemas_are_readable_and_stand_beside_the_declarations():
+    for module in _schemas._modules():
+        for line in getattr(module, "SCHEMAS", "").split("\n"):
+            if not line:
+                continue
+            schema = parse_schema(f"aten::{line}")
+            assert parse_schema(str(schema)) == schema
+            name = schema.name.removeprefix("aten::")
+            function = _schemas.function_of(name)
+            assert function is not None, line
+            assert _declared_in(function) == module.__file__, line
+
+
+def test_public_functions_have_schemas():
+    assert {name for name in functions if "." not in name and not _schemas.schemas_of(name)} == PYTHON
+
+
+@pytest.mark.parametrize(
+    ("operator", "overload", "text"),
+    [
+        ("add", "Tensor", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
+        ("add_", "Scalar", "aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"),
+        ("tanh", "out", "aten::tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"),
+        ("arccosh_", "default", "aten::arccosh_(Tensor(a!) self) -> Tensor(a!)"),
+        ("special_expit", "default", "aten::special_expit(Tensor self) -> Tensor"),
+        ("eye", "m_out", "aten::eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)"),
+        ("permute_copy", "default", "aten::permute_copy(Tensor self, int[] dims) -> Tensor"),
+        (
+            "layer_norm",
+            "default",
+            "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+            "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
+        ),
+        (
+            "min",
+            "dim_min",
+            "aten::min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) min, Tensor(b!) min_indices) "
+            "-> (Tensor(a!) values, Tensor(b!) indices)",
+        ),
+        ("_foreach_add_", "List", "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()"),
+    ],
+)  # fmt: skip
+def test_texts(operator, overload, text):
+    assert str(getattr(getattr(torch.ops.aten, operator), overload)._schema) == text
+
+
+def test_overloads():
+    packet = torch.ops.aten.max
+    assert sorted(packet.overloads()) == ["default", "dim", "dim_max", "other", "out", "unary_out"]
+    assert {"add", "_softmax", "linalg_qr"} <= set(dir(torch.ops.aten))
+    with pytest.raises(AttributeError, match=r"The underlying op of 'aten\.add' has no overload name 'nope'"):
+        torch.ops.aten.add.nope  # noqa: B018
+    assert torch.ops.aten.t.default.is_view and not torch.ops.aten.add.Tensor.is_view
+    assert torch.ops.aten.add_.Tensor._schema.is_mutable
+    argument = torch.ops.aten.sum.dim_IntList._schema.arguments[1]
+    assert (argument.name, argument.type, argument.has_default_value()) == ("dim", "Optional[List[int]]", False)
+
+
+def test_arguments_by_the_names_of_the_schema():
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.ops.aten.mm.default(self=x, mat2=x.t()).tolist() == [[5, 14], [14, 50]]
+    assert torch.ops.aten.sum.dim_IntList(x, [1], keepdim=True).tolist() == [[3], [12]]
+    assert torch.ops.aten.relu(self=-x).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert torch.ops.aten.pow.Tensor_Scalar(self=x, exponent=2).tolist() == [[0, 1, 4], [9, 16, 25]]
+    out = torch.empty(2, 3)
+    assert torch.ops.aten.add.out(x, x, alpha=2, out=out) is out and out[1, 2] == 15
+
+
+def test_texts_cost_nothing_at_import():
+    code = "import sys, flambeau; print([m for m in sys.modules if m in ('flambeau._schemas', 'flambeau._library.schema')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
