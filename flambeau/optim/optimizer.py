@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from .._autograd.node import RemovableHandle
 from .._core.dtypes import FLOATING, default, float32, float64
-from .._core.state import CUDA, GRAD, META, local
+from .._core.state import GRAD, META, local
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -363,10 +363,10 @@ class Optimizer:
     def _process_value_according_to_param_policy(
         param: Tensor, value: Tensor, param_id: int, param_groups: list[dict[Any, Any]], key: Hashable = None
     ) -> Tensor:
-        """Steps stay float32, and on the CPU unless the step is counted on the device; other states follow `param`."""
+        """Steps are counted in float32 beside `param` if that is asked for, or stay as they are; other states follow it."""
         if key == "step":
             group = next((g for g in param_groups if param_id in g["params"]), {})
-            if (group.get("capturable") or group.get("fused")) and param._k & CUDA:
+            if group.get("capturable") or group.get("fused"):
                 return value.to(dtype=float32, device=param.device)
             return value
         if param.dtype.category >= FLOATING:

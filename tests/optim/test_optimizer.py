@@ -146,6 +146,40 @@ def test_old_checkpoints():
     assert optimizer.state[p]["step"].item() == 6 and optimizer.param_groups[0]["amsgrad"] is False
 
 
+@pytest.mark.parametrize("name", [n for n in ALL if n != "Muon"])
+def test_checkpoints_from_before_steps_were_tensors(name):
+    first, second = parameter(3), parameter(3)
+    kept = getattr(torch.optim, name)([first])
+    steps(kept, [1, 2])
+    with torch.no_grad():
+        second.copy_(first)
+    old = copy.deepcopy(kept.state_dict())
+    for key in ("foreach", "differentiable", "capturable", "fused"):
+        old["param_groups"][0].pop(key, None)
+    for state in old["state"].values():
+        if "step" in state:
+            state["step"] = float(state["step"])
+    resumed = getattr(torch.optim, name)([second])
+    resumed.load_state_dict(old)
+    assert all(torch.is_tensor(state["step"]) for state in resumed.state.values() if "step" in state)
+    steps(kept, [3])
+    steps(resumed, [3])
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_steps_of_loaded_states(fused):
+    """Fused steps are counted in float32, others in what was saved."""
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adam([p], fused=fused)
+    p.grad = torch.ones(2)
+    optimizer.step()
+    state = optimizer.state_dict()
+    state["state"][0]["step"] = state["state"][0]["step"].double()
+    optimizer.load_state_dict(state)
+    assert optimizer.state[p]["step"].dtype is (torch.float32 if fused else torch.float64)
+
+
 def test_hooks_and_their_order():
     p, seen = parameter(2), []
     optimizer = torch.optim.SGD([p], lr=0.1)
@@ -226,6 +260,18 @@ def test_zero_grad():
     assert p.grad.tolist() == [0, 0]
     optimizer.zero_grad()
     assert p.grad is None
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_zeroed_gradients_have_no_history():
+    p = parameter(2)
+    optimizer = torch.optim.SGD([p])
+    (p**3).sum().backward(create_graph=True)
+    for g in (p.grad, torch.ones_like(p).requires_grad_()):
+        p.grad = g
+        assert g.requires_grad
+        optimizer.zero_grad(set_to_none=False)
+        assert p.grad is g and g.tolist() == [0, 0] and g.grad_fn is None and not g.requires_grad
 
 
 def test_tensor_rate_is_read_at_each_step():
@@ -436,6 +482,30 @@ def test_line_searches_keep_to_the_evaluations_that_are_left(most, calls):
 
     torch.optim.LBFGS([p], max_iter=1, max_eval=most, line_search_fn="strong_wolfe").step(slope)
     assert len(counted) == calls
+
+
+@pytest.mark.parametrize(
+    ("options", "calls", "found"),
+    [
+        ({"tolerance_change": 1.0}, 2, 1.0), ({"tolerance_change": 0.99}, 3, 0.0), ({"tolerance_change": 1.5}, 2, 1.0),
+        ({"tolerance_grad": 1.0}, 2, 1.0), ({"tolerance_grad": 0.99}, 3, 0.0), ({"tolerance_grad": 2.0}, 1, 2.0),
+        ({"max_iter": 1}, 1, 1.0), ({"max_eval": 2}, 2, 1.0), ({"tolerance_change": 4.1}, 1, 2.0),
+    ],
+)  # fmt: skip
+def test_where_lbfgs_stops(options, calls, found):
+    """Half a square, from 2 on: the first step goes to 1, the second to 0."""
+    p, seen = torch.nn.Parameter(torch.tensor([2.0])), []
+    optimizer = torch.optim.LBFGS([p], **{"max_iter": 10, **options})
+
+    def closure():
+        seen.append(1)
+        optimizer.zero_grad()
+        loss = (p * p).sum() / 2
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert (len(seen), p.item()) == (calls, found)
 
 
 def test_lbfgs_takes_a_rate_of_any_rank():
