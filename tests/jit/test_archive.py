@@ -269,3 +269,29 @@ def test_statements_and_expressions_of_archives(body, expected):
 def test_what_programs_do_wrong_is_said(body, message):
     with pytest.raises(Exception, match=message):
         _load(f"def forward(self: __torch__.Net, x: Tensor) -> Any:\n  {body}")(torch.ones(1))
+
+
+def test_classes_of_programs():
+    """A named tuple can be made by a program; objects of its other classes cannot, nor of classes that it does not have."""
+    pair = "class Pair(NamedTuple):\n  first : Tensor\n  number : int\n"
+    other = "class Other(Module):\n  __parameters__ = []\n  __buffers__ = []\n"
+
+    def run(expression):
+        program = Program()
+        program.add("__torch__.Pair", pair)
+        program.add("__torch__.Other", other)
+        program.add(
+            "__torch__.Net", HEAD + f"  def forward(self: __torch__.Net, x: Tensor) -> Any:\n    return {expression}"
+        )
+        return RecursiveScriptModule(program.definition("__torch__.Net"))(torch.ones(2))
+
+    for expression in ("__torch__.Pair(x, 3)", "__torch__.Pair(x, number=3)", "__torch__.Pair(number=3, first=x)"):
+        made = run(expression)
+        assert made.number == 3 and made[0].tolist() == [1, 1] and len(made) == 2
+    assert run("(__torch__.Pair(x, 3)).number") == 3
+    with pytest.raises(RuntimeError, match="cannot be made by a program"):
+        run("__torch__.Other(x, 3)")
+    with pytest.raises(RuntimeError, match=r"Unknown type or function in the program: __torch__\.Missing"):
+        run("__torch__.Missing(x)")
+    with pytest.raises(RuntimeError, match="Unknown type or function"):
+        _load("def forward(self: __torch__.Net, x: Tensor) -> Any:\n  return __torch__.Missing(x)")(torch.ones(1))

@@ -275,3 +275,21 @@ def test_super_is_refused_and_modules_without_forward_are_not():
     with pytest.raises(RuntimeError, match="super"):
         torch.jit.script(Uses(Below()))
     assert torch.jit.script(Uses(Grid()))(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_unions_of_types():
+    def one(x: torch.Tensor, n: int | None = None) -> torch.Tensor:
+        return x if n is None else x * n
+
+    def several(x: torch.Tensor, n: int | float, m: float | str | None = None) -> torch.Tensor:
+        if isinstance(n, int):
+            return x + n
+        return x if m is None else -x
+
+    scripted = jit.script(one)
+    assert "n: Optional[int]" in scripted.code
+    assert scripted(torch.ones(2)).tolist() == [1, 1] and scripted(torch.ones(2), 3).tolist() == [3, 3]
+    scripted = jit.script(several)
+    assert "n: Union[int, float]" in scripted.code and "m: Optional[Union[float, str]]" in scripted.code
+    assert scripted(torch.ones(1), 2).item() == 3
+    assert scripted(torch.ones(1), 0.5).item() == 1 and scripted(torch.ones(1), 0.5, "x").item() == -1

@@ -68,6 +68,27 @@ def test_own_lazy_module():
     assert m.weight.requires_grad and not m.total.requires_grad
 
 
+def test_states_of_modules_without_shapes():
+    m = nn.LazyBatchNorm1d()
+    for kept in (m.state_dict(), m.state_dict(keep_vars=True)):  # what has no shape cannot be detached
+        assert kept["weight"] is m.weight and kept["running_mean"] is m.running_mean
+        assert kept["num_batches_tracked"].item() == 0
+    m(torch.ones(3, 2))
+    plain, whole = m.state_dict(), m.state_dict(keep_vars=True)
+    assert plain["weight"] is not m.weight and not plain["weight"].requires_grad and whole["weight"] is m.weight
+    assert plain["running_mean"] is not m.running_mean and whole["running_mean"] is m.running_mean
+
+    class Partly(Growing):
+        """It has a shape of its own beside those that wait."""
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("known", torch.ones(2))
+
+    m = Partly()
+    assert m.state_dict()["known"] is not m.known and m.state_dict(keep_vars=True)["known"] is m.known
+
+
 def test_uninitialized_tensors():
     p = nn.UninitializedParameter(requires_grad=False, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="uninitialized"):

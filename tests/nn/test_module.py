@@ -11,6 +11,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.nn.modules import _hooks
 from flambeau.nn.modules import module as module_file
 
 
@@ -326,6 +327,23 @@ def test_global_hooks():
     assert seen == ["factor", "buffer", "child", "before", "after", "backward"]
     m(torch.ones(1))
     assert len(seen) == 6 and not module_file._has_any_global_hook()
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook")
+def test_global_backward_hooks_of_one_kind_only(monkeypatch):
+    old, full = module_file.register_module_backward_hook, module_file.register_module_full_backward_hook
+    for first, second in ((old, full), (full, old)):
+        monkeypatch.setitem(_hooks._global_kind, "full", None)
+        seen = []
+        handles = [first(lambda m, gi, go, seen=seen: seen.append((type(m), go[0].item()))) for _ in range(2)]
+        try:
+            with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):
+                second(lambda *args: None)
+            Scale()(torch.ones(1, requires_grad=True)).sum().backward()
+        finally:
+            for handle in handles:
+                handle.remove()
+        assert seen == [(Scale, 1.0)] * 2
 
 
 # -- state -------------------------------------------------------------------------------------------------------

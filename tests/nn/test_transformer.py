@@ -359,3 +359,12 @@ def test_padding_is_left_out_only_where_nothing_is_differentiated():
     assert padded().tolist() == [0] * 4
     assert padded(x.clone().requires_grad_()).abs().min() > 0
     assert encoder.train()(x, src_key_padding_mask=padding)[0, 2].abs().min() > 0
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_whether_nested_tensors_are_used(enabled, batch_first):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=enabled)
+    assert encoder.use_nested_tensor is (enabled and batch_first) and encoder.enable_nested_tensor is enabled

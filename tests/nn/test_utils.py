@@ -507,3 +507,9 @@ def test_spectral_norm_reads_states_of_its_first_version():
     without._metadata = {"": {"version": 1}}
     found = utils.spectral_norm(nn.Linear(3, 2)).load_state_dict(without, strict=False)
     assert "weight_u" in found.missing_keys and found.unexpected_keys == ["weight"]
+
+    plain = dict(kept.state_dict())  # no version is known, but all that is needed is there
+    assert utils.spectral_norm(nn.Linear(3, 2)).load_state_dict(plain) == ([], [])
+    again = utils.spectral_norm(nn.Linear(3, 2))
+    again.load_state_dict({**plain, "weight_v": torch.zeros(3)})
+    assert again.weight_v.tolist() == [0, 0, 0]  # taken as it is

@@ -263,3 +263,43 @@ def test_savers_do_not_disturb_each_other(tmp_path):
     for thread in threads:
         thread.join()
     assert not wrong and not rubbish(path)
+
+
+def ends(file):
+    """Where the numbers of an archive's end lie, (place, bytes) each: size and place of the table; of the comment the length."""
+    end = file.rindex(b"PK\5\6")
+    wide = file.rfind(b"PK\6\6")
+    return {"size": (wide + 40, 8), "place": (wide + 48, 8)} if wide >= 0 else {
+        "size": (end + 12, 4), "place": (end + 16, 4), "comment": (end + 20, 2)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_tables_that_lie_outside_of_the_file(wide):
+    """Each number alone says that the table, or what follows it, lies where there is nothing."""
+    file = io.BytesIO()
+    if wide:
+        file = io.BytesIO(content(torch.arange(4.0)))
+    else:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("archive/data.pkl", b"some bytes")
+    good = file.getvalue()
+    assert "data.pkl" in Reader(files.FileSource(io.BytesIO(good))).names()
+    for at, count in ends(good).values():
+        bad = bytearray(good)
+        bad[at : at + count] = (len(good) + 1).to_bytes(count, "little")
+        with pytest.raises(RuntimeError, match="lies outside of the file"):
+            Reader(files.FileSource(io.BytesIO(bad)))
+
+
+def test_old_files_whose_list_of_storages_is_another():
+    file = io.BytesIO()
+    torch.save([torch.arange(3.0), torch.arange(2)], file, _use_new_zipfile_serialization=False)
+    good = file.getvalue()
+    at = good.rindex(b"\x80\x02]")
+    keys = pickle.loads(good[at:])
+    rest = good[at + len(pickle.dumps(keys, 2)) :]
+    assert len(keys) == 2 and torch.load(io.BytesIO(good[:at] + pickle.dumps(keys, 2) + rest))[1].tolist() == [0, 1]
+    for wrong in (tuple(keys), [*keys, keys[0]], keys[:1], ["1", "2"], [], None, dict.fromkeys(keys)):
+        with pytest.raises(pickle.UnpicklingError, match="list of storages"):
+            torch.load(io.BytesIO(good[:at] + pickle.dumps(wrong, 2) + rest))

@@ -181,6 +181,26 @@ def test_several_in_one_stream(options):
     assert [torch.load(file).tolist() for _ in range(3)] == [[0.0], [1.0, 1.0], [2.0, 2.0, 2.0]]
 
 
+class Slow:
+    """A file object that can do no more than it must, and gives a few bytes at a time."""
+
+    def __init__(self, data):
+        self.file = io.BytesIO(data)
+        self.seek, self.tell, self.readline = self.file.seek, self.file.tell, self.file.readline
+
+    def read(self, count=-1):
+        return self.file.read(min(count, 70_000) if count >= 0 else -1)
+
+
+def test_files_that_give_less_than_they_are_asked_for():
+    x = torch.arange(100_000)
+    data = saved({"x": x, "y": x[::2]}).getvalue()
+    made = torch.load(Slow(data))
+    assert torch.equal(made["x"], x) and torch.equal(made["y"], x[::2])
+    with pytest.raises((RuntimeError, EOFError)):
+        torch.load(Slow(data[: len(data) // 2]))
+
+
 def test_only_write_is_needed():
     class Sink:
         parts = []
