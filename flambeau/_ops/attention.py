@@ -12,6 +12,7 @@ from .._core.sizes import broadcast_shapes
 from .._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, SPARSE, local
 from .._tensor import Tensor
 from . import attention_arrays
+from .batched_layers import attended
 from .casting import cast_array
 from .generator import default_of, draw_at
 from .primitive import primitive
@@ -49,7 +50,7 @@ def _attention_name(node: Any) -> str:
     return "ScaledDotProductFlashAttentionForCpuBackward0" if rank == 4 and not dropout else "UnsafeViewBackward0"
 
 
-@primitive(tensors=5, name="attention", grad=_attention_grad, backward_name=_attention_name)
+@primitive(tensors=5, name="attention", grad=_attention_grad, backward_name=_attention_name, batch=attended)
 def attention_op(
     backend: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, group: int,
     dropout: float, rounded: dtype | None,
@@ -103,7 +104,7 @@ def _attention_second(
     return [*second(formula, [q, k, v], cotangent, (True, True, True), gs, needs[:4]), None, None, None, None]
 
 
-@primitive(tensors=8, name="attention_backward", grad=_attention_second)
+@primitive(tensors=8, name="attention_backward", grad=_attention_second, batch=attended)
 def attention_back(
     backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, totals: Any, scale: float,
     causal: bool, group: int, dropout: float, rounded: dtype | None,

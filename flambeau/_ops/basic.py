@@ -12,13 +12,16 @@ from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
 from .._core.state import CUDA, META, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
+from .batching import leading
 from .casting import cast_array
 from .inplace import check_writable, rewrite_history
 from .primitive import primitive
 from .registry import memory_problem, ops
 
 
-@primitive(grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype")
+@primitive(
+    grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype", batch=leading
+)
 def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     """A copy in another dtype; strides are kept."""
     if d in QUANTIZED:
@@ -33,7 +36,7 @@ def in_dtype(t: Tensor, d: dtype) -> Tensor:
     return t if t.dtype is d else to_dtype(t, d)
 
 
-@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone")
+@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone", batch=leading)
 def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""
     return duplicate(x) if order == "K" else row_major(x)
@@ -98,6 +101,7 @@ def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
     grad={"x": lambda g: ops.zeros_like(g), "source": lambda g, source_shape: sum_to(g, source_shape)},
     name="copy",
     backward_name="torch::autograd::CopyBackwards",
+    batch=leading,
 )
 def copied(backend: Any, x: Any, source: Any) -> Any:
     """The functional form of `copy_`: `source` in the shape and dtype of `x`."""

@@ -24,6 +24,7 @@ from .._kernel.batch_norm import (
 )
 from .._tensor import Tensor, bump, wrap
 from .basic import in_dtype
+from .batched_layers import by_channel
 from .declare import pointwise
 from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .inplace import check_writable
@@ -223,7 +224,7 @@ def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, needs: Any) -> An
     return batch_norm_back(gs[0], x, weight, outs[1], outs[2], eps, tuple(needs))
 
 
-@primitive(tensors=3, name="batch_norm", grad=_grad, backward_name="NativeBatchNormBackward0")
+@primitive(tensors=3, name="batch_norm", grad=_grad, backward_name="NativeBatchNormBackward0", batch=by_channel(1, 2))
 def batch_norm_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result, means, factors and unbiased variances of the channels."""
     d = x.dtype if x.dtype.itemsize > 2 else np.dtype(np.float32)
@@ -245,7 +246,7 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, wanted: An
     return [*found, *[None] * (5 - len(found))]
 
 
-@primitive(tensors=5, name="batch_norm_backward", grad=_second)
+@primitive(tensors=5, name="batch_norm_backward", grad=_second, batch=by_channel(2, 3, 4))
 def batch_norm_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, wanted: Any
 ) -> Any:

@@ -9,6 +9,7 @@ from .._core.dtypes import COMPLEX, FLOATING, int32
 from .._kernel.value import Value
 from .._tensor import Tensor
 from .arithmetic import number
+from .batching import broadcast
 from .casting import checked_number, overflow
 from .declare import pointwise
 from .inplace import pointwise_in_place
@@ -192,6 +193,7 @@ nextafter_op = pointwise(
         "x": lambda g, x, y, x_shape: ops.sum_to(ops.where(x == y, ops.zeros_like(g), g), x_shape),
         "y": lambda g, y_shape: ops.sum_to(ops.zeros_like(g), y_shape),
     },
+    batch=broadcast,
 )
 def _nextafter_half(backend: Any, x: Any, y: Any) -> Any:
     """Neighbours of 16-bit floats, found among their bits (ordered as sign and magnitude)."""

@@ -12,6 +12,7 @@ from .._tensor import Tensor
 from . import conv_arrays as arrays
 from . import conv_columns as columns
 from . import conv_windows as windows
+from .batched_layers import convolved, convolved_weight
 from .casting import cast_array
 from .channels import keeps_channels_last
 from .conv_arrays import Ints, output_size, transposed_size
@@ -112,6 +113,7 @@ def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) 
         "weight": _by_weight,
         "bias": lambda g: ops.sum(g, (0, *range(2, g.dim()))),
     },
+    batch=convolved,
 )  # fmt: skip
 @keeps_channels_last(2, takes=lambda x, *rest: not (rest[5] and x.ndim == 5))
 def convolution_op(
@@ -149,6 +151,7 @@ def convolution_op(
             small_shape[2:],
         ),
     },
+    batch=convolved_weight,
 )  # fmt: skip
 def convolution_weight(
     backend: Any, x: Any, small: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int

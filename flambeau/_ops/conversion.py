@@ -35,6 +35,7 @@ from .._dispatch import backend_of
 from .._tensor import Borrowed, Storage, Tensor, detached, read_as, storage_of, wrap
 from .._tensor import is_inference as tensor_is_inference
 from . import basic, registry
+from .batching import in_format, leading
 from .casting import cast_array, combine
 from .primitive import Primitive, primitive
 from .registry import expose, frequent, ops, public, relabel
@@ -64,7 +65,7 @@ def _ordered(x: Any, format: memory_format) -> Any:
     return x.transpose(order).copy("C").transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
-@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone_format")
+@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone_format", batch=in_format)
 def clone_format(backend: Any, x: Any, format: memory_format) -> Any:
     return _ordered(x, format)
 
@@ -100,7 +101,7 @@ def _move(backend: Any, x: Any, d: dtype, target: device, home: device) -> Any:
 
 move = Move(
     _move, grad={"x": lambda g, x_dtype, home: ops.to_device(g, x_dtype, home)}, name="to_copy",
-    backward_name="ToCopyBackward0",
+    backward_name="ToCopyBackward0", batch=leading,
 )  # fmt: skip
 
 

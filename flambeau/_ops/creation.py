@@ -32,6 +32,7 @@ from .._core.layouts import (
 from .._core.sizes import broadcast_shapes, size_argument
 from .._core.state import CUDA, META, QUANTIZED, SPARSE, local
 from .._tensor import Tensor, wrap
+from .batching import broadcast
 from .factory import (
     as_dtype,
     check_layout,
@@ -464,6 +465,7 @@ def scalar_tensor(
         "re": lambda g, re_shape: ops.sum_to(ops.real(g), re_shape),
         "im": lambda g, im_shape: ops.sum_to(ops.imag(g), im_shape),
     },
+    batch=broadcast,
 )  # fmt: skip
 def complex_op(backend: Any, re: Any, im: Any) -> Any:
     shape = broadcast_shapes(re.shape, im.shape)

@@ -16,6 +16,7 @@ from .._core.sizes import wrap_dim
 from .._core.state import local
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
+from .batching import along
 from .folding import run_plain, run_plain_pair, to_first, to_last
 from .primitive import primitive
 from .quick_folds import quick_scan
@@ -87,7 +88,7 @@ def _flipped(op: Any, x: Tensor, dim: int) -> Tensor:
     return ops.flip(op(ops.flip(x, (dim,)), dim), (dim,)) if x._array.ndim else op(x, dim)
 
 
-@primitive(grad={"x": lambda g, dim: _flipped(ops.cumsum, g, dim)}, name="cumsum", meta=_same_shape)
+@primitive(grad={"x": lambda g, dim: _flipped(ops.cumsum, g, dim)}, name="cumsum", meta=_same_shape, batch=along)
 def cumsum_op(backend: Any, x: Any, dim: int, d: dtype) -> Any:
     return scan_array(backend, x, dim, "sum", d)
 
@@ -113,7 +114,7 @@ def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int, d: dtype) -> Tens
     return before * ops.flip(recurrence_op(ops.flip(g, (dim,)), after, dim), (dim,))
 
 
-@primitive(grad={"x": _cumprod_grad}, name="cumprod", meta=_same_shape)
+@primitive(grad={"x": _cumprod_grad}, name="cumprod", meta=_same_shape, batch=along)
 def cumprod_op(backend: Any, x: Any, dim: int, d: dtype) -> Any:
     return scan_array(backend, x, dim, "prod", d)
 
@@ -129,6 +130,7 @@ def _recurrence_back(g: Tensor, a: Tensor, dim: int) -> Tensor:
         "x": lambda g, a, dim: _recurrence_back(g, a, dim),
         "a": lambda g, a, out, dim: _recurrence_back(g, a, dim) * ops.conj(_shifted(out, dim, 0.0)),
     },
+    batch=along,
 )  # fmt: skip
 def recurrence_op(backend: Any, x: Any, a: Any, dim: int) -> Any:
     """s[i] = x[i] + a[i] * s[i - 1] along a dimension."""
@@ -208,12 +210,12 @@ def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
     return values, places
 
 
-@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule)
+@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule, batch=along)
 def cummax_op(backend: Any, x: Any, dim: int) -> Any:
     return _extrema(backend, x, dim, 1)
 
 
-@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule)
+@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule, batch=along)
 def cummin_op(backend: Any, x: Any, dim: int) -> Any:
     return _extrema(backend, x, dim, -1)
 
@@ -285,7 +287,9 @@ def _difference(a: Tensor, b: Tensor) -> Tensor:
     return ops.where(ops.eq(a, b), 0.0, a - b)  # type: ignore[no-any-return]
 
 
-@primitive(grad={"x": _log_sum_grad}, name="logcumsumexp", meta=lambda x, dim: (x.shape, BY_NUMPY[x.dtype]))
+@primitive(
+    grad={"x": _log_sum_grad}, name="logcumsumexp", meta=lambda x, dim: (x.shape, BY_NUMPY[x.dtype]), batch=along
+)
 def log_cum_sum_exp_op(backend: Any, x: Any, dim: int) -> Any:
     return scan_array(backend, x, dim, "logsumexp", BY_NUMPY[x.dtype])
 

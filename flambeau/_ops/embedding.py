@@ -15,6 +15,7 @@ from .._dispatch import backend_of
 from .._kernel.embedding import look_up, sum_rows, sum_rows_flat
 from .._tensor import Tensor, detached, wrap
 from . import index_kernels as kernels
+from .batched_places import looked_up, looked_up_backward
 from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .inplace import check_writable
 from .primitive import primitive
@@ -85,6 +86,7 @@ def _summed(g: Any, index: Any, count: int, padding: int) -> Any:
     tensors=2, name="embedding",
     meta=lambda x, index, padding, scale, sparse: ((*index.shape, x.shape[1]), from_numpy_dtype(x.dtype)),
     grad={"x": lambda g, x_shape, index, padding, scale, sparse: _back(g, index, x_shape[0], padding, scale, sparse)},
+    batch=looked_up,
 )  # fmt: skip
 def embedding_op(backend: Any, x: Any, index: Any, padding: int, scale: bool, sparse: bool) -> Any:
     if backend is cpu:
@@ -128,6 +130,7 @@ def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
 @primitive(
     tensors=2, name="embedding_backward", backward_name="EmbeddingBackwardBackward0",
     grad={"x": lambda g, index, padding, scale: _of_backward(g, index, padding, scale)},
+    batch=looked_up_backward,
 )  # fmt: skip
 def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: int, scale: bool) -> Any:
     """Rows of gradients added to the rows of the table they came from; those of `padding` are left out."""

@@ -13,6 +13,7 @@ from .._core.dtypes import BY_NUMPY, FLOATING, int32, int64
 from .._core.state import CUDA, GRAD, modes
 from .._kernel.embedding import sum_bag, sum_bags_back
 from .._tensor import Tensor, wrap
+from .batched_places import bags
 from .conversion import host_array
 from .embedding import _renormalise
 from .fused import parts_of, side_by_side
@@ -25,6 +26,7 @@ _MODES = ("sum", "mean", "max")
 @primitive(
     tensors=2, name="sum_bags", backward_name="EmbeddingBagBackward0",
     grad={"x": lambda g, index, x_shape: sum_bags_backward(g, index, x_shape[0])},
+    batch=bags,
 )  # fmt: skip
 def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     """The sums of the rows of x that each row of the index names."""
@@ -38,7 +40,7 @@ def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     return out
 
 
-@primitive(tensors=2, name="sum_bags_backward", grad={"x": lambda g, index: sum_bags(g, index)})
+@primitive(tensors=2, name="sum_bags_backward", grad={"x": lambda g, index: sum_bags(g, index)}, batch=bags)
 def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     """The rows of x added up for each row of the table; every thread fills a part of the table."""
     out = empty((count, x.shape[1]), x.dtype)

@@ -15,6 +15,7 @@ from .._core.layouts import joint_order, strides_in_order
 from .._core.sizes import broadcast_shapes
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
+from .batching import aligned, rank_of, samples, stacked
 from .primitive import Primitive
 from .registry import ops
 from .update import Update
@@ -255,6 +256,81 @@ def _accumulate(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, commo
         target[...] = work.reshape(target.shape)
 
 
+# -- on batches --------------------------------------------------------------------------------------------------------
+
+
+def _common_rank(indices: Any, mapped: Any) -> int:
+    return max([rank_of(t, m) for t, m in zip(indices, mapped)])
+
+
+def _behind_common(dims: Any, common: int) -> list[int] | None:
+    """How (batch, common, other dimensions) becomes what neighbouring `dims` give: the common ones in their place."""
+    start = dims[0]
+    if not start or dims[-1] - start != len(dims) - 1:
+        return None
+    before = [1 + common + i for i in range(start)]
+    return [0, *before, *range(1, 1 + common)]
+
+
+def _indexed(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """x at tensors of places: the number of the sample is one more, unless the places are the same for all."""
+    x, *indices, dims = args
+    common = _common_rank(indices, mapped[1:])
+    neighbours = dims[-1] - dims[0] == len(dims) - 1
+    if not any(mapped[1:]):
+        out = op(x, *indices, tuple([d + 1 for d in dims]))
+        if neighbours:
+            return out
+        common = out._array.ndim - x._array.ndim + len(dims)  # masks stand for several
+        return ops.movedim(out, common, 0)
+    if any([t.dtype.category == 0 or t.dtype.name == "uint8" for t in indices]):
+        return NotImplemented
+    places = [aligned(t, common) if m else t for t, m in zip(indices, mapped[1:])]
+    if not mapped[0]:
+        out = op(x, *places, dims)
+        return ops.movedim(out, dims[0], 0) if neighbours and dims[0] else out
+    out = records_for(len(dims) + 1)[0](x, samples(size, common), *places, (0, *[d + 1 for d in dims]))
+    order = _behind_common(dims, common)
+    return out if order is None else ops.permute(out, (*order, *range(len(order), out._array.ndim)))
+
+
+def _put_in_order(values: Tensor, dims: Any, common: int, rank: int) -> Tensor:
+    """Values for places, in the order in which places with the number of the sample before them take them."""
+    values = aligned(values, rank)
+    order = _behind_common(dims, common)
+    if order is None:
+        return values
+    back = [order.index(i) for i in range(len(order))]
+    return ops.permute(values, (*back, *range(len(order), values._array.ndim)))  # type: ignore[no-any-return]
+
+
+def _put(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    x, values, *indices, dims, accumulate = args
+    if any([t.dtype.category == 0 or t.dtype.name == "uint8" for t in indices]):
+        return NotImplemented
+    common = _common_rank(indices, mapped[2:])
+    rank = rank_of(x, mapped[0]) - len(dims) + common
+    values = ops.unsqueeze(values, 0) if not mapped[1] else values
+    values = _put_in_order(values, dims, common, rank)
+    places = [aligned(t, common) if m else t for t, m in zip(indices, mapped[2:])]
+    places = [samples(size, common), *places]
+    return records_for(len(dims) + 1)[1](
+        stacked(x, mapped[0], size), values, *places, (0, *[d + 1 for d in dims]), accumulate
+    )
+
+
+def _put_gradient(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """Gradients added up where `indexed` took the values from."""
+    g, *indices, dims, shape = args
+    if any([t.dtype.category == 0 or t.dtype.name == "uint8" for t in indices]):
+        return NotImplemented
+    common = _common_rank(indices, mapped[1:])
+    rank = len(shape) - len(dims) + common
+    g = _put_in_order(stacked(g, mapped[0], size), dims, common, rank)
+    places = [aligned(t, common) if m else t for t, m in zip(indices, mapped[1:])]
+    return records_for(len(dims) + 1)[2](g, samples(size, common), *places, (0, *[d + 1 for d in dims]), (size, *shape))
+
+
 # -- records: one for each number of indices -----------------------------------------------------------------------
 
 _records: dict[int, tuple[Primitive, Update, Primitive]] = {}
@@ -303,10 +379,12 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         Primitive(
             _signed(index, f"backend x {indices} dims"), tensors=1 + count, name="index" + suffix,
             grad={"x": _signed(of_index, f"g x_shape {indices} dims")}, backward_name="IndexBackward0",
+            batch=_indexed,
         ),
         Update(
             _signed(index_put, f"backend x values {indices} dims accumulate"), tensors=2 + count,
             name="index_put" + suffix, backward_name="IndexPutBackward0", expanded="index_put_",
+            batch=_put,
             grad={
                 "x": _signed(of_self, f"g {indices} dims accumulate"),
                 "values": _signed(of_values, f"g values_shape {indices} dims"),
@@ -315,6 +393,7 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         Primitive(
             _signed(index_backward, f"backend x {indices} dims shape"), tensors=1 + count,
             name="index_backward" + suffix, grad={"x": _signed(of_backward, f"g {indices} dims")},
+            batch=_put_gradient,
         ),
     )  # fmt: skip
     _records[count] = made

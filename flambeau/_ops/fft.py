@@ -17,6 +17,7 @@ from .._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
 from .._core.dtypes import complex64 as single
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor, wrap
+from .batching import along
 from .creation import check_out_dtype
 from .factory import as_dtype
 from .inplace import into_out, write_out
@@ -128,6 +129,7 @@ def _c2c_meta(x: Any, dims: Any, scale: int, forward: bool) -> Any:
 
 @primitive(
     meta=_c2c_meta, grad={"x": lambda g, dims, scale, forward: fft_c2c(g, dims, scale, not forward)},
+    batch=along,
 )  # fmt: skip
 def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bool) -> Any:
     names = _FORWARD_NAMES if forward else _INVERSE_NAMES
@@ -139,6 +141,7 @@ def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bo
 @primitive(
     meta=lambda x, dims, scale: (x.shape, from_numpy_dtype(x.real.dtype)),
     grad={"x": lambda g, dims, scale: fft_r2c(g, dims, scale, False)},
+    batch=along,
 )  # fmt: skip
 def real_of_inverse(backend: Any, x: Any, dims: tuple[int, ...], scale: int) -> Any:
     """The real part of an inverse transform."""
@@ -164,7 +167,7 @@ def _r2c_meta(x: Any, dims: Any, scale: int, onesided: bool) -> Any:
     return _half(x.shape, dims[-1]) if onesided else x.shape, from_numpy_dtype(made)
 
 
-@primitive(grad={"x": _r2c_grad}, meta=_r2c_meta)
+@primitive(grad={"x": _r2c_grad}, meta=_r2c_meta, batch=along)
 def fft_r2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, onesided: bool) -> Any:
     names = _FORWARD_NAMES
     made = _along(backend, "rfft" if onesided else "fft", x, dims[-1], names[scale])
@@ -183,7 +186,7 @@ def _c2r_meta(x: Any, dims: Any, scale: int, n: int) -> Any:
     return tuple(shape), from_numpy_dtype(x.real.dtype)
 
 
-@primitive(grad={"x": _c2r_grad}, meta=_c2r_meta)
+@primitive(grad={"x": _c2r_grad}, meta=_c2r_meta, batch=along)
 def fft_c2r(backend: Any, x: Any, dims: tuple[int, ...], scale: int, n: int) -> Any:
     names = _INVERSE_NAMES
     for dim in reversed(dims[:-1]):

@@ -12,6 +12,7 @@ from .._core.sizes import wrap_dim
 from .._core.state import CUDA, META
 from .._tensor import Tensor, wrap
 from .activation import leaky_relu_op
+from .batching import along
 from .declare import pointwise
 from .inplace import assign, check_writable, pointwise_in_place
 from .primitive import primitive
@@ -129,7 +130,7 @@ def _glu_meta(x: Any, dim: int) -> Any:
     return (*x.shape[:dim], x.shape[dim] // 2, *x.shape[dim + 1 :]), from_numpy_dtype(x.dtype)
 
 
-@primitive(name="glu", grad={"x": _glu_gradient}, meta=_glu_meta)
+@primitive(name="glu", grad={"x": _glu_gradient}, meta=_glu_meta, batch=along)
 def glu_op(backend: Any, x: Any, dim: int) -> Any:
     n, before, d = x.shape[dim] // 2, (slice(None),) * dim, from_numpy_dtype(x.dtype)
     k = 0 if backend is cpu else CUDA

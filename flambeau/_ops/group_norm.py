@@ -16,6 +16,7 @@ from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backwa
 from .._tensor import Tensor, wrap
 from .basic import in_dtype
 from .batch_norm import follow, with_given
+from .batched_layers import normalized, normalized_backward
 from .channels import is_channels_last, keeps_channels_last, with_channels_last
 from .fused import Fused, is_flat, record
 from .normalization import (
@@ -119,7 +120,21 @@ def _gradients(
     return made
 
 
-@primitive(tensors=3, name="norm_blocks", grad=_grad, backward_name="NativeGroupNormBackward0")
+def _sums(
+    cotangent: Tensor, x: Tensor, mean: Tensor, scale: Tensor, eps: float, groups: int, rounded: bool
+) -> tuple[Tensor, Tensor]:
+    """The gradients by weight and bias, (…, N, C, L) to (…, C)."""
+    blocks = ops.reshape(x, (*x._array.shape[:-2], groups, -1))
+    values = ops.reshape((blocks - ops.unsqueeze(mean, -1)) * ops.unsqueeze(scale, -1), x._array.shape)
+    return ops.sum(cotangent * values, (-3, -1)), ops.sum(cotangent, (-3, -1))
+
+
+_by_channel = lambda t: ops.reshape(t, (t._array.shape[0], 1, -1, 1))
+
+
+@primitive(
+    tensors=3, name="norm_blocks", grad=_grad, backward_name="NativeGroupNormBackward0", batch=normalized(_by_channel)
+)  # fmt: skip
 @keeps_channels_last()
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
     out, *stats = _normalized(x, weight, bias, eps, groups, rounded)
@@ -139,7 +154,7 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: in
     return [*found, *[None] * (5 - len(found))]
 
 
-@primitive(tensors=5, name="norm_blocks_backward", grad=_second)
+@primitive(tensors=5, name="norm_blocks_backward", grad=_second, batch=normalized_backward(_by_channel, _sums))
 def norm_blocks_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, groups: int, rounded: bool,
     wanted: Any,

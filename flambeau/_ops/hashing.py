@@ -8,12 +8,13 @@ from .._backend.copies import rows_of
 from .._core.dtypes import COMPLEX, FLOATING, float64, int64
 from .._core.sizes import wrap_dims
 from .._tensor import Tensor
+from .batching import along
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
 
 
-@primitive(differentiable=False, name="hash_tensor")
+@primitive(differentiable=False, name="hash_tensor", batch=along)
 def hash_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     xp = backend.xp
     return rows_of(xp.asarray(xp.bitwise_xor.reduce(x.view(xp.uint64), axis=dims, keepdims=keepdim)))

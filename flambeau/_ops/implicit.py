@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._kernel import implicitgradients as implicitgradients  # registers functions of `m`
+from .batching import leading
 from .declare import pointwise
 from .primitive import primitive
 from .registry import ops
@@ -34,13 +35,15 @@ def _through_dirichlet(g: Any, x: Any, out: Any) -> Any:
     return ops._dirichlet_grad(out, x, total) * (g - ops.sum(out * g, -1, keepdim=True))
 
 
-@primitive(grad={"x": lambda g, x, out: g * ops._standard_gamma_grad(x, out)}, tensors=2, name="standard_gamma")
+@primitive(
+    grad={"x": lambda g, x, out: g * ops._standard_gamma_grad(x, out)}, tensors=2, name="standard_gamma", batch=leading
+)
 def drawn_gamma(backend: Any, x: Any, drawn: Any) -> Any:
     """Samples as a function of their concentrations `x`."""
     return drawn
 
 
-@primitive(grad={"x": _through_dirichlet}, tensors=2, name="sample_dirichlet")
+@primitive(grad={"x": _through_dirichlet}, tensors=2, name="sample_dirichlet", batch=leading)
 def drawn_dirichlet(backend: Any, x: Any, drawn: Any) -> Any:
     return drawn
 

@@ -13,6 +13,7 @@ from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64,
 from .._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
 from .._tensor import Tensor, bump, wrap
 from . import registry
+from .batching import along
 from .casting import checked_array
 from .fancy import read, records_for, without_masks
 from .inplace import check_apart, check_writable, overlaps_itself, warn_of_expanded
@@ -31,7 +32,9 @@ _DOTS = type(...)
 # -- views -------------------------------------------------------------------------------------------------------
 
 
-@primitive(name="getitem_backward", grad={"x": lambda g, key: slice_op(g, key)}, backward_name="SliceBackward0")
+@primitive(
+    name="getitem_backward", grad={"x": lambda g, key: slice_op(g, key)}, backward_name="SliceBackward0", batch=along
+)
 def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> Any:
     """Zeros of a shape with x in the part that a basic key names."""
     out = backend.zeros(shape, x.dtype)
@@ -62,7 +65,9 @@ def _basic(name: str, backward_name: str) -> Any:
     def forward(backend: Any, x: Any, key: Any) -> Any:
         return _part(x, key)
 
-    return view_primitive(lambda g, shape, key: getitem_backward(g, shape, key), name, backward_name)(forward)
+    return view_primitive(lambda g, shape, key: getitem_backward(g, shape, key), name, backward_name, batch=along)(
+        forward
+    )
 
 
 # One view for a whole key; which of the three only says how it is called in the graph.

@@ -25,6 +25,7 @@ from .._kernel.resample import (
     resample_rows_back,
 )
 from .._tensor import Tensor
+from .batching import along
 from .casting import cast_array
 from .channels import keeps_channels_last
 from .picking import Places, picked
@@ -86,6 +87,7 @@ def _turned(groups: int, x: Any, dim: int, taps: Taps, size: int, back: bool) ->
 @primitive(
     name="resample", backward_name="UpsampleBackward0",
     grad={"x": lambda g, x_shape, dim, taps: resample_back(g, dim, taps, x_shape[dim])},
+    batch=along,
 )  # fmt: skip
 @keeps_channels_last()
 def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
@@ -111,6 +113,7 @@ def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
 @primitive(
     name="resample_backward",
     grad={"x": lambda g, dim, taps: resample(g, dim, Taps(taps.index, taps.exact))},
+    batch=along,
 )  # fmt: skip
 def resample_back(backend: Any, x: Any, dim: int, taps: Taps, size: int) -> Any:
     shape, index, weights = (*x.shape[:dim], size, *x.shape[dim + 1 :]), taps.index, taps.exact
@@ -246,7 +249,9 @@ def _byte_taps(mode: str, size: int, out: int, align: bool, factor: float | None
 
 
 @primitive(
-    name="resample_bytes", meta=lambda x, dim, taps: ((*x.shape[:dim], len(taps[0]), *x.shape[dim + 1 :]), uint8)
+    name="resample_bytes",
+    meta=lambda x, dim, taps: ((*x.shape[:dim], len(taps[0]), *x.shape[dim + 1 :]), uint8),
+    batch=along,
 )
 @keeps_channels_last()
 def resample_bytes(backend: Any, x: Any, dim: int, taps: tuple[Any, ...]) -> Any:

@@ -16,6 +16,7 @@ from .._core.layouts import is_dense
 from .._core.sizes import check_room, wrap_dim
 from .._core.state import CUDA, META, local, modes
 from .._tensor import Tensor, wrap
+from .batching import in_blocks, listed
 from .casting import cast_array
 from .inplace import into_out
 from .joining_arrays import joined
@@ -54,7 +55,7 @@ def _cat_gradient(g: Tensor, xs_shape: Any, dim: int, needs: Any) -> list[Any]:
     return [next(pieces) if taken else ops.new_zeros(g, 0) for taken in counts]
 
 
-@primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta)
+@primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta, batch=listed)
 def cat_op(backend: Any, xs: Any, dim: int) -> Any:
     first = xs[0].dtype
     for x in xs:
@@ -177,7 +178,9 @@ def _stack_meta(xs: Any, dim: int) -> Any:
     return shape, d
 
 
-@primitive(many=True, name="stack", grad={"xs": lambda g, dim: list(ops.unbind(g, dim))}, meta=_stack_meta)
+@primitive(
+    many=True, name="stack", grad={"xs": lambda g, dim: list(ops.unbind(g, dim))}, meta=_stack_meta, batch=listed
+)
 def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     shape = xs[0].shape
     made = shape[:dim] + (1,) + shape[dim:]
@@ -382,7 +385,7 @@ def _block_gradient(g: Tensor, xs_shape: Any) -> list[Tensor]:
     ]
 
 
-@primitive(many=True, name="block_diag", grad={"xs": _block_gradient})
+@primitive(many=True, name="block_diag", grad={"xs": _block_gradient}, batch=in_blocks)
 def block_diag_op(backend: Any, xs: Any) -> Any:
     corners = _corners([x.shape for x in xs])
     made = backend.zeros(corners[-1], xs[0].dtype)

@@ -15,6 +15,7 @@ from .._core.dtypes import FLOATING, bfloat16, float16, from_numpy_dtype
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
 from .._tensor import Tensor
+from .batching import leading
 from .primitive import primitive
 from .registry import ops
 from .rules import type_name
@@ -178,6 +179,7 @@ def column_major(*places: int) -> Callable[[Any], Any]:
 @primitive(
     name="in_columns", grad={"x": lambda g: g}, backward_name="CloneBackward0",
     meta=lambda x, rows: (x.shape, from_numpy_dtype(x.dtype)),
+    batch=leading,
 )  # fmt: skip
 def in_columns(backend: Any, x: Any, rows: int) -> Any:
     """A copy that is column-major, with columns of at least `rows` elements."""

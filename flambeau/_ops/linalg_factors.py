@@ -12,6 +12,7 @@ from .._core import return_types
 from .._core.config import deprecated
 from .._core.dtypes import from_numpy_dtype, int32, int64
 from .._tensor import Tensor
+from .batching import leading
 from .linalg_checks import (
     check_floating,
     check_info,
@@ -53,6 +54,7 @@ def _triangular_grad(g: Any, a: Tensor, out: Tensor, upper: bool, unit: bool, ne
 @primitive(
     tensors=2, grad=_triangular_grad, name="linalg_solve_triangular",
     meta=lambda a, b, upper, unit: (b.shape, from_numpy_dtype(b.dtype)),
+    batch=leading,
 )  # fmt: skip
 @column_major()
 def triangular_op(backend: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
@@ -126,7 +128,7 @@ def _cholesky_grad(gs: Any, outs: Any, upper: bool) -> Tensor:
     return adjoint(triangular_op(turned, adjoint(left), True, False))
 
 
-@primitive(grad=_cholesky_grad, name="linalg_cholesky_ex")
+@primitive(grad=_cholesky_grad, name="linalg_cholesky_ex", batch=leading)
 @column_major(0)
 def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     """(factor, order of the first leading minor that is not positive, or 0). Only one triangle is read."""
@@ -225,6 +227,7 @@ def _cholesky_solve_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool, ne
 @primitive(
     tensors=2, grad=_cholesky_solve_grad, name="cholesky_solve",
     meta=lambda b, factor, upper: (b.shape, from_numpy_dtype(b.dtype)),
+    batch=leading,
 )  # fmt: skip
 @column_major()
 def cholesky_solve_op(backend: Any, b: Any, factor: Any, upper: bool) -> Any:
@@ -261,6 +264,7 @@ def _cholesky_inverse_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool) 
 @primitive(
     grad={"factor": _cholesky_inverse_grad}, name="cholesky_inverse",
     meta=lambda factor, upper: (factor.shape, from_numpy_dtype(factor.dtype)),
+    batch=leading,
 )  # fmt: skip
 def cholesky_inverse_op(backend: Any, factor: Any, upper: bool) -> Any:
     eye = backend.xp.broadcast_to(backend.xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
@@ -309,7 +313,7 @@ def _lu_grad(gs: Any, outs: Any, pivot: bool) -> Tensor:
     return ops.matmul(_permutation_matrix(pivots, m, made.dtype), made) if pivot else made
 
 
-@primitive(grad=_lu_grad, name="linalg_lu_factor_ex")
+@primitive(grad=_lu_grad, name="linalg_lu_factor_ex", batch=leading)
 def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
     made = systems.lu(a) if pivot and backend is cpu else None
     return lapack.lu_factor(backend.xp, a, pivot) if made is None else made
@@ -318,6 +322,7 @@ def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
 @primitive(
     differentiable=False,
     meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64),
+    batch=leading,
 )
 def lu_order(backend: Any, pivots: Any, m: int) -> Any:
     return lapack.permutation(backend.xp, pivots, m)
@@ -465,7 +470,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 # -- LDL -----------------------------------------------------------------------------------------------------------
 
 
-@primitive(name="linalg_ldl_factor_ex")
+@primitive(name="linalg_ldl_factor_ex", batch=leading)
 @column_major(0)
 def ldl_op(backend: Any, a: Any, hermitian: bool) -> Any:
     return on_host(backend, lambda x: lapack.ldl_factor(x, hermitian), a)
@@ -498,7 +503,7 @@ def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     return return_types.linalg_ldl_factor(packed, pivots)
 
 
-@primitive(tensors=3, name="linalg_ldl_solve")
+@primitive(tensors=3, name="linalg_ldl_solve", batch=leading)
 @column_major()
 def ldl_solve_op(backend: Any, packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     return on_host(backend, lambda x, p, y: lapack.ldl_solve(x, p, y, hermitian), packed, pivots, b)

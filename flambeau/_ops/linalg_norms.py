@@ -15,6 +15,7 @@ from .._core.sizes import wrap_dim
 from .._core.state import local, modes
 from .._kernel.angles import distances, from_products, square_length
 from .._tensor import Tensor, wrap
+from .batching import leading
 from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed
 from .linalg_solvers import inverse_op
 from .linalg_spectra import linalg_svdvals
@@ -179,6 +180,7 @@ def _euclidean_grad(g: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: Any) ->
 @primitive(
     tensors=2, grad=_euclidean_grad, name="cdist",
     meta=lambda x, y: ((*x.shape[:-1], y.shape[-2]), from_numpy_dtype(x.dtype)),
+    batch=leading,
 )  # fmt: skip
 def euclidean_op(backend: Any, x: Any, y: Any) -> Any:
     """Distances of all pairs of rows by one product: |x|² + |y|² - 2 x·y."""

@@ -13,6 +13,7 @@ from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, wrap
+from .batching import along, leading
 from .linalg_checks import check_square, eye_like, nothing
 from .linalg_solvers import linalg_inv
 from .matmul import adjoint, conjugate, product
@@ -141,7 +142,8 @@ def _exponential_grad(g: Tensor, a: Tensor) -> Tensor:
 
 
 @primitive(
-    grad={"a": _exponential_grad}, name="linalg_matrix_exp", meta=lambda a: (a.shape, from_numpy_dtype(a.dtype))
+    grad={"a": _exponential_grad}, name="linalg_matrix_exp", meta=lambda a: (a.shape, from_numpy_dtype(a.dtype)),
+    batch=leading,
 )  # fmt: skip
 def matrix_exp_op(backend: Any, a: Any) -> Any:
     return _exponential(backend, a)
@@ -169,6 +171,7 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
         "x": lambda g, y, dim: cross_op(conjugate(y), g, dim),
         "y": lambda g, x, dim: cross_op(g, conjugate(x), dim),
     },
+    batch=along,
 )  # fmt: skip
 def cross_op(backend: Any, x: Any, y: Any, dim: int) -> Any:
     xp = backend.xp

@@ -16,6 +16,7 @@ from .._core.info import finfo
 from .._core.sizes import broadcast_shapes
 from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
+from .batching import leading
 from .linalg_checks import (
     check_info,
     check_matrix,
@@ -52,6 +53,7 @@ def _solve_grad(gs: Any, a: Tensor, outs: Any, needs: Any) -> Any:
 @primitive(
     tensors=2, grad=_solve_grad, name="linalg_solve_ex",
     meta=lambda a, b: [(b.shape, from_numpy_dtype(b.dtype)), (a.shape[:-2], from_numpy_dtype(np.dtype(np.int32)))],
+    batch=leading,
 )  # fmt: skip
 @column_major(0)
 def solve_op(backend: Any, a: Any, b: Any) -> Any:
@@ -82,6 +84,7 @@ def _inverse_grad(gs: Any, outs: Any) -> Tensor:
 @primitive(
     grad=_inverse_grad, name="linalg_inv_ex",
     meta=lambda a: [(a.shape, from_numpy_dtype(a.dtype)), (a.shape[:-2], from_numpy_dtype(np.dtype(np.int32)))],
+    batch=leading,
 )  # fmt: skip
 @column_major(0)
 def inverse_op(backend: Any, a: Any) -> Any:
@@ -245,6 +248,7 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
 @primitive(
     grad={"a": _det_grad}, name="linalg_det", backward_name="LinalgDetBackward0",
     meta=lambda a: (a.shape[:-2], from_numpy_dtype(a.dtype)),
+    batch=leading,
 )  # fmt: skip
 def det_op(backend: Any, a: Any) -> Any:
     made = lapack.tiny("det", a)
@@ -283,7 +287,7 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
     return solve_op(adjoint(a), scale)[0]
 
 
-@primitive(grad=_slogdet_grad, name="linalg_slogdet")
+@primitive(grad=_slogdet_grad, name="linalg_slogdet", batch=leading)
 def slogdet_op(backend: Any, a: Any) -> Any:
     made = systems.sign_and_size(a) if backend is cpu else None
     if made is not None:
@@ -339,7 +343,7 @@ def _pinv_grad(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
     return made + right - ops.matmul(ops.matmul(right, out), a)
 
 
-@primitive(grad={"a": _pinv_grad}, tensors=3, name="linalg_pinv")
+@primitive(grad={"a": _pinv_grad}, tensors=3, name="linalg_pinv", batch=leading)
 def pinv_op(backend: Any, a: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     xp = backend.xp
     if not a.size:
@@ -402,7 +406,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@primitive(tensors=2, differentiable=False)
+@primitive(tensors=2, differentiable=False, batch=leading)
 def least_squares(backend: Any, a: Any, b: Any, rcond: float, values: bool) -> Any:
     """(solution of least norm, rank, singular values if wanted) for a whole batch."""
     xp = backend.xp

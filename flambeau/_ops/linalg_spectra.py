@@ -14,6 +14,7 @@ from .._core.config import deprecated
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
+from .batching import leading
 from .linalg_checks import (
     check_floating,
     check_matrix,
@@ -69,7 +70,7 @@ def _real_as(t: Tensor) -> Tensor:
     return ops.to_dtype(ops.real(t), t.dtype) if t.dtype.category == COMPLEX else t
 
 
-@primitive(grad=_qr_grad, name="linalg_qr")
+@primitive(grad=_qr_grad, name="linalg_qr", batch=leading)
 @column_major(0, 1)
 def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
@@ -103,7 +104,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
     return return_types.qr(*qr_op(input, "reduced" if some else "complete"))
 
 
-@primitive(name="geqrf")
+@primitive(name="geqrf", batch=leading)
 @column_major(0)
 def geqrf_op(backend: Any, a: Any) -> Any:
     packed, tau = converged("geqrf", backend.xp.linalg.qr, a, mode="raw")
@@ -135,7 +136,7 @@ def _reflected(packed: Tensor, tau: Tensor, c: Tensor, turned: bool) -> Tensor:
     return c
 
 
-@primitive(grad={"x": lambda g: None}, name="unused")
+@primitive(grad={"x": lambda g: None}, name="unused", batch=leading)
 def unused(backend: Any, x: Any) -> Any:
     """Zeros that have a tensor in their history, for results that require grad but do not depend on it."""
     return backend.xp.zeros_like(x)
@@ -266,13 +267,13 @@ def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
         raise _phase_error("linalg.svd", "singular vectors")
 
 
-@primitive(grad=_svd_grad, name="linalg_svd")
+@primitive(grad=_svd_grad, name="linalg_svd", batch=leading)
 @column_major(0, 2)
 def svd_op(backend: Any, a: Any, full: bool) -> Any:
     return svd_arrays("linalg.svd", backend.xp, a, full)
 
 
-@primitive(differentiable=False)
+@primitive(differentiable=False, batch=leading)
 def singular_values(backend: Any, a: Any) -> Any:
     return rows_of(svd_arrays("linalg.svdvals", backend.xp, a, vectors=False)[1])
 
@@ -347,14 +348,14 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
     return ops.matmul(ops.matmul(v, inner), turned)
 
 
-@primitive(grad=_eigh_grad, name="linalg_eigh")
+@primitive(grad=_eigh_grad, name="linalg_eigh", batch=leading)
 @column_major(1)
 def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigh", systems.eigh, a, uplo, True) if backend is cpu else None
     return tuple(made or converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo))
 
 
-@primitive(differentiable=False)
+@primitive(differentiable=False, batch=leading)
 def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False) if backend is cpu else None
     return rows_of(made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo))
@@ -410,12 +411,12 @@ def _eig_grad(given: Any, outs: Any) -> Tensor:
     return solve_op(turned, ops.matmul(inner, turned))[0]
 
 
-@primitive(grad=_eig_grad, name="linalg_eig")
+@primitive(grad=_eig_grad, name="linalg_eig", batch=leading)
 def eig_op(backend: Any, a: Any) -> Any:
     return _eigen(backend, a, True)
 
 
-@primitive(differentiable=False)
+@primitive(differentiable=False, batch=leading)
 def eigvals_op(backend: Any, a: Any) -> Any:
     return _eigen(backend, a, False)[0]
 

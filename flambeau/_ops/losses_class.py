@@ -23,6 +23,7 @@ from .._kernel.loss import (
     cross_entropy_whole_and_gradient,
 )
 from .._tensor import Tensor, wrap
+from .batching import folded
 from .fused import Fused, parts_of, side_by_side
 from .likelihood import likelihood
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
@@ -41,7 +42,7 @@ def _of_rows(gs: Any, outs: Any, x: Any, target: Any, skipped: int) -> Any:
     return cross_entropy_backward(gs[0], x, outs[1], target, skipped), None
 
 
-@primitive(tensors=2, name="cross_entropy_rows", grad=_of_rows, backward_name="NllLossBackward0")
+@primitive(tensors=2, name="cross_entropy_rows", grad=_of_rows, backward_name="NllLossBackward0", batch=folded())
 def cross_entropy_op(backend: Any, x: Any, target: Any, skipped: int) -> Any:
     """The losses of the rows of a matrix, and the logarithms of the sums of their exponentials."""
     rows = x.shape[0]
@@ -63,7 +64,7 @@ def _second(g: Any, cotangent: Any, x: Any, target: Any, skipped: int) -> Any:
     return by_cotangent, by_x, None, None
 
 
-@primitive(tensors=4, name="cross_entropy_rows_backward", grad=_second)
+@primitive(tensors=4, name="cross_entropy_rows_backward", grad=_second, batch=folded())
 def cross_entropy_backward(backend: Any, cotangent: Any, x: Any, total: Any, target: Any, skipped: int) -> Any:
     out = empty(x.shape, x.dtype)
     code = BY_NUMPY[x.dtype].code

@@ -31,6 +31,7 @@ from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, refuse_inference, wrap
 from . import registry
+from .batched_layers import multiplied
 from .casting import broadcast_error
 from .primitive import primitive
 from .registry import expose, functions, labelled, ops, public, quick
@@ -145,6 +146,7 @@ def _result_shape(x: Any, y: Any) -> tuple[Any, dtype]:
 @primitive(
     tensors=2, name="mm", meta=_result_shape,
     grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
+    batch=multiplied,
 )  # fmt: skip
 def mm_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -153,6 +155,7 @@ def mm_op(backend: Any, x: Any, y: Any) -> Any:
 @primitive(
     tensors=2, name="bmm", meta=_result_shape,
     grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
+    batch=multiplied,
 )  # fmt: skip
 def bmm_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -161,6 +164,7 @@ def bmm_op(backend: Any, x: Any, y: Any) -> Any:
 @primitive(
     tensors=2, name="mv", meta=_result_shape,
     grad={"x": lambda g, y: _outer(g, conjugate(y)), "y": lambda g, x: mv_op(adjoint(x), g)},
+    batch=multiplied,
 )  # fmt: skip
 def mv_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -169,6 +173,7 @@ def mv_op(backend: Any, x: Any, y: Any) -> Any:
 @primitive(
     tensors=2, name="dot", meta=_result_shape,
     grad={"x": lambda g, y: g * conjugate(y), "y": lambda g, x: g * conjugate(x)},
+    batch=multiplied,
 )  # fmt: skip
 def dot_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -211,6 +216,7 @@ def _name_by_ranks(node: Node) -> str:
         "x": lambda g, y, x_shape: _left_gradient(g, y, x_shape),
         "y": lambda g, x, y_shape: _right_gradient(g, x, y_shape),
     },
+    batch=multiplied,
 )  # fmt: skip
 def matmul_op(backend: Any, x: Any, y: Any) -> Any:
     """Any ranks; dimensions before the last two broadcast."""

@@ -14,6 +14,7 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dty
 from .._core.state import GRAD, local, modes
 from .._tensor import InferenceMeta, Tensor, alias, refuse_inference, wrap
 from . import registry
+from .batched_layers import added_product, linearly, twice_linear
 from .casting import checked_number
 from .folding import fold_array
 from .inplace import assign, check_writable, keep_original
@@ -67,6 +68,7 @@ _BY_INPUT = lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape)
         "x": lambda g, y, alpha: _scaled(times_adjoint(g, y), alpha),
         "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
     },
+    batch=added_product,
 )  # fmt: skip
 def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return _add_product(backend, c, x, y, beta, alpha)
@@ -79,6 +81,7 @@ def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any
         "x": lambda g, y, alpha: _scaled(times_adjoint(g, y), alpha),
         "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
     },
+    batch=added_product,
 )  # fmt: skip
 def baddbmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return _add_product(backend, c, x, y, beta, alpha)
@@ -91,6 +94,7 @@ def baddbmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> A
         "x": lambda g, y, alpha: _scaled(ops.outer(g, conjugate(y)), alpha),
         "y": lambda g, x, alpha: _scaled(ops.mv(adjoint(x), g), alpha),
     },
+    batch=added_product,
 )  # fmt: skip
 def addmv_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return _add_product(backend, c, x, y, beta, alpha)
@@ -104,6 +108,7 @@ def addmv_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any
         "x": lambda g, y, alpha: _scaled(ops.mv(g, conjugate(y)), alpha),
         "y": lambda g, x, alpha: _scaled(ops.mv(_transposed(g), conjugate(x)), alpha),
     },
+    batch=added_product,
 )  # fmt: skip
 def addr_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     scale = x.dtype.type
@@ -233,6 +238,7 @@ linear_op = _Linear(
         "bias": lambda g, bias_shape: ops.sum_to(g, bias_shape),
         "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
     },
+    batch=linearly,
 )  # fmt: skip
 
 
@@ -269,6 +275,7 @@ def _bilinear_by_right(g: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         "y": lambda g, x, weight: _bilinear_by_right(g, x, weight),
         "weight": lambda g, x, y: _bilinear_by_weight(g, x, y),
     },
+    batch=twice_linear,
 )  # fmt: skip
 def bilinear_op(backend: Any, x: Any, y: Any, weight: Any) -> Any:
     """Two products: (rows, in1) @ (in1, out * in2), then each row's (out, in2) with its vector of in2."""

@@ -20,6 +20,8 @@ from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_fla
 from .._kernel.pool import settings
 from .._tensor import Tensor, wrap
 from .basic import in_dtype
+from .batched_layers import normalized, normalized_backward
+from .batching import folded
 from .fused import Fused, is_flat, parts_of, record, side_by_side
 from .primitive import primitive
 from .registry import functions, ops, public
@@ -181,7 +183,18 @@ def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, center: bool, nee
     return norm_rows_back(gs[0], x, weight, outs[1], outs[2], eps, center, tuple(needs))
 
 
-@primitive(tensors=3, name="norm_rows", grad=_grad, backward_name="NativeLayerNormBackward0")
+def _sums(cotangent: Tensor, x: Tensor, mean: Tensor, scale: Tensor, eps: float, center: bool) -> tuple[Tensor, Tensor]:
+    """The gradients by weight and bias for matrices with more dimensions before them."""
+    x = x - ops.unsqueeze(mean, -1) if center else x
+    return ops.sum(cotangent * (x * ops.unsqueeze(scale, -1)), -2), ops.sum(cotangent, -2)
+
+
+_by_row = lambda t: ops.unsqueeze(t, 1)
+
+
+@primitive(
+    tensors=3, name="norm_rows", grad=_grad, backward_name="NativeLayerNormBackward0", batch=normalized(_by_row)
+)  # fmt: skip
 def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool) -> Any:
     return _normalized(x, weight, bias, eps, center)
 
@@ -199,7 +212,7 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bo
     return [*found, *[None] * (5 - len(found))]
 
 
-@primitive(tensors=5, name="norm_rows_backward", grad=_second)
+@primitive(tensors=5, name="norm_rows_backward", grad=_second, batch=normalized_backward(_by_row, _sums))
 def norm_rows_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
 ) -> Any:
@@ -389,7 +402,9 @@ def window_sums(m: Any, x: Any, before: Any, after: Any, out: Any) -> None:
                 out[c, i] = out[c, i] + x[k, i]
 
 
-@primitive(name="channel_windows", grad={"x": lambda g, before, after: channel_windows(g, after, before)})
+@primitive(
+    name="channel_windows", grad={"x": lambda g, before, after: channel_windows(g, after, before)}, batch=folded()
+)
 def channel_windows(backend: Any, x: Any, before: int, after: int) -> Any:
     """The sums over neighbouring channels: so many before each, itself, and so many after it."""
     out = empty(x.shape, x.dtype)

@@ -15,6 +15,8 @@ from .._core.sizes import wrap_dim, wrap_dims
 from .._core.state import CUDA
 from .._kernel.row_gradients import length_rows
 from .._tensor import Tensor, wrap
+from .batched_places import renormed
+from .batching import along
 from .folding import fold_array, reduced_shape, run_plain
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
@@ -65,6 +67,7 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, p: float, dims: Any, keepdim: 
 @primitive(
     grad={"x": _norm_grad}, name="linalg_vector_norm",
     meta=lambda x, p, dims, keepdim: (reduced_shape(x.shape, dims, keepdim), BY_NUMPY[x.dtype].to_real()),
+    batch=along,
 )  # fmt: skip
 def norm_op(backend: Any, x: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
     d = BY_NUMPY[x.dtype].to_real()
@@ -177,7 +180,9 @@ def _renorm_grad(g: Tensor, x: Tensor, p: float, dim: int, limit: float) -> Tens
     return g * factor + _norm_grad(ops.where(above, -inner * factor / (size + 1e-7), 0.0), x, size, p, others, True)
 
 
-@primitive(grad={"x": _renorm_grad}, name="renorm", meta=lambda x, p, dim, limit: (x.shape, BY_NUMPY[x.dtype]))
+@primitive(
+    grad={"x": _renorm_grad}, name="renorm", meta=lambda x, p, dim, limit: (x.shape, BY_NUMPY[x.dtype]), batch=renormed
+)
 def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     xp = backend.xp
     others = tuple([i for i in range(x.ndim) if i != dim])

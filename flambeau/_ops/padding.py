@@ -12,6 +12,7 @@ from .._backend.copies import place
 from .._core.dtypes import BY_NUMPY
 from .._core.state import GRAD
 from .._tensor import Tensor
+from .batching import folded, leading, padded
 from .casting import checked_number, number_array
 from .channels import keeps_channels_last
 from .factory import float_of
@@ -31,6 +32,7 @@ def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
 @primitive(
     name="constant_pad_nd", grad={"x": lambda g, pads: constant_pad(g, tuple((-a, -b) for a, b in pads), 0)},
     backward_name="ConstantPadNdBackward0",
+    batch=padded,
 )  # fmt: skip
 @keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
@@ -205,13 +207,13 @@ def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
     return backend.xp.array(x.reshape(parts).transpose(order), order="C").reshape(shape)
 
 
-@primitive(name="pixel_shuffle", grad={"x": lambda g, r: unshuffle_pixels(g, r)})
+@primitive(name="pixel_shuffle", grad={"x": lambda g, r: unshuffle_pixels(g, r)}, batch=leading)
 @keeps_channels_last()
 def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(backend, x, r, False)
 
 
-@primitive(name="pixel_unshuffle", grad={"x": lambda g, r: shuffle_pixels(g, r)})
+@primitive(name="pixel_unshuffle", grad={"x": lambda g, r: shuffle_pixels(g, r)}, batch=leading)
 @keeps_channels_last()
 def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(backend, x, r, True)
@@ -261,6 +263,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 @primitive(
     name="channel_shuffle",
     grad={"x": lambda g, groups: shuffle_channels(g, g._array.shape[1] // groups if g._array.shape[1] else groups)},
+    batch=folded(),
 )
 @keeps_channels_last()
 def shuffle_channels(backend: Any, x: Any, groups: int) -> Any:

@@ -11,6 +11,7 @@ from .._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from .._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
 from .._core.state import CONJ, POSTPONED, modes
 from .._tensor import Tensor
+from .batching import along, leading
 from .postponed import part_op
 from .primitive import primitive
 from .registry import _overridable as overridable
@@ -22,7 +23,7 @@ from .view_op import view_of, view_primitive, views_of
 # -- basic indices -----------------------------------------------------------------------------------------------
 
 
-@view_primitive(lambda g, x_shape, index: place(g, x_shape, index), "slice_index", "SliceBackward0")
+@view_primitive(lambda g, x_shape, index: place(g, x_shape, index), "slice_index", "SliceBackward0", batch=along)
 def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
     """x[index] for a tuple of integers, slices, None and `...`; it must hold `...` so that the result is an array."""
     return x[index]
@@ -31,6 +32,7 @@ def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
 @primitive(
     name="place", grad={"g": lambda g, index: index_op(g, index)},
     meta=lambda g, shape, index: (shape, from_numpy_dtype(g.dtype)),
+    batch=along,
 )  # fmt: skip
 def place(backend: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of a shape with `g` written at a basic index: the gradient of taking that part."""
@@ -43,7 +45,7 @@ def _before(dim: int) -> tuple[slice, ...]:
     return (slice(None),) * dim
 
 
-@view_primitive(lambda g, x_shape, dim, index: place(g, x_shape, (*_before(dim), index, ...)), "select")
+@view_primitive(lambda g, x_shape, dim, index: place(g, x_shape, (*_before(dim), index, ...)), "select", batch=along)
 def select_op(backend: Any, x: Any, dim: int, index: int) -> Any:
     return x[(*_before(dim), index, ...)]
 
@@ -70,7 +72,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 @view_primitive(
-    lambda g, x_shape, dim, start, end, step: place(g, x_shape, (*_before(dim), slice(start, end, step))), "slice"
+    lambda g, x_shape, dim, start, end, step: place(g, x_shape, (*_before(dim), slice(start, end, step))),
+    "slice",
+    batch=along,
 )
 def slice_op(backend: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
     return x[(*_before(dim), slice(start, end, step))]
@@ -134,7 +138,7 @@ def diagonal_array(x: Any, offset: int, a: int, b: int) -> Any:
     return strided(x, shape, (*[x.strides[d] for d in rest], x.strides[a] + x.strides[b]), start if x.size else 0)
 
 
-@view_primitive(lambda g, x_shape, offset, a, b: place_diagonal(g, x_shape, offset, a, b), "diagonal")
+@view_primitive(lambda g, x_shape, offset, a, b: place_diagonal(g, x_shape, offset, a, b), "diagonal", batch=along)
 def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
     return diagonal_array(x, offset, a, b)
 
@@ -142,6 +146,7 @@ def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
 @primitive(
     name="diagonal_backward", grad={"g": lambda g, offset, a, b: diagonal_op(g, offset, a, b)},
     meta=lambda g, shape, offset, a, b: (shape, from_numpy_dtype(g.dtype)),
+    batch=along,
 )  # fmt: skip
 def place_diagonal(backend: Any, g: Any, shape: tuple[int, ...], offset: int, a: int, b: int) -> Any:
     """Zeros of a shape with `g` on a diagonal."""
@@ -196,6 +201,7 @@ def _window_strides(shape: Any, strides: Any, dim: int, step: int) -> tuple[int,
         g, x_shape, contiguous_strides(x_shape), _window_strides(x_shape, contiguous_strides(x_shape), dim, step), 0
     ),
     "unfold",
+    batch=along,
 )
 def unfold_op(backend: Any, x: Any, dim: int, size: int, step: int) -> Any:
     shape = x.shape
@@ -246,7 +252,7 @@ def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:
 
 
 def _split_record(name: str, backward_name: str, view: bool) -> Any:
-    return primitive(view=view, name=name, backward_name=backward_name, grad={"x": _joined})(_pieces)
+    return primitive(view=view, name=name, backward_name=backward_name, grad={"x": _joined}, batch=along)(_pieces)
 
 
 split_op = _split_record("split", "SplitBackward0", True)
@@ -436,7 +442,7 @@ vsplit = _axis_split("vsplit", 2, lambda ndim: 0)
 dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
 
 
-@primitive(view=True, name="unbind", grad={"x": lambda gs, dim: ops.stack(gs, dim)})
+@primitive(view=True, name="unbind", grad={"x": lambda gs, dim: ops.stack(gs, dim)}, batch=along)
 def unbind_op(backend: Any, x: Any, dim: int) -> Any:
     if dim:
         x = x.swapaxes(0, dim) if dim == 1 else x.transpose((dim, *range(dim), *range(dim + 1, x.ndim)))
@@ -462,7 +468,7 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
 # -- parts of complex numbers ------------------------------------------------------------------------------------
 
 
-@primitive(view=True, name="view_as_real", grad={"x": lambda g: view_as_complex(ops.contiguous(g))})
+@primitive(view=True, name="view_as_real", grad={"x": lambda g: view_as_complex(ops.contiguous(g))}, batch=leading)
 def view_as_real_op(backend: Any, x: Any) -> Any:
     if x.dtype == complex32.numpy:  # NumPy does not know its parts
         return x[..., None].view("float16")
@@ -470,7 +476,7 @@ def view_as_real_op(backend: Any, x: Any) -> Any:
     return strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
 
 
-@primitive(view=True, name="view_as_complex", grad={"x": lambda g: view_as_real_op(ops.resolve_conj(g))})
+@primitive(view=True, name="view_as_complex", grad={"x": lambda g: view_as_real_op(ops.resolve_conj(g))}, batch=leading)
 def view_as_complex_op(backend: Any, x: Any) -> Any:
     wide = complex32.numpy if x.itemsize == 2 else "complex64" if x.itemsize == 4 else "complex128"
     return x.view(wide)[..., 0] if x.size else x.reshape(-1).view(wide).reshape(x.shape[:-1])

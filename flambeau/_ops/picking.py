@@ -16,6 +16,7 @@ from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.resample import add_planes, pick_planes
 from .._tensor import Tensor, wrap
+from .batching import folded
 from .channels import keeps_channels_last
 from .primitive import primitive
 from .registry import ops
@@ -55,6 +56,7 @@ def _plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     name="pick", backward_name="UpsampleNearestBackward0",
     meta=lambda x, places: ((*x.shape[: x.ndim - len(places)], *places.counts), from_numpy_dtype(x.dtype)),
     grad={"x": lambda g, places: pick_back(g, places)},
+    batch=folded(),
 )  # fmt: skip
 @keeps_channels_last()
 def pick(backend: Any, x: Any, places: Places) -> Any:
@@ -74,7 +76,7 @@ def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...
     return call, (planes, *places.results), (planes, *places.planes), made
 
 
-@primitive(name="pick_backward", grad={"x": lambda g, places: pick(g, places)})
+@primitive(name="pick_backward", grad={"x": lambda g, places: pick(g, places)}, batch=folded())
 def pick_back(backend: Any, x: Any, places: Places) -> Any:
     """The adjoint of `pick`: elements are added up where they came from."""
     call, results, planes, shape = _back_plan(places, x.shape, x.dtype)

@@ -14,6 +14,7 @@ from .._core.dtypes import FLOATING, bfloat16, dtype, float32, from_numpy_dtype,
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, wrap
 from . import pool_arrays as arrays
+from .batching import folded
 from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
 from .conv_arrays import Ints
 from .fused import Fused, record
@@ -81,6 +82,7 @@ def _named(out: Tensor, kind: str, rank: int) -> Tensor:
 @primitive(
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
     grad={"x": lambda g, others, x_shape, windows: to_places(g, others[0], x_shape, len(windows))},
+    batch=folded(),
 )  # fmt: skip
 @keeps_channels_last(takes=lambda x, windows: x.ndim == len(windows) + 2 > 3)
 def max_pool(backend: Any, x: Any, windows: Windows) -> Any:
@@ -119,6 +121,7 @@ def _maxima(input: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
     name="mean_pool", backward_name=_numbered("AvgPool{}DBackward0"),
     meta=lambda x, windows, divisor, narrow: _max_shape(x, windows)[0],
     grad={"x": lambda g, windows, divisor, narrow: mean_pool_backward(g, windows, divisor, narrow)},
+    batch=folded(),
 )  # fmt: skip
 @keeps_channels_last(takes=lambda x, windows, *rest: x.ndim == len(windows) + 2 < 5)
 def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
@@ -129,6 +132,7 @@ def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool
 @primitive(
     name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
     grad={"x": lambda g, windows, divisor, narrow: mean_pool(g, windows, divisor, narrow)},
+    batch=folded(),
 )  # fmt: skip
 def mean_pool_backward(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
     """The adjoint of `mean_pool`."""

@@ -11,6 +11,7 @@ from typing import Any
 from .._core.dtypes import COMPLEX
 from .._core.state import BATCHED, CAPTURE, CONJ, NEG, POSTPONED, QUANTIZED, SPARSE, local, modes
 from .._tensor import Tensor
+from .batching import leading
 from .combined import conj_physical_op
 from .primitive import Primitive
 from .registry import ops, public, relabel
@@ -41,11 +42,14 @@ def _part_bits(k: int, number: int) -> int:
     return k & NEG ^ (NEG if number and k & CONJ else 0)
 
 
-conj_op = Postponed(_same, lambda k: k & POSTPONED ^ CONJ, "conj", grad={"x": lambda g: ops.conj(g)})
-neg_view_op = Postponed(_same, lambda k: k & POSTPONED ^ NEG, "neg_view", grad={"x": lambda g: ops.neg(g)})
+conj_op = Postponed(_same, lambda k: k & POSTPONED ^ CONJ, "conj", grad={"x": lambda g: ops.conj(g)}, batch=leading)
+neg_view_op = Postponed(
+    _same, lambda k: k & POSTPONED ^ NEG, "neg_view", grad={"x": lambda g: ops.neg(g)}, batch=leading
+)
 part_op = Postponed(
     _part, _part_bits, "complex_part", backward_name="SelectBackward0",
     grad={"x": lambda g, number: ops.mul(g, 1j) if number else ops.complex(g, ops.zeros_like(g))},
+    batch=leading,
 )  # fmt: skip
 
 

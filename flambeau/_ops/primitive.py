@@ -60,7 +60,9 @@ class Primitive:
         name: str | None = None,
         backward_name: str | Callable[[Node], str] | None = None,
         differentiable: bool = True,
+        batch: Callable[..., Any] | None = None,
     ):
+        self.batch = batch  # how it runs on a whole batch (see `batching`); sample by sample without
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
         self.name = name or forward.__name__.strip("_")
         self.names = parameter_names(forward)[1:]

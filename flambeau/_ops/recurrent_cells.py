@@ -12,6 +12,7 @@ from .._core.dtypes import BY_NUMPY, COMPLEX, float32
 from .._core.state import CUDA
 from .._kernel import recurrent as kernels
 from .._tensor import Tensor
+from .batching import folded
 from .primitive import primitive
 from .recurrent import BY_FORMULA, HALF, cast, check_weights, same_dtype
 from .recurrent_arrays import Weights
@@ -33,7 +34,7 @@ def _lstm_grad(given: Any, others: Any, c: Any) -> Any:
     return by_gates, by_gates, by_c
 
 
-@primitive(tensors=3, name="lstm_gates", grad=_lstm_grad, backward_name="MulBackward0")
+@primitive(tensors=3, name="lstm_gates", grad=_lstm_grad, backward_name="MulBackward0", batch=folded())
 def lstm_gates(backend: Any, x: Any, u: Any, c: Any) -> Any:
     """(next h, next c, gates) from the inputs' and the state's part of the gates."""
     return backend.kernel(kernels.lstm_gates, (BY_NUMPY[x.dtype].code,) * 6)(x, u, c)
@@ -52,7 +53,7 @@ def _lstm_second(given: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any
     return gradients(_lstm_back_formula, (g_h, g_c, c, c_next, gates), given, needs)
 
 
-@primitive(tensors=5, name="lstm_gates_backward", grad=_lstm_second)
+@primitive(tensors=5, name="lstm_gates_backward", grad=_lstm_second, batch=folded())
 def lstm_gates_back(backend: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any) -> Any:
     """The gradients by the gates before their functions, and by c."""
     call = backend.kernel(kernels.lstm_gates_backward, (BY_NUMPY[gates.dtype].code,) * 7)
@@ -75,7 +76,7 @@ def _gru_grad(given: Any, others: Any, u: Any, h: Any) -> Any:
     return by_x, by_u, by_h
 
 
-@primitive(tensors=3, name="gru_gates", grad=_gru_grad, backward_name="AddBackward0")
+@primitive(tensors=3, name="gru_gates", grad=_gru_grad, backward_name="AddBackward0", batch=folded())
 def gru_gates(backend: Any, x: Any, u: Any, h: Any) -> Any:
     """(next h, gates)."""
     return backend.kernel(kernels.gru_gates, (BY_NUMPY[x.dtype].code,) * 5)(x, u, h)
@@ -94,7 +95,7 @@ def _gru_second(given: Any, g_out: Any, u: Any, h: Any, gates: Any, needs: Any) 
     return gradients(_gru_back_formula, (g_out, u, h, gates), given, needs)
 
 
-@primitive(tensors=4, name="gru_gates_backward", grad=_gru_second)
+@primitive(tensors=4, name="gru_gates_backward", grad=_gru_second, batch=folded())
 def gru_gates_back(backend: Any, g_out: Any, u: Any, h: Any, gates: Any) -> Any:
     """The gradients by both parts of the gates, and what reaches h beside them."""
     return backend.kernel(kernels.gru_gates_backward, (BY_NUMPY[gates.dtype].code,) * 7)(g_out, u, h, gates)

@@ -26,6 +26,7 @@ from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._kernel.row_gradients import shared_rows
 from .._tensor import Tensor
 from . import registry
+from .batching import along, over_all
 from .casting import cast_array
 from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
 from .primitive import primitive
@@ -88,6 +89,7 @@ def _shape_rule(result: Any) -> Any:
 @primitive(
     grad={"x": lambda g, x_shape, dims, keepdim: expand_back(g, x_shape, dims, keepdim)}, name="sum",
     meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Sum"),
+    batch=along,
 )  # fmt: skip
 def sum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d)
@@ -126,6 +128,7 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype |
 @primitive(
     grad={"x": lambda g, x, dims, keepdim: expand_back(g, x.shape, dims, keepdim) * ~ops.isnan(x)}, name="nansum",
     meta=_shape_rule(lambda x, d: d),
+    batch=along,
 )  # fmt: skip
 def nansum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "nansum", d)
@@ -149,6 +152,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtyp
 @primitive(
     grad={"x": lambda g, x_shape, dims, keepdim: _share_back(g, x_shape, dims, keepdim, _count(x_shape, dims))},
     name="mean", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Mean"),
+    batch=along,
 )  # fmt: skip
 def mean_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d, "mean")
@@ -249,7 +253,9 @@ def _product_of_others(x: Tensor, dim: int) -> Tensor:
     return before * after
 
 
-@primitive(grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Prod"))
+@primitive(
+    grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Prod"), batch=along
+)
 def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "prod", d)
 
@@ -292,22 +298,34 @@ def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return mask * (g / sum(mask))
 
 
-@primitive(grad={"x": _share}, name="amax", meta=_shape_rule(lambda x: _own(x)))
+@primitive(grad={"x": _share}, name="amax", meta=_shape_rule(lambda x: _own(x)), batch=along)
 def amax_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return fold_array(backend, x, dims, keepdim, "max", _own(x))
 
 
-@primitive(grad={"x": _share}, name="amin", meta=_shape_rule(lambda x: _own(x)))
+@primitive(grad={"x": _share}, name="amin", meta=_shape_rule(lambda x: _own(x)), batch=along)
 def amin_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return fold_array(backend, x, dims, keepdim, "min", _own(x))
 
 
-@primitive(grad={"x": _share_all}, name="max_all", backward_name="MaxBackward1", meta=lambda x: ((), _own(x)))
+@primitive(
+    grad={"x": _share_all},
+    name="max_all",
+    backward_name="MaxBackward1",
+    meta=lambda x: ((), _own(x)),
+    batch=over_all(lambda x: ops.amax(x, 1)),
+)
 def max_all(backend: Any, x: Any) -> Any:
     return fold_array(backend, x, tuple(range(x.ndim)), False, "max", _own(x))
 
 
-@primitive(grad={"x": _share_all}, name="min_all", backward_name="MinBackward1", meta=lambda x: ((), _own(x)))
+@primitive(
+    grad={"x": _share_all},
+    name="min_all",
+    backward_name="MinBackward1",
+    meta=lambda x: ((), _own(x)),
+    batch=over_all(lambda x: ops.amin(x, 1)),
+)
 def min_all(backend: Any, x: Any) -> Any:
     return fold_array(backend, x, tuple(range(x.ndim)), False, "min", _own(x))
 
@@ -337,12 +355,12 @@ def _extremum_rule(x: Any, dim: int, keepdim: bool) -> Any:
     return [(shape, _own(x)), (shape, int64)]
 
 
-@primitive(grad={"x": chosen_grad}, name="max", meta=_extremum_rule, backward_name="MaxBackward0")
+@primitive(grad={"x": chosen_grad}, name="max", meta=_extremum_rule, backward_name="MaxBackward0", batch=along)
 def max_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     return _extremum(backend, x, dim, keepdim, 1)
 
 
-@primitive(grad={"x": chosen_grad}, name="min", meta=_extremum_rule, backward_name="MinBackward0")
+@primitive(grad={"x": chosen_grad}, name="min", meta=_extremum_rule, backward_name="MinBackward0", batch=along)
 def min_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     return _extremum(backend, x, dim, keepdim, -1)
 
@@ -466,6 +484,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 @primitive(
     differentiable=False, name="arg_extremum",
     meta=lambda x, dim, keepdim, sign: (reduced_shape(x.shape, range(x.ndim) if dim is None else (dim,), keepdim), int64),
+    batch=along,
 )  # fmt: skip
 def arg_extremum(backend: Any, x: Any, dim: int | None, keepdim: bool, sign: int) -> Any:
     xp = backend.xp
@@ -519,7 +538,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 # -- truth and counts --------------------------------------------------------------------------------------------
 
 
-@primitive(differentiable=False, name="truth", meta=_shape_rule(lambda x, fold, d: d))
+@primitive(differentiable=False, name="truth", meta=_shape_rule(lambda x, fold, d: d), batch=along)
 def truth_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, d: dtype) -> Any:
     if x.dtype == complex32.numpy:  # without kernels of its own
         x = cast_array(x, complex64)

@@ -17,6 +17,7 @@ from .._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._kernel.sampling import sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
 from .._tensor import Tensor, wrap
+from .batching import folded
 from .fused import Fused, record
 from .primitive import primitive
 from .registry import ops, public, relabel
@@ -169,6 +170,7 @@ def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, alig
 @primitive(
     tensors=2, name="grid_sample", grad=_gradients, backward_name=lambda node: _label(len(node.info[0][0]) - 2),
     meta=lambda x, grid, mode, padding, align: ((*x.shape[:2], *grid.shape[1:-1]), BY_NUMPY[x.dtype]),
+    batch=folded(),
 )  # fmt: skip
 def sample(backend: Any, x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     """The values of (N, C, …) at the points of a grid, in main memory."""
@@ -184,7 +186,7 @@ def _second(
     return second(lambda x, grid: _formula(x, grid, mode, padding, align), [x, grid], cotangent, used, gs, needs)
 
 
-@primitive(tensors=3, name="grid_sample_backward", grad=_second)
+@primitive(tensors=3, name="grid_sample_backward", grad=_second, batch=folded())
 def sample_back(
     backend: Any, cotangent: Any, x: Any, grid: Any, mode: str, padding: str, align: bool, used: Any
 ) -> Any:

@@ -18,6 +18,8 @@ from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
+from .batched_places import by_rows, selected
+from .batching import along
 from .casting import checked_array, checked_number, number_array
 from .inplace import check_out_dtype, check_writable
 from .primitive import primitive
@@ -108,6 +110,7 @@ def _row_index(name: str, x: Tensor, dim: int, index: Tensor, error: type[Except
 @primitive(
     tensors=2, name="gather", meta=lambda x, index, dim: (index.shape, from_numpy_dtype(x.dtype)),
     grad={"x": lambda g, x_shape, index, dim: into_zeros(scatter_add_op, x_shape, g, index, g, dim)},
+    batch=along,
 )  # fmt: skip
 def gather_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     made, bad = kernels.gather(backend, x, dim, index)
@@ -169,6 +172,7 @@ def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
         "x": lambda g, index, dim: _put_zero(g, index, dim),
         "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim),
     },
+    batch=along,
 )  # fmt: skip
 def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     _write(backend, x, index, src, dim, "set")
@@ -177,12 +181,13 @@ def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
 @update(
     tensors=3, name="scatter_add", rows=True,
     grad={"x": lambda g: g, "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim)},
+    batch=along,
 )  # fmt: skip
 def scatter_add_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     _write(backend, x, index, src, dim, "add")
 
 
-@update(tensors=3, name="scatter_combine", rows=True)
+@update(tensors=3, name="scatter_combine", rows=True, batch=along)
 def scatter_combine_op(backend: Any, x: Any, index: Any, src: Any, dim: int, how: str) -> None:
     _write(backend, x, index, src, dim, how)
 
@@ -311,6 +316,7 @@ def _product_gradients(
 @update(
     tensors=3, name="scatter_reduce", rows=True, grad=_reduce_gradients,
     backward_name=lambda node: "IndexReduceBackward0" if node.saved and node.saved[6] else "ScatterReduceBackward0",
+    batch=along,
 )  # fmt: skip
 def scatter_reduce_op(
     backend: Any, x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool, rows: bool
@@ -402,6 +408,7 @@ def _as_rows(x: Any, index: Any, source: Any = None) -> tuple[Any, Any, Any]:
 @primitive(
     tensors=2, name="index_select",
     grad={"x": lambda g, x_shape, index, dim: into_zeros(index_add_op, x_shape, g, index, g, dim, 1)},
+    batch=selected,
 )  # fmt: skip
 def index_select_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     rows, index, _ = _as_rows(x, index)
@@ -450,6 +457,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
             _times(index_select_op(g, index, dim), alpha), source_shape
         ),
     },
+    batch=by_rows("scatter_add"),
 )  # fmt: skip
 def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha: Any) -> None:
     rows, index, source = _as_rows(x, index, source)
@@ -486,6 +494,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         "x": lambda g, index, dim: ops.index_fill(g, dim, index, 0),
         "source": lambda g, index, source_shape, dim: ops.reshape(index_select_op(g, index, dim), source_shape),
     },
+    batch=by_rows("scatter"),
 )  # fmt: skip
 def index_copy_op(backend: Any, x: Any, index: Any, source: Any, dim: int) -> None:
     rows, index, source = _as_rows(x, index, source)
@@ -531,6 +540,7 @@ def _of_fill(g: Tensor, index: Tensor, dim: int) -> Tensor:
         "x": lambda g, index, dim: ops.index_fill(g, dim, index, 0),
         "value": lambda g, index, dim: _of_fill(g, index, dim),
     },
+    batch=by_rows("scatter"),
 )  # fmt: skip
 def index_fill_op(backend: Any, x: Any, index: Any, value: Any, dim: int) -> None:
     rows, index, _ = _as_rows(x, index)

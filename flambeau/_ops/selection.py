@@ -31,6 +31,8 @@ from .._core.state import CUDA, META, modes
 from .._kernel.lang import kernel
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
+from .batched_places import among, filled_where, put_flat, searched, taken
+from .batching import shaped_by_values
 from .casting import broadcast_error, checked_array, checked_number, number_array
 from .declare import pointwise
 from .factory import number_of
@@ -155,6 +157,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
             grown(masked_select_op(g, mask), (math.prod(source_shape),)), source_shape
         ),
     },
+    batch=filled_where,
 )  # fmt: skip
 def masked_scatter_op(backend: Any, x: Any, mask: Any, source: Any) -> None:
     """`mask` has the shape of x."""
@@ -200,6 +203,7 @@ def _expanded(input: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 @primitive(
     tensors=2, name="masked_select",
     grad={"x": lambda g, x_shape, mask: into_zeros(masked_scatter_op, x_shape, g, mask, g)},
+    batch=shaped_by_values,
 )  # fmt: skip
 def masked_select_op(backend: Any, x: Any, mask: Any) -> Any:
     """`mask` has the shape of x."""
@@ -224,7 +228,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 # -- positions of what is not zero ---------------------------------------------------------------------------------
 
 
-@primitive(name="nonzero", differentiable=False)
+@primitive(name="nonzero", differentiable=False, batch=shaped_by_values)
 def nonzero_op(backend: Any, x: Any) -> Any:
     """(number of nonzero elements, dimensions) indices, those of one dimension side by side in memory."""
     if x.ndim == 0:
@@ -237,7 +241,7 @@ def nonzero_op(backend: Any, x: Any) -> Any:
     return out
 
 
-@primitive(name="nonzero_tuple", differentiable=False)
+@primitive(name="nonzero_tuple", differentiable=False, batch=shaped_by_values)
 def nonzero_tuple_op(backend: Any, x: Any) -> Any:
     return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
 
@@ -302,6 +306,7 @@ def _flat_check(backend: Any, name: str, x: Any, index: Any) -> None:
 @primitive(
     tensors=2, name="take", meta=lambda x, index: (index.shape, BY_NUMPY[x.dtype]),
     grad={"x": lambda g, x_shape, index: into_zeros(put_op, x_shape, g, index, g, True)},
+    batch=taken,
 )  # fmt: skip
 def take_op(backend: Any, x: Any, index: Any) -> Any:
     _flat_check(backend, "take", x, index)
@@ -342,6 +347,7 @@ def _of_put(g: Tensor, index: Tensor, accumulate: bool) -> Tensor:
         "x": lambda g, index, accumulate: _of_put(g, index, accumulate),
         "source": lambda g, index, source_shape: ops.reshape(take_op(g, index), source_shape),
     },
+    batch=put_flat,
 )  # fmt: skip
 def put_op(backend: Any, x: Any, index: Any, source: Any, accumulate: bool) -> None:
     _flat_check(backend, "put", x, index)
@@ -466,7 +472,7 @@ def _bisect(m: Any, bounds: Any, values: Any, out: Any, right: Any) -> None:
 _FEW = 1 << 12  # searches below which threads do not pay
 
 
-@primitive(tensors=3, name="searchsorted", differentiable=False)
+@primitive(tensors=3, name="searchsorted", differentiable=False, batch=searched)
 def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: bool, d: dtype) -> Any:
     xp = backend.xp
     if sorter is not None:
@@ -617,7 +623,7 @@ def _among(m: Any, x: Any, test: Any, out: Any, invert: Any) -> None:
         out[i] = ~found if invert else found
 
 
-@primitive(tensors=2, name="isin", differentiable=False)
+@primitive(tensors=2, name="isin", differentiable=False, batch=among)
 def isin_op(backend: Any, elements: Any, test: Any, invert: bool) -> Any:
     if backend is cpu and 0 < elements.size * test.size < _FEW * 16:
         out, code = np.empty(elements.shape, bool), BY_NUMPY[elements.dtype].code

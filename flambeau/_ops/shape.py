@@ -15,6 +15,7 @@ from .._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
 from .._dispatch import backend_of
 from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
+from .batching import along, leading, repeated, rolled
 from .index_kernels import BITS
 from .joining_arrays import joined
 from .parts import diagonal_op, place_diagonal
@@ -31,7 +32,7 @@ def _same(x: Any, *static: Any) -> Any:
 # -- order of elements -------------------------------------------------------------------------------------------
 
 
-@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same)
+@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same, batch=along)
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
 
@@ -79,6 +80,7 @@ def flipud(input: Tensor) -> Tensor:
 @primitive(
     name="roll", meta=_same,
     grad={"x": lambda g, shifts, dims: roll_op(g, tuple([-s for s in shifts]), dims)},
+    batch=rolled,
 )  # fmt: skip
 def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     for shift, dim in zip(shifts, dims):
@@ -170,6 +172,7 @@ def _repeat_gradient(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
 @primitive(
     name="repeat", grad={"x": _repeat_gradient},
     meta=lambda x, times: (_tiling(x.shape, times)[3], from_numpy_dtype(x.dtype)),
+    batch=repeated,
 )  # fmt: skip
 def repeat_op(backend: Any, x: Any, times: tuple[int, ...]) -> Any:
     spread, wide, _, full = _tiling(x.shape, times)
@@ -318,7 +321,7 @@ def _triangle(name: str, lower: bool) -> Any:
             x.dtype, copy=False
         )
 
-    record = primitive(name=name, grad={"x": gradient}, meta=_same)(part)
+    record = primitive(name=name, grad={"x": gradient}, meta=_same, batch=leading)(part)
 
     def function(input: Tensor, diagonal: int = 0) -> Tensor:
         if input._array.ndim < 2:
@@ -378,6 +381,7 @@ def _padded_shape(shape: Any, pads: Any) -> tuple[int, ...]:
 @primitive(
     name="constant_pad_nd", grad={"x": lambda g, pads: pad_op(g, tuple([(-a, -b) for a, b in pads]), 0)},
     meta=lambda x, pads, value: (_padded_shape(x.shape, pads), from_numpy_dtype(x.dtype)),
+    batch=leading,
 )  # fmt: skip
 def pad_op(backend: Any, x: Any, pads: tuple[tuple[int, int], ...], value: Any) -> Any:
     inner = x[(..., *[slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pads)])]

@@ -8,6 +8,7 @@ from typing import Any
 from .._backend.cpu import cpu
 from .._core.dtypes import INTEGER
 from .._tensor import Tensor
+from . import batching
 from . import conv_arrays as arrays
 from .conv_arrays import Ints, output_size
 from .conv_columns import folded, unfolded
@@ -21,6 +22,7 @@ from .rules import not_implemented
     name="im2col", backward_name="Im2ColBackward0",
     grad={"x": lambda g, x_shape, kernel, dilation, padding, stride: col2im(
         g, tuple(x_shape[2:]), kernel, dilation, padding, stride)},
+    batch=batching.folded(),
 )  # fmt: skip
 def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """(N, C, H, W) to (N, C * elements of a block, blocks)."""
@@ -35,6 +37,7 @@ def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, st
 @primitive(
     name="col2im", backward_name="Col2ImBackward0",
     grad={"x": lambda g, kernel, dilation, padding, stride: im2col(g, kernel, dilation, padding, stride)},
+    batch=batching.folded(),
 )  # fmt: skip
 def col2im(backend: Any, x: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """The adjoint of `im2col`: blocks are added where they came from."""

@@ -26,6 +26,7 @@ from .._kernel.softmax import (
     softmax_rows_past_caches,
 )
 from .._tensor import Tensor, wrap
+from .batching import along
 from .folding import run_plain, to_last
 from .primitive import primitive
 from .reduction import require_tensor
@@ -112,7 +113,7 @@ def _like(x: Any, *rest: Any) -> Any:
     return x.shape, BY_NUMPY[x.dtype]
 
 
-@primitive(grad={"x": lambda g, out, dim: softmax_backward(g, out, dim)}, name="softmax", meta=_like)
+@primitive(grad={"x": lambda g, out, dim: softmax_backward(g, out, dim)}, name="softmax", meta=_like, batch=along)
 def softmax_op(backend: Any, x: Any, dim: int) -> Any:
     return _softmax(backend, x, dim, False)
 
@@ -123,6 +124,7 @@ def softmax_op(backend: Any, x: Any, dim: int) -> Any:
         "cotangent": lambda g, y, dim: softmax_backward(g, y, dim),
         "y": lambda g, cotangent, y, dim: _second(g, cotangent, y, dim),
     },
+    batch=along,
 )  # fmt: skip
 def softmax_backward(backend: Any, cotangent: Any, y: Any, dim: int) -> Any:
     return _softmax_backward(backend, cotangent, y, dim, False)
@@ -134,7 +136,9 @@ def _second(g: Tensor, cotangent: Tensor, y: Tensor, dim: int) -> Tensor:
     return g * (cotangent - inner) - cotangent * ops.sum(g * y, dim, True)
 
 
-@primitive(grad={"x": lambda g, out, dim: log_softmax_backward(g, out, dim)}, name="log_softmax", meta=_like)
+@primitive(
+    grad={"x": lambda g, out, dim: log_softmax_backward(g, out, dim)}, name="log_softmax", meta=_like, batch=along
+)
 def log_softmax_op(backend: Any, x: Any, dim: int) -> Any:
     return _softmax(backend, x, dim, True)
 
@@ -145,6 +149,7 @@ def log_softmax_op(backend: Any, x: Any, dim: int) -> Any:
         "cotangent": lambda g, y, dim: g - ops.sum(g * ops.exp(y), dim, True),
         "y": lambda g, cotangent, y, dim: -g * ops.exp(y) * ops.sum(cotangent, dim, True),
     },
+    batch=along,
 )  # fmt: skip
 def log_softmax_backward(backend: Any, cotangent: Any, y: Any, dim: int) -> Any:
     return _softmax_backward(backend, cotangent, y, dim, True)

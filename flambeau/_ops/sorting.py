@@ -16,6 +16,7 @@ from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, in
 from .._core.sizes import wrap_dim
 from .._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
 from .._tensor import Tensor
+from .batching import along, over_all, shaped_by_values
 from .counting import extent_of, ranked, tallied
 from .cumulative import run_rows
 from .factory import number_of
@@ -129,6 +130,7 @@ def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
     grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
     name="sort",
     meta=_sort_rule,
+    batch=along,
 )
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
@@ -194,6 +196,7 @@ def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
     grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
     name="topk",
     meta=_top_rule,
+    batch=along,
 )
 def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     xp = backend.xp
@@ -276,7 +279,7 @@ def _one_rule(x: Any, dim: int, keepdim: bool, *rest: Any) -> Any:
     return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
 
 
-@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule)
+@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along)
 def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
     xp = backend.xp
     if x.ndim == 0:
@@ -317,7 +320,7 @@ def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
 
 
-@primitive(grad={"x": chosen_grad}, name="median", meta=_one_rule, backward_name="MedianBackward1")
+@primitive(grad={"x": chosen_grad}, name="median", meta=_one_rule, backward_name="MedianBackward1", batch=along)
 def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
@@ -330,7 +333,12 @@ def _shared_by_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return ops.mul(ops.to_dtype(equal, g.dtype), ops.div(g, ops.sum(equal)))  # type: ignore[no-any-return]
 
 
-@primitive(grad={"x": _shared_by_equals}, name="median_of_all", backward_name="MedianBackward0")
+@primitive(
+    grad={"x": _shared_by_equals},
+    name="median_of_all",
+    backward_name="MedianBackward0",
+    batch=over_all(lambda x, skip: median_op(x, 1, False, skip)[0]),
+)
 def median_of_all_op(backend: Any, x: Any, skip: bool) -> Any:
     return median_op.forward(backend, x.reshape(-1), 0, False, skip)[0]
 
@@ -377,7 +385,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", input, dim, keepdim)
 
 
-@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule)
+@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along)
 def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     xp = backend.xp
     if x.ndim == 0:
@@ -458,7 +466,7 @@ def _unique_name(node: Any) -> str:
     return f"Unique{'Consecutive' if consecutive else '2' if dim is None else 'Dim'}Backward0"
 
 
-@primitive(grad=None, name="unique", backward_name=_unique_name)
+@primitive(grad=None, name="unique", backward_name=_unique_name, batch=shaped_by_values)
 def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_inverse: bool) -> Any:
     """Distinct elements (or slices along a dimension), inverse (which may be missing if nobody wants it), counts."""
     if dim is None and not consecutive and backend is cpu and x.size:

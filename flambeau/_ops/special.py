@@ -10,6 +10,7 @@ from .._core.state import CUDA
 from .._kernel import bessel as bessel  # register functions of `m`
 from .._kernel import specialmath
 from .._tensor import Tensor, wrap
+from .batching import leading
 from .declare import pointwise
 from .inplace import in_place_form
 from .primitive import primitive
@@ -128,7 +129,7 @@ def _offsets(x: Tensor, p: int) -> Tensor:
     return ops.unsqueeze(x, -1) + steps
 
 
-@primitive(grad={"x": lambda g, x, p: g * ops.sum(ops.digamma(_offsets(x, p)), -1)}, name="mvlgamma")
+@primitive(grad={"x": lambda g, x, p: g * ops.sum(ops.digamma(_offsets(x, p)), -1)}, name="mvlgamma", batch=leading)
 def mvlgamma_op(backend: Any, x: Any, p: int) -> Any:
     t = wrap(x, from_numpy_dtype(x.dtype), CUDA if backend.name == "cuda" else 0)
     total = ops.sum(ops.lgamma(_offsets(t, p)), -1)

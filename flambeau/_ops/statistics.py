@@ -16,6 +16,7 @@ from .._core.state import modes
 from .._kernel.row_gradients import deviation_rows, log_sum_rows
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
+from .batching import along
 from .folding import layout, moments_over, reduced_shape, run_plain, run_plain_pair, unlay
 from .primitive import primitive
 from .quick_folds import quick_moments
@@ -80,22 +81,22 @@ def _two_rule(x: Any, dims: Any, keepdim: bool, correction: float) -> Any:
     return [_one_rule(x, dims, keepdim, correction)] * 2
 
 
-@primitive(grad={"x": _var_grad}, name="var", meta=_one_rule)
+@primitive(grad={"x": _var_grad}, name="var", meta=_one_rule, batch=along)
 def var_op(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float) -> Any:
     return _moments(backend, x, dims, keepdim, correction, False)[0]
 
 
-@primitive(grad={"x": _std_grad}, name="std", meta=_one_rule)
+@primitive(grad={"x": _std_grad}, name="std", meta=_one_rule, batch=along)
 def std_op(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float) -> Any:
     return _moments(backend, x, dims, keepdim, correction, True)[0]
 
 
-@primitive(grad={"x": _var_mean_grad}, name="var_mean", meta=_two_rule)
+@primitive(grad={"x": _var_mean_grad}, name="var_mean", meta=_two_rule, batch=along)
 def var_mean_op(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float) -> Any:
     return _moments(backend, x, dims, keepdim, correction, False)
 
 
-@primitive(grad={"x": _std_mean_grad}, name="std_mean", meta=_two_rule)
+@primitive(grad={"x": _std_mean_grad}, name="std_mean", meta=_two_rule, batch=along)
 def std_mean_op(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float) -> Any:
     return _moments(backend, x, dims, keepdim, correction, True)
 
@@ -215,6 +216,7 @@ def _log_sum_exp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: boo
 @primitive(
     grad={"x": _log_sum_exp_grad}, name="logsumexp",
     meta=lambda x, dims, keepdim: (reduced_shape(x.shape, dims, keepdim), BY_NUMPY[x.dtype]),
+    batch=along,
 )  # fmt: skip
 def log_sum_exp_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     xp = backend.xp

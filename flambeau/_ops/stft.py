@@ -8,6 +8,7 @@ from typing import Any
 from .._core.dtypes import COMPLEX, FLOATING
 from .._core.state import META
 from .._tensor import Tensor
+from .batching import leading
 from .fft import MEAN, PLAIN, ROOT, fft_c2c, fft_c2r, fft_r2c, promoted
 from .primitive import primitive
 from .registry import ops, public, relabel
@@ -20,7 +21,7 @@ def _pieces_of(g: Tensor, x_shape: Any, hop: int) -> Tensor:
     return frames(ops.narrow(g, -1, 0, (count - 1) * hop + n), n, hop)  # type: ignore[no-any-return]
 
 
-@primitive(grad={"x": _pieces_of})
+@primitive(grad={"x": _pieces_of}, batch=leading)
 def overlap_add(backend: Any, x: Any, hop: int, length: int) -> Any:
     """Overlapping pieces (the rows) added where they lie in a signal; one addition for each hop within a piece."""
     *lead, count, n = x.shape
@@ -32,7 +33,7 @@ def overlap_add(backend: Any, x: Any, hop: int, length: int) -> Any:
     return backend.xp.ascontiguousarray(made.reshape(*lead, -1)[..., :length])
 
 
-@view_primitive(lambda g, x_shape, size, hop: overlap_add(g, hop, x_shape[-1]), "frames")
+@view_primitive(lambda g, x_shape, size, hop: overlap_add(g, hop, x_shape[-1]), "frames", batch=leading)
 def frames(backend: Any, x: Any, size: int, hop: int) -> Any:
     """All pieces of a signal that are `hop` apart, as rows."""
     count = (x.shape[-1] - size) // hop + 1

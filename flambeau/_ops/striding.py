@@ -13,6 +13,7 @@ from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import META
 from .._tensor import Tensor, storage_of
 from . import primitive as primitive_records
+from .batching import strided_backward
 from .primitive import primitive
 from .registry import ops, public
 
@@ -152,6 +153,7 @@ def _positions(xp: Any, shape: Any, strides: Any, offset: int) -> Any:
         g, g_shape, x_strides, strides, offset
     )},
     meta=lambda g, x_shape, x_strides, strides, offset: (x_shape, _dtype_of(g)),
+    batch=strided_backward,
 )  # fmt: skip
 def spread(backend: Any, g: Any, x_shape: Any, x_strides: Any, strides: Any, offset: int) -> Any:
     """The gradient of `as_strided`: g is added up in a flat buffer of the memory, which is then read as `x` was."""
@@ -202,6 +204,7 @@ def _read(flat: Any, shape: Any, strides: Any, start: int) -> Any:
     name="as_strided_gather",
     grad={"x": lambda g, x_shape, x_strides, strides, offset: spread(g, x_shape, x_strides, strides, offset)},
     meta=lambda x, shape, x_strides, strides, offset: (shape, _dtype_of(x)),
+    batch=strided_backward,
 )  # fmt: skip
 def gather(backend: Any, x: Any, shape: Any, x_strides: Any, strides: Any, offset: int) -> Any:
     """The transpose of `spread`: x laid out in memory with `x_strides`, read with `strides`."""

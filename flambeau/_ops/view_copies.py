@@ -9,6 +9,7 @@ from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .basic import clone
+from .batching import along
 from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
 from .primitive import primitive
 from .registry import expose, labelled, ops, public, relabel
@@ -72,6 +73,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         "source": lambda g, index: index_op(g, index),
     },
     meta=lambda x, source, index: (x.shape, from_numpy_dtype(x.dtype)),
+    batch=along,
 )  # fmt: skip
 def index_scatter_op(backend: Any, x: Any, source: Any, index: tuple[Any, ...]) -> Any:
     """A copy of x with `source` written at a basic index."""
@@ -131,6 +133,7 @@ def slice_scatter(
         "source": lambda g, offset, a, b: diagonal_op(g, offset, a, b),
     },
     meta=lambda x, source, offset, a, b: (x.shape, from_numpy_dtype(x.dtype)),
+    batch=along,
 )  # fmt: skip
 def diagonal_scatter_op(backend: Any, x: Any, source: Any, offset: int, a: int, b: int) -> Any:
     made = with_gaps(x)

@@ -18,8 +18,12 @@ _new = object.__new__
 class View(Primitive):
     """A view with one result. Its derivative takes (g, shape of the input, arguments...) and keeps no tensor."""
 
-    def __init__(self, forward: Callable[..., Any], gradient: Callable[..., Any], name: str, backward_name: str | None):
-        super().__init__(forward, None, view=True, name=name, backward_name=backward_name or derivative_name(name))
+    def __init__(
+        self, forward: Callable[..., Any], gradient: Callable[..., Any], name: str, backward_name: str | None,
+        batch: Any = None,
+    ):  # fmt: skip
+        backward_name = backward_name or derivative_name(name)
+        super().__init__(forward, None, view=True, name=name, backward_name=backward_name, batch=batch)
         self.gradient = gradient
         self.differentiable, self.missing = True, False
         expected, given = len(self.names) + 1, len(parameter_names(gradient))
@@ -41,9 +45,11 @@ class View(Primitive):
         return [self.gradient(g, node.info[0][0], *node.saved)]  # type: ignore[index]
 
 
-def view_primitive(gradient: Callable[..., Any], name: str, backward_name: str | None = None) -> Callable[[Any], View]:
-    """Declares a view over arrays; `gradient` is its derivative over tensors."""
-    return lambda forward: View(forward, gradient, name, backward_name)
+def view_primitive(
+    gradient: Callable[..., Any], name: str, backward_name: str | None = None, batch: Any = None
+) -> Callable[[Any], View]:
+    """Declares a view over arrays; `gradient` is its derivative over tensors, `batch` its rule for batches."""
+    return lambda forward: View(forward, gradient, name, backward_name, batch)
 
 
 def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:

@@ -26,6 +26,7 @@ from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
 from .._core.state import CONJ, POSTPONED, SPARSE, modes
 from .._tensor import Tensor, wrap
 from .basic import clone as clone_op
+from .batching import along, expanded, inserted, leading, permuted, reshaped, squeezed, turned
 from .primitive import primitive
 from .registry import _overridable as overridable
 from .registry import expose, functions, memory_problem, methods, ops, public, relabel
@@ -38,7 +39,7 @@ _RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1
 # -- shape -------------------------------------------------------------------------------------------------------
 
 
-@view_primitive(lambda g, x_shape, shape: reshape(g, x_shape), "view")
+@view_primitive(lambda g, x_shape, shape: reshape(g, x_shape), "view", batch=reshaped)
 def view_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return x.reshape(shape)
 
@@ -46,6 +47,7 @@ def view_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
 @primitive(
     name="unsafe_view", grad={"x": lambda g, x_shape: reshape(g, x_shape)},
     meta=lambda x, shape: (shape, from_numpy_dtype(x.dtype)),
+    batch=reshaped,
 )  # fmt: skip
 def copied_shape_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     """A copy in another shape, for memory that cannot be viewed in it."""
@@ -150,7 +152,7 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     return view_op(input, full)
 
 
-@primitive(view=True, name="view_dtype", differentiable=False)
+@primitive(view=True, name="view_dtype", differentiable=False, batch=leading)
 def view_dtype_op(backend: Any, x: Any, d: dtype_class) -> Any:
     return x.view(d.numpy)
 
@@ -255,7 +257,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 # -- order -------------------------------------------------------------------------------------------------------
 
 
-@view_primitive(lambda g, x_shape, dims: permute_op(g, inverse(dims)), "permute")
+@view_primitive(lambda g, x_shape, dims: permute_op(g, inverse(dims)), "permute", batch=permuted)
 def permute_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return x.transpose(dims)
 
@@ -302,7 +304,7 @@ def _order(dims: Any, ndim: int) -> tuple[int, ...]:
     return wrapped
 
 
-@view_primitive(lambda g, x_shape, a, b: transpose(g, a, b), "transpose")
+@view_primitive(lambda g, x_shape, a, b: transpose(g, a, b), "transpose", batch=along)
 def transpose_op(backend: Any, x: Any, a: int, b: int) -> Any:
     return x.swapaxes(a, b) if x.ndim else x[...]
 
@@ -335,7 +337,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return transpose(input, dim0, dim1)
 
 
-@view_primitive(lambda g, x_shape: t(g), "t")
+@view_primitive(lambda g, x_shape: t(g), "t", batch=turned)
 def t_op(backend: Any, x: Any) -> Any:
     return x.T
 
@@ -448,7 +450,7 @@ def _as_tuple(dims: Any) -> tuple[int, ...]:
 # -- extent ------------------------------------------------------------------------------------------------------
 
 
-@view_primitive(lambda g, x_shape, dim: squeeze(g, dim), "unsqueeze")
+@view_primitive(lambda g, x_shape, dim: squeeze(g, dim), "unsqueeze", batch=inserted)
 def unsqueeze_op(backend: Any, x: Any, dim: int) -> Any:
     shape = x.shape
     return x.reshape(shape[:dim] + (1,) + shape[dim:])
@@ -480,9 +482,9 @@ def _unsqueezed(g: Tensor, x_shape: Any, dims: Any) -> Tensor:
     return reshape(g, x_shape)
 
 
-squeeze_all_op = view_primitive(_unsqueezed, "squeeze", "SqueezeBackward0")(_squeezed)
-squeeze_one_op = view_primitive(_unsqueezed, "squeeze_dim", "SqueezeBackward1")(_squeezed)
-squeeze_op = view_primitive(_unsqueezed, "squeeze_dims", "SqueezeBackward2")(_squeezed)
+squeeze_all_op = view_primitive(_unsqueezed, "squeeze", "SqueezeBackward0", batch=squeezed)(_squeezed)
+squeeze_one_op = view_primitive(_unsqueezed, "squeeze_dim", "SqueezeBackward1", batch=squeezed)(_squeezed)
+squeeze_op = view_primitive(_unsqueezed, "squeeze_dims", "SqueezeBackward2", batch=squeezed)(_squeezed)
 
 
 def squeeze(input: Tensor, *dim: Any, **named: Any) -> Tensor:
@@ -511,7 +513,7 @@ def squeeze(input: Tensor, *dim: Any, **named: Any) -> Tensor:
     return op(input, dims)
 
 
-@view_primitive(lambda g, x_shape, shape: ops.sum_to(g, x_shape), "expand")
+@view_primitive(lambda g, x_shape, shape: ops.sum_to(g, x_shape), "expand", batch=expanded)
 def expand_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return expanded(x, shape)
 

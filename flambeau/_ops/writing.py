@@ -14,6 +14,8 @@ from .._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, 
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, read_as, wrap
 from . import basic, inplace, registry
+from .batched_places import filled
+from .batching import leading
 from .casting import broadcast_error, cast_array, checked_array, laid
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
@@ -121,6 +123,7 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
     grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)},
     backward_name=lambda node: f"FillBackward{2 if node.info[1] is None else 3}",
     name="fill",
+    batch=filled,
 )
 def fill_op(backend: Any, x: Any, value: Any) -> Any:
     made = duplicate(x)
@@ -128,7 +131,7 @@ def fill_op(backend: Any, x: Any, value: Any) -> Any:
     return made
 
 
-@primitive(grad={"x": lambda g: ops.zeros_like(g)}, backward_name="ZeroBackward0", name="zero")
+@primitive(grad={"x": lambda g: ops.zeros_like(g)}, backward_name="ZeroBackward0", name="zero", batch=leading)
 def zero_op(backend: Any, x: Any) -> Any:
     return backend.xp.zeros_like(x)
 

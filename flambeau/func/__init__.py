@@ -1,6 +1,5 @@
 """Function transforms: derivatives and vectorisation of ordinary Python functions."""
 
-from . import batching as batching
 from . import custom_functions as custom_functions
 from . import randomness as randomness
 from .functionalization import debug_unwrap, functionalize, replace_all_batch_norm_modules_

@@ -1,7 +1,7 @@
 """`vmap`: a function of one sample made a function of a batch.
 
 A batched tensor looks like one sample; the dispatcher sends every op on it here. Pointwise ops run once on aligned
-operands, others by the rule registered for them, and what has no rule runs sample by sample (`fallback`).
+operands, others by the rule of their record (`_ops/batching.py`), and what has none runs sample by sample (`fallback`).
 """
 
 from __future__ import annotations
@@ -15,43 +15,60 @@ from .._core.layouts import channels_last, channels_last_3d
 from .._core.sizes import size_argument
 from .._core.state import BATCHED
 from .._dispatch import handlers
+from .._ops.batching import Dynamic
 from .._ops.generator import default_generator
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from .batched import Batched, deepest, in_front, levels, make_batched, opened, unwrap
-from .fallback import each_sample, function_rules, not_possible, on_batches
-
-rules: dict[str, Callable[..., Any]] = {}
-
-
-def batch_rule(*names: str) -> Callable[[Any], Any]:
-    """Declares how ops run on a batch: rule(level, op, args) -> result(s), batched."""
-
-    def register(rule: Any) -> Any:
-        for name in names:
-            rules[name] = rule
-        return rule
-
-    return register
+from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches
 
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """Runs a record of which an operand is batched."""
     level = deepest(args)
+    if levels.open[-1][0] != level if levels.open else True:
+        _check_open(level, op)
+    if isinstance(op, Pointwise):
+        return _pointwise(level, op, args)
+    if op.batch is None:
+        return each_sample(level, op, args)
+    size = 0
+    given, mapped = list(args), [False] * op.tensors
+    for i, a in enumerate(args[: op.tensors]):
+        if isinstance(a, Batched):
+            if a.level == level:
+                given[i], mapped[i] = _front(a), True
+                size = given[i]._array.shape[0]
+        elif op.many and i == 0:
+            mapped[0] = [isinstance(t, Batched) and t.level == level for t in a]  # type: ignore[call-overload]
+            given[0] = [_front(t) if m else t for t, m in zip(a, mapped[0])]  # type: ignore[arg-type]
+            size = next((t._array.shape[0] for t, m in zip(given[0], mapped[0]) if m), size)  # type: ignore[arg-type]
+    try:
+        out = op.batch(op, size, mapped, tuple(given))
+    except Dynamic:
+        raise dynamic(op.name, *_SHAPED_BY_VALUES) from None
+    if out is NotImplemented:
+        return each_sample(level, op, args)
+    if isinstance(out, Tensor):
+        return make_batched(out, 0, level)
+    return type(out)([make_batched(t, 0, level) if isinstance(t, Tensor) else t for t in out])
+
+
+_SHAPED_BY_VALUES = ("nonzero", "where", "argwhere", "masked_select", "unique", "unique_consecutive")
+
+
+def _check_open(level: int, op: Any) -> None:
     if all(number != level for number, _, _ in levels.open):
         raise RuntimeError(
             f"vmap: your tensor may have escaped from inside a function being vmapped, and {op.name} was called on it "
             "outside: return it from the function instead"
         )
-    if isinstance(op, Pointwise):
-        return _pointwise(level, op, args)
-    rule = rules.get(op.name)
-    if rule is not None:
-        result = rule(level, op, args)
-        if result is not NotImplemented:
-            return result
-    return each_sample(level, op, args)
+
+
+def _front(t: Batched) -> Tensor:
+    return t.value if t.bdim == 0 else ops.movedim(t.value, t.bdim, 0)
 
 
 def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:
@@ -405,4 +422,4 @@ def _in_chunks(
     return tree_unflatten(joined, out_spec[0])
 
 
-__all__ = ["Batched", "batch_rule", "in_front", "levels", "make_batched", "mapping", "rules", "unwrap", "vmap"]
+__all__ = ["Batched", "in_front", "levels", "make_batched", "mapping", "unwrap", "vmap"]
