@@ -76,6 +76,8 @@ def offered(shape: tuple[int, ...], dtype: Any) -> Any:
 
 def zeros(shape: Any, dtype: Any) -> Any:
     """`np.zeros`, but large ones are filled by all cores, in memory that was used before if possible."""
+    if watcher is not None and watcher.here():
+        return watcher.zeros(shape, dtype)
     size = _empty(shape, dtype).nbytes  # nobody touches its pages
     if not FILLED_BY_ALL <= size < _LAZY:
         return _zeros(shape, dtype)

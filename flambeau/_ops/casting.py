@@ -237,7 +237,7 @@ def cast_array(array: Any, d: dtype) -> Any:
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
     if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e" or array.size >= PARALLEL):
-        call = _cast_kernel(BY_NUMPY[array.dtype], d)
+        call = cast_kernel(BY_NUMPY[array.dtype], d)
         if call is not None:
             return _cast_by(call, array, empty_like(array, d.numpy))
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
@@ -256,7 +256,7 @@ def cast_array(array: Any, d: dtype) -> Any:
 _casts: dict[tuple[dtype, dtype], Any] = {}
 
 
-def _cast_kernel(source: dtype, d: dtype) -> Any:
+def cast_kernel(source: dtype, d: dtype) -> Any:
     """The kernel that casts between real numbers or between complex ones, faster than NumPy's loops; None for others."""
     call = _casts.get((source, d))
     both = (source.category == COMPLEX) == (d.category == COMPLEX) and source.code and d.code
@@ -310,7 +310,7 @@ def laid(array: Any, t: Tensor) -> Any:
 def write(target: Any, source: Any, d: dtype) -> None:
     """Writes elements, cast and broadcast, into an array of dtype `d` on the same device, many of them by all cores."""
     if target.size >= PARALLEL and target.__class__ is _ndarray and not np.may_share_memory(target, source):
-        call = _cast_kernel(BY_NUMPY[source.dtype], d) if source.dtype != target.dtype else None
+        call = cast_kernel(BY_NUMPY[source.dtype], d) if source.dtype != target.dtype else None
         if call is not None:
             cpu.parallel(call, [source], target)
             return

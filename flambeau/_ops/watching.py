@@ -22,9 +22,11 @@ import numpy as np
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
+from .._kernel.lang import kernel
 from .._kernel.plan import Plan, absent
 from .._kernel.ufunc import addresses, loops
 from .._tensor import Tensor, wrap
+from .casting import cast_kernel
 from .patterns import Unplannable, pattern_of
 from .pointwise_plan import merged
 
@@ -37,6 +39,9 @@ held_over_forks(_lock, WATCHING)
 _FEATURES = frozenset(
     [
         "any",
+        "astype",
+        "copy",
+        "fill",
         "shape",
         "strides",
         "dtype",
@@ -62,8 +67,16 @@ _FEATURES = frozenset(
 )
 
 
+@kernel("()->()")
+def _moved(m: Any, x: Any, out: Any) -> None:
+    out[()] = x[()]
+
+
+_BITS = {n: (f"u{8 * n}", np.dtype(f"u{n}")) for n in (1, 2, 4, 8)} | {16: ("c128", np.dtype(np.complex128))}
+
+
 class Watched(np.ndarray):
-    """An array whose elements nobody looks at unseen."""
+    """An array whose elements nobody looks at unseen. Copies are made by kernels of ours."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **named: Any) -> Any:
         current = Watch.current
@@ -95,6 +108,27 @@ class Watched(np.ndarray):
             raise Unplannable("one element")
         return made
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        parts = key if isinstance(key, tuple) else (key,)
+        _current().move(self[key if any([p is Ellipsis for p in parts]) else (*parts, ...)], value)
+
+    def fill(self, value: Any) -> None:
+        _current().move(self, value)
+
+    def copy(self, order: Any = "C") -> Any:
+        return self.astype(self.dtype, order)
+
+    def astype(
+        self, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        if not copy and dtype == self.dtype:
+            return self
+        if order != "C" and not self.flags.c_contiguous:
+            raise Unplannable("a copy in another order")
+        made = _current().empty(self.shape, dtype)
+        _current().move(made, self)
+        return made
+
     def _refuse(self, *args: Any, **named: Any) -> Any:
         raise Unplannable("a value")
 
@@ -112,7 +146,13 @@ class Watched(np.ndarray):
         flat = self.reshape(-1)
         return any([bool(flat[i : i + 1].reshape(())) for i in range(flat.size)])
 
-    __setitem__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse  # type: ignore[assignment]
+    __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse  # type: ignore[assignment]
+
+
+def _current() -> Watch:
+    if Watch.current is None:
+        raise Unplannable("a watch that is over")
+    return Watch.current
 
 
 def _apart(array: Any) -> Any:
@@ -171,6 +211,29 @@ class Watch:
         array = np.empty(shape, dtype)
         self.made.append(array)
         return self._known(array, -len(self.made))
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        made = self.empty(shape, dtype)
+        made.fill(0)
+        return made
+
+    def move(self, target: Any, source: Any) -> None:
+        """Writes an array or a number into another array, which shares no memory with it."""
+        if not isinstance(source, Watched):
+            if isinstance(source, np.ndarray) and source.ndim and source.flags.writeable:
+                raise Unplannable("memory that was made elsewhere")
+            source = np.asarray(source).astype(target.dtype)
+            source.flags.writeable = False
+        elif self.place(source)[0] == self.place(target)[0]:
+            raise Unplannable("a copy within one array")
+        if source.dtype != target.dtype:
+            call = cast_kernel(BY_NUMPY[source.dtype], BY_NUMPY[target.dtype])
+            if call is None:
+                raise Unplannable("a conversion")
+            call(source, target)
+            return
+        code, bits = _BITS[target.dtype.itemsize]
+        _moved((code, code))(source.view(bits), target.view(bits))
 
     def scratch(self, size: int) -> Any:
         """Memory that all plans write to and none reads what another wrote: loops run one after the other."""
@@ -233,6 +296,9 @@ class Watch:
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
         if sum(m[3].size for m in self.memory if m[2]) > _MOST or plan.counts[0] > 8:
             raise Unplannable("too much")
+        written = {where[0] for ufunc, _, about in self.calls if ufunc for where, *_ in about[ufunc.nin :]}
+        if not written.issuperset(order[: plan.kept]):
+            raise Unplannable("a result that is written unseen")
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
         for ufunc, dtypes, about in self.calls:
             if ufunc is None:
