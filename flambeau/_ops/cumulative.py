@@ -17,9 +17,8 @@ from .._core.state import local
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
 from .batching import along
-from .folding import run_plain, run_plain_pair, to_first, to_last
+from .folding import to_first, to_last
 from .primitive import primitive
-from .quick_folds import quick_scan
 from .reduction import require_tensor
 from .registry import ops, public
 from .row_gradients import placed
@@ -154,10 +153,9 @@ def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Te
         input = ops.to_dtype(input, d) if input.dtype is not d else input
     if not d.code:
         raise not_implemented(f"{name}_out_cpu", d)
-    return run_plain(op, d, input, wrap_dim(dim, input._array.ndim), d)
+    return op(input, wrap_dim(dim, input._array.ndim), d)
 
 
-@quick_scan(cumsum_op, "sum")
 @public(out="dtype", inplace=True, planned=True)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Sums of all elements so far along a dimension.
@@ -169,7 +167,6 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     return _running("cumsum", cumsum_op, input, dim, dtype)
 
 
-@quick_scan(cumprod_op, "prod")
 @public(out="dtype", inplace=True, planned=True)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """Products of all elements so far along a dimension.
@@ -227,7 +224,7 @@ def _running_extremum(name: str, op: Any, input: Tensor, dim: int) -> Any:
     if not input._array.ndim and dim not in (-1, 0):
         raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
     dim = wrap_dim(dim, input._array.ndim)
-    return getattr(return_types, name)(*run_plain_pair(op, input.dtype, int64, input, dim))
+    return getattr(return_types, name)(*op(input, dim))
 
 
 @public(out=True, planned=True)

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._backend import threads
-from .._backend.copies import row_major
+from .._backend.copies import row_major, rows_of
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
-from .._core.dtypes import BY_NUMPY, FLOATING, dtype
+from .._core.dtypes import BY_NUMPY, dtype
 from .._core.sizes import contiguous_strides
-from .._core.state import local, modes
 from .._kernel.reduce import (
     FOLDS,
     extremum_columns,
@@ -27,8 +26,6 @@ from .._kernel.reduce import (
 )  # fmt: skip
 from .._kernel.sums import LANES, sum_columns, sum_rows
 from .._kernel.value import PART
-from .._tensor import Tensor, wrap
-from .histories import attach_pair
 
 _PIECE = 1 << 15  # elements of a long row that are read twice while in the cache
 _IN_PIECES = 1 << 20  # elements from which one fold is worth several threads: their results are to be folded again
@@ -63,7 +60,7 @@ def from_last(x: Any, axis: int) -> Any:
 def gathered(x: Any, dim: int) -> Any:
     """The array with a dimension moved to the end, in row-major memory; large ones are copied tile by tile."""
     if dim == x.ndim - 1 or x.size < PARALLEL or not x.flags.c_contiguous:
-        return np.ascontiguousarray(to_last(x, dim))
+        return rows_of(to_last(x, dim))
     shape = (*x.shape[:dim], *x.shape[dim + 1 :], x.shape[dim])
     return _transposed(x.reshape(math.prod(x.shape[:dim]), x.shape[dim], -1)).reshape(shape)
 
@@ -71,7 +68,7 @@ def gathered(x: Any, dim: int) -> Any:
 def scattered(x: Any, dim: int) -> Any:
     """Undoes `gathered`: the last dimension moved to a place, in row-major memory."""
     if dim == x.ndim - 1 or x.size < PARALLEL:
-        return np.ascontiguousarray(from_last(x, dim))
+        return rows_of(from_last(x, dim))
     shape = (*x.shape[:dim], x.shape[-1], *x.shape[dim:-1])
     return _transposed(x.reshape(math.prod(x.shape[:dim]), -1, x.shape[-1])).reshape(shape)
 
@@ -181,28 +178,6 @@ def plan_fold(
         return False  # one long fold, or few
     call = _callable(cpu.small if x.size < PARALLEL else cpu.large, flags[-1], code, result.code, fold, how)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
-
-
-def plan_two_folds(x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
-    """The same of a small fold over the first and the last of three merged dimensions, as over all but the channels."""
-    code = BY_NUMPY[x.dtype].code
-    if not 0 < x.size < PARALLEL or how == "root" or code in PART:
-        return False
-    y, flags, *_ = layout(x, dims)
-    if flags != [True, False, True]:
-        return False
-    wide = FOLDS[fold].wide(code)
-    rows = _callable(cpu.small, True, code, wide, fold, how)
-    columns = _callable(cpu.small, False, wide, result.code, FOLDS[fold].again, how)
-    middle, kind = y.shape[:2], _NUMPY[wide]
-
-    def call(given: Any, out: Any) -> None:
-        between = _empty(middle, kind)
-        rows(given, between)
-        columns(between, out)
-
-    made, shape = (y.shape[1],), reduced_shape(x.shape, dims, keepdim)
-    return call, y.shape, made, None if made == shape else shape
 
 
 def layout(x: Any, dims: Any) -> tuple[Any, list[bool], list[int], list[int]]:
@@ -456,22 +431,3 @@ def _moments_in_pieces(y: Any, free: float, root: bool) -> tuple[Any, Any]:
         mean = (counts * means).sum() / y.size
         variance = (squares.sum() + (counts * (means - mean) ** 2).sum()) / np.float64(free)
         return _asarray(np.sqrt(variance) if root else variance).astype(y.dtype), _asarray(mean).astype(y.dtype)
-
-
-def run_plain(op: Any, d: dtype, input: Tensor, *static: Any) -> Tensor:
-    """Calls a primitive on a tensor; without history or modes, straight over its array."""
-    if input._k | modes.on:
-        return op(input, *static)
-    return wrap(op.forward(cpu, input._array, *static), d)
-
-
-def run_plain_pair(op: Any, d: dtype, second: dtype, input: Tensor, *static: Any) -> tuple[Tensor, Tensor]:
-    """The same for a primitive with two results, of which only the first can have a history."""
-    k = input._k | modes.on
-    if k > 1 or (k and second.category >= FLOATING):
-        return op(input, *static)
-    one, two = op.forward(cpu, input._array, *static)
-    made, places = wrap(one, d), wrap(two, second)
-    if k and local.grad and d.category >= FLOATING:
-        attach_pair(op, input, static, made, places)
-    return made, places

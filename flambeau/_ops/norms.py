@@ -17,7 +17,7 @@ from .._kernel.row_gradients import length_rows
 from .._tensor import Tensor, wrap
 from .batched_places import renormed
 from .batching import along
-from .folding import fold_array, reduced_shape, run_plain
+from .folding import fold_array, reduced_shape
 from .primitive import primitive
 from .reduction import require_tensor, restore_dims
 from .registry import labelled, ops, public
@@ -118,7 +118,7 @@ def vector_norm(
                     f"linalg.vector_norm cannot compute the {_order_name(p)} norm on the dimension {i}: it is empty, "
                     "and the norm has no identity"
                 )
-    return run_plain(norm_op, x.dtype.to_real(), x, p, dims, keepdim)
+    return norm_op(x, p, dims, keepdim)
 
 
 def _check_norm_dtype(own: dtype, wanted: dtype) -> None:

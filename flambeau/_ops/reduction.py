@@ -28,9 +28,8 @@ from .._tensor import Tensor
 from . import registry
 from .batching import along, over_all
 from .casting import cast_array
-from .folding import extremum, fold_array, reduced_shape, run_plain, run_plain_pair
+from .folding import extremum, fold_array, reduced_shape
 from .primitive import primitive
-from .quick_folds import quick_argument, quick_extremum, quick_fold
 from .registry import labelled, ops, public, relabel
 from .row_gradients import along_rows, placed
 from .rules import not_implemented, type_name
@@ -110,7 +109,6 @@ def _sum_input(name: str, input: Tensor, d: dtype | None) -> tuple[Tensor, dtype
     return input, d
 
 
-@quick_fold(sum_op, "sum", None, lambda d: d if d.category >= FLOATING else int64)
 @public(out="dtype", planned=True)
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The sum of elements over dimensions (all by default).
@@ -121,7 +119,7 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype |
     """
     input, d = _sum_input("sum", input, dtype)
     require_bool("sum", "keepdim", keepdim)
-    out = run_plain(sum_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    out = sum_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
     return out if dim is None else relabel(out, "SumBackward1")
 
 
@@ -169,7 +167,6 @@ def _count(shape: Any, dims: Any) -> int:
     return math.prod(shape[d] for d in dims)
 
 
-@quick_fold(mean_op, "sum", "mean", lambda d: d if d.category >= FLOATING else None)
 @public(out=True, planned=True)
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The mean of elements over dimensions (all by default).
@@ -186,7 +183,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
             f"mean(): could not infer output dtype: {which} dtype must be floating point or complex, got {type_name(d)}"
         )
     input, d = _sum_input("mean", input, d)
-    out = run_plain(mean_op, d, input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    out = mean_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
     return out if dim is None else relabel(out, "MeanBackward1")
 
 
@@ -260,7 +257,6 @@ def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype
     return fold_array(backend, x, dims, keepdim, "prod", d)
 
 
-@quick_fold(prod_op, "prod", None, lambda d: d if d.category >= FLOATING else int64, ...)
 @public(out="dtype", planned=True)
 def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The product of elements, of all or along one dimension.
@@ -272,10 +268,10 @@ def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype |
     input, d = _sum_input("prod", input, dtype)
     ndim = input._array.ndim
     if dim is ...:
-        return run_plain(prod_op, d, input, tuple(range(ndim)), False, d)
+        return prod_op(input, tuple(range(ndim)), False, d)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"prod(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
-    return relabel(run_plain(prod_op, d, input, wrap_dims(dim, ndim), keepdim, d), "ProdBackward1")
+    return relabel(prod_op(input, wrap_dims(dim, ndim), keepdim, d), "ProdBackward1")
 
 
 # -- extrema -----------------------------------------------------------------------------------------------------
@@ -387,16 +383,15 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
             raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs dim")
         if input._array.size == 0:
             raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
-        return run_plain(whole, input.dtype, input)
+        return whole(input)
     _require_ordered(name, input, name)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     dim = wrap_dim(dim, input._array.ndim)
     require_elements(name, input._array.shape, (dim,))
-    return getattr(return_types, name)(*run_plain_pair(along, input.dtype, int64, input, dim, bool(keepdim)))
+    return getattr(return_types, name)(*along(input, dim, bool(keepdim)))
 
 
-@quick_extremum("max", 1, max_all, max_op)
 @public(out=True, planned=True)
 def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
@@ -408,7 +403,6 @@ def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None
     return _max_or_min("max", input, dim if other is None else other, keepdim, max_all, max_op, "maximum")
 
 
-@quick_extremum("min", -1, min_all, min_op)
 @public(out=True, planned=True)
 def min(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
@@ -428,10 +422,9 @@ def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) 
         if dim is None or (not isinstance(dim, int) and not len(dim)):
             raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
         require_elements(name, shape, dims)
-    return run_plain(op, input.dtype, input, dims, keepdim)
+    return op(input, dims, keepdim)
 
 
-@quick_fold(amax_op, "max", None, lambda d: d if d.category < COMPLEX else None, (), False)
 @public(out="exact", planned=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The largest elements over dimensions; equal ones share the gradient.
@@ -443,7 +436,6 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extreme_values("amax", amax_op, input, dim, keepdim)
 
 
-@quick_fold(amin_op, "min", None, lambda d: d if d.category < COMPLEX else None, (), False)
 @public(out="exact", planned=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The smallest elements over dimensions; equal ones share the gradient.
@@ -491,7 +483,7 @@ def arg_extremum(backend: Any, x: Any, dim: int | None, keepdim: bool, sign: int
     if x.ndim == 0:
         return xp.zeros((), "int64")
     if dim is None:
-        place = xp.asarray(extremum(backend, x.reshape(-1), 0, sign)[1])
+        place = extremum(backend, x.reshape(-1), 0, sign)[1]
         return place.reshape((1,) * x.ndim) if keepdim else place
     return extremum(backend, x, dim, sign, keepdim)[1]
 
@@ -508,10 +500,9 @@ def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> T
     else:
         dim = wrap_dim(dim, len(shape))
         require_elements(name, shape, (dim,))
-    return run_plain(arg_extremum, int64, input, dim, keepdim, sign)
+    return arg_extremum(input, dim, keepdim, sign)
 
 
-@quick_argument(1)
 @public(out="exact", planned=True)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is: in the flattened tensor, or along a dimension.
@@ -523,7 +514,6 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _argument("argmax", input, dim, keepdim, 1)
 
 
-@quick_argument(-1)
 @public(out="exact", planned=True)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is: in the flattened tensor, or along a dimension.
@@ -550,10 +540,9 @@ def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     d = uint8 if input.dtype is uint8 else bool_
     ndim = input._array.ndim
     dims = () if dim is not None and not hasattr(dim, "__index__") and not len(dim) else wrap_dims(dim, ndim)
-    return run_plain(truth_op, d, input, dims, keepdim, name, d)
+    return truth_op(input, dims, keepdim, name, d)
 
 
-@quick_fold(truth_op, "any", None, lambda d: uint8 if d is uint8 else bool_)
 @public(out=True, planned=True)
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true, over dimensions (all by default).
@@ -565,7 +554,6 @@ def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth("any", input, dim, keepdim)
 
 
-@quick_fold(truth_op, "all", None, lambda d: uint8 if d is uint8 else bool_)
 @public(out=True, planned=True)
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are true, over dimensions (all by default).

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,16 +23,15 @@ from .._kernel.softmax import (
     softmax_rows,
     softmax_rows_past_caches,
 )
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor
 from .batching import along
-from .folding import run_plain, to_last
+from .folding import to_last
 from .primitive import primitive
 from .reduction import require_tensor
-from .registry import ops, public, quick
+from .registry import ops, public
 from .rules import not_implemented
 
 _STAGES = (("max", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.exp(x - high)))
-_empty = np.empty
 _WORK = 16  # an exponential costs as much as so many moved elements
 
 
@@ -164,41 +161,6 @@ def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tens
     return input, wrap_dim(dim, input._array.ndim)
 
 
-def _quick(op: Any, log: bool) -> Callable[[Any], Any]:
-    """A small plain tensor."""
-    calls = {
-        d: functools.partial(cpu.small, softmax_rows, (d.code, d.code), log=log)
-        for d in BY_NUMPY.values()
-        if d.category == FLOATING and d.code
-    }
-    made: dict[dtype, Any] = {}
-
-    def fast(input: Any, dim: Any = None, *more: Any, **others: Any) -> Any:
-        if input.__class__ is not Tensor or input._k > 1 or more or others or dim.__class__ is not int:
-            return NotImplemented
-        x, d = input._array, input.dtype
-        last = x.ndim - 1
-        if not -x.ndim <= dim <= last or not 0 < x.size < PARALLEL // _WORK or d not in calls:
-            return NotImplemented
-        dim = dim + x.ndim if dim < 0 else dim
-        if input._k:
-            return op.call(input, dim)
-        if dim != last:
-            return wrap(op.forward(cpu, x, dim), d)
-        call = made.get(d)
-        if call is None:
-            call = made[d] = calls[d]()
-        out = _empty(x.shape, x.dtype)
-        call(x, out)
-        return wrap(out, d)
-
-    return quick(fast, named=True)
-
-
-_quick_softmax, _quick_log_softmax = _quick(softmax_op, False), _quick(log_softmax_op, True)
-
-
-@_quick_softmax
 @public("softmax", "special.softmax", out="exact", planned=True)
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """Exponentials divided by their sum along a dimension.
@@ -208,10 +170,9 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     tensor([0.5000, 0.5000])
     """
     input, dim = _prepared("softmax", input, dim, dtype)
-    return run_plain(softmax_op, input.dtype, input, dim)
+    return softmax_op(input, dim)
 
 
-@_quick_log_softmax
 @public("log_softmax", "special.log_softmax", out="exact", planned=True)
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """The logarithm of softmax, computed without loss.
@@ -221,7 +182,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     tensor([-0.6931, -0.6931])
     """
     input, dim = _prepared("log_softmax", input, dim, dtype)
-    return run_plain(log_softmax_op, input.dtype, input, dim)
+    return log_softmax_op(input, dim)
 
 
 def _implicit_dim(name: str, input: Tensor, level: int) -> int:
@@ -233,7 +194,6 @@ def _implicit_dim(name: str, input: Tensor, level: int) -> int:
     return 0 if input._array.ndim in (0, 1, 3) else 1
 
 
-@_quick_softmax
 @public("nn.functional.softmax", method=False, planned=True)
 def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
@@ -242,7 +202,6 @@ def functional_softmax(
     return softmax(input, _implicit_dim("softmax", input, _stacklevel) if dim is None else dim, dtype)
 
 
-@_quick_log_softmax
 @public("nn.functional.log_softmax", method=False, planned=True)
 def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None

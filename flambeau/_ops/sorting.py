@@ -20,9 +20,8 @@ from .batching import along, over_all, shaped_by_values
 from .counting import extent_of, ranked, tallied
 from .cumulative import run_rows
 from .factory import number_of
-from .folding import gathered, reduced_shape, run_plain_pair, scattered, to_last
+from .folding import gathered, reduced_shape, scattered, to_last
 from .primitive import primitive
-from .quick_folds import quick_sort, quick_top
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
 from .registry import ops, public, relabel
 from .rules import not_implemented
@@ -139,7 +138,6 @@ def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     return in_order_of(x, values), in_order_of(x, places)
 
 
-@quick_sort(sort_op)
 @public(out=True, planned=True)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
     """Sorted elements along a dimension and their indices; equal elements keep their order.
@@ -156,7 +154,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     if not input.dtype.code:
         raise not_implemented("sort", input.dtype)
     dim = wrap_dim(dim, input._array.ndim)
-    values, places = run_plain_pair(sort_op, input.dtype, int64, input, dim, bool(descending))
+    values, places = sort_op(input, dim, bool(descending))
     if stable is not None:
         relabel(values, "SortBackward1")
     return return_types.sort(values, places)
@@ -206,14 +204,13 @@ def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
         return sort_array(backend, x, dim, largest, k)
     x = gathered(x, dim)
     shape = (*x.shape[:-1], k)
-    values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    values, places = empty(shape, x.dtype), empty(shape, np.int64)
     code = BY_NUMPY[x.dtype].code
     if x.size:
         run_rows(top, (code, code, "i64"), [x], [values, places], x.ndim - 1, smallest=not largest)
     return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
 
 
-@quick_top(top_op)
 @public(out=True, planned=True)
 def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and their indices.
@@ -232,7 +229,7 @@ def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: boo
     dim = wrap_dim(dim, len(shape))
     if not 0 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError("selected index k out of range")
-    return return_types.topk(*run_plain_pair(top_op, input.dtype, int64, input, dim, k, largest))
+    return return_types.topk(*top_op(input, dim, k, largest))
 
 
 def _comparable(x: Any) -> Any:
@@ -307,7 +304,7 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
     require_elements("kthvalue", shape, (dim,))
     if not 1 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    return return_types.kthvalue(*run_plain_pair(kth_op, input.dtype, int64, input, dim, keepdim, k))
+    return return_types.kthvalue(*kth_op(input, dim, keepdim, k))
 
 
 def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
@@ -355,7 +352,7 @@ def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     require_elements(name, shape, (dim,))
-    values, places = run_plain_pair(median_op, d, int64, input, dim, keepdim, name == "nanmedian")
+    values, places = median_op(input, dim, keepdim, name == "nanmedian")
     return getattr(return_types, name)(relabel(values, f"{name.title()}Backward1"), places)
 
 
@@ -407,7 +404,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     require_elements("mode", shape, (dim,))
-    return return_types.mode(*run_plain_pair(mode_op, input.dtype, int64, input, dim, keepdim))
+    return return_types.mode(*mode_op(input, dim, keepdim))
 
 
 # -- distinct values ---------------------------------------------------------------------------------------------

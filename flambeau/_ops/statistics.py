@@ -10,6 +10,7 @@ import numpy as np
 
 from .._backend import threads
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty, not_planned
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
 from .._core.state import modes
@@ -17,9 +18,8 @@ from .._kernel.row_gradients import deviation_rows, log_sum_rows
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
 from .batching import along
-from .folding import layout, moments_over, reduced_shape, run_plain, run_plain_pair, unlay
+from .folding import layout, moments_over, reduced_shape, unlay
 from .primitive import primitive
-from .quick_folds import quick_moments
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
 from .registry import ops, public, relabel
 from .row_gradients import along_rows
@@ -123,6 +123,7 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
     shape = input._array.shape
     dims = wrap_dims(dim, len(shape))
     if math.prod(shape[i] for i in dims) - correction <= 0:
+        not_planned()
         warnings.warn(
             f"{name.partition('_')[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
             "elements in one reduction",
@@ -131,9 +132,7 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
         )
     if d.category == COMPLEX:
         return _complex_variance(name, input, dims, keepdim, correction)
-    if name.endswith("mean"):
-        return run_plain_pair(_OPS[name], d, d, input, dims, keepdim, correction)
-    return run_plain(_OPS[name], d, input, dims, keepdim, correction)
+    return _OPS[name](input, dims, keepdim, correction)
 
 
 _OPS = {"var": var_op, "std": std_op, "var_mean": var_mean_op, "std_mean": std_mean_op}
@@ -146,7 +145,6 @@ def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correc
     return (made, ops.mean(input, dims, keepdim)) if name.endswith("mean") else made
 
 
-@quick_moments(var_op, False)
 @public(out=True, planned=True)
 def var(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -160,7 +158,6 @@ def var(
     return _variance("var", input, dim, unbiased, keepdim, correction)
 
 
-@quick_moments(std_op, True)
 @public(out=True, planned=True)
 def std(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
@@ -174,8 +171,7 @@ def std(
     return _variance("std", input, dim, unbiased, keepdim, correction)
 
 
-@quick_moments(var_mean_op, False, True)
-@public(method=False)
+@public(method=False, planned=True)
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -188,8 +184,7 @@ def var_mean(
     return _variance("var_mean", input, dim, unbiased, keepdim, correction)
 
 
-@quick_moments(std_mean_op, True, True)
-@public(method=False)
+@public(method=False, planned=True)
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -228,14 +223,14 @@ def log_sum_exp_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -
         return _log_sum_exp_elsewhere(xp, x, dims, keepdim)
     y, flags, kept, order = layout(x, dims)
     if flags == [True, False] and y.shape[1] >= 8:
-        out = xp.empty(y.shape[1], x.dtype)
+        out = empty(y.shape[1], x.dtype)
         call = cpu.kernel(log_sum_exp_columns, (d.code, d.code))
         parts = threads.ranges(len(out), 64) if y.size >= PARALLEL // 8 else [(0, len(out))]
         threads.over(parts, lambda a, b: call(y[:, a:b], out[a:b]))
         return unlay(out, x.shape, kept, order, shape)
     kept = [i for i in range(x.ndim) if i not in dims]
     y = x.transpose(*kept, *dims).reshape(*[x.shape[i] for i in kept], -1)
-    out = xp.empty(y.shape[:-1], x.dtype)
+    out = empty(y.shape[:-1], x.dtype)
     cpu.rows(cpu.kernel(log_sum_exp_rows, (d.code, d.code)), [y], [out], 8 * y.size)
     return out.reshape(shape)
 

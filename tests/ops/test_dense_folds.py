@@ -1,4 +1,4 @@
-"""The short ways of reductions give what the long ones give, which layouts that are not dense take."""
+"""Reductions of dense tensors give what they give of other layouts, planned or not."""
 
 import pytest
 
