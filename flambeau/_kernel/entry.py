@@ -231,7 +231,8 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                         searching = 0
             slot = (slot + 1) & mask
     if plan == 0:  # nothing is planned that comes only once
-        own, mark = at.seen + (h >> 8 & (SEEN - 1)) * 8, h ^ site
+        mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
+        own = at.seen + (mark >> 40 & (SEEN - 1)) * 8
         if m.word(own, 0) != mark:
             m.put(own, 0, mark)
             return m.call("PyObject_Vectorcall", slow, args, given, names)

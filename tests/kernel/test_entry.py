@@ -1,12 +1,14 @@
 """The native entry: it gives what the Python function gives, holds no references too many, and stands aside when it must."""
 
 import copy
+import ctypes
 import gc
 import inspect
 import pickle
 import subprocess
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -345,3 +347,41 @@ print(type(torch.exp).__name__, x.grad.tolist())
         text=True, check=True,
     )  # fmt: skip
     assert made.stdout.startswith("function [60.25661")
+
+
+F = torch.nn.functional
+
+
+@needs_entry
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, p, w: -x, lambda x, p, w: x.exp(), lambda x, p, w: x.sum(1), lambda x, p, w: x.max(1),
+        lambda x, p, w: x.softmax(1), lambda x, p, w: p.softmax(1), lambda x, p, w: F.linear(x, w), lambda x, p, w: F.layer_norm(x, (4,)),
+        lambda x, p, w: F.mse_loss(x, x), lambda x, p, w: x.std(1), lambda x, p, w: x + x, lambda x, p, w: x / 1.5, lambda x, p, w: x < x,
+    ],
+)  # fmt: skip
+def test_planned_calls_run_no_python(call):
+    """What a plan knows is left to machine code: the Python function would give the same, later."""
+    given = torch.rand(3, 4), torch.rand(3, 4, requires_grad=True), torch.rand(5, 4)
+    for _ in range(4):
+        call(*given)
+    entered = []
+    sys.setprofile(lambda frame, event, argument: entered.append(frame.f_code) if event == "call" else None)
+    try:
+        call(*given)
+    finally:
+        sys.setprofile(None)
+    assert entered == [call.__code__]
+
+
+def test_interpreters_that_it_does_not_know(monkeypatch):
+    monkeypatch.delenv("FLAMBEAU_NATIVE_ENTRY", raising=False)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    known = sys.implementation.name == "cpython" and hasattr(ctypes.pythonapi, "PyObject_Vectorcall")
+    assert site._usable() is known
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    assert not site._usable()
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "implementation", types.SimpleNamespace(name="other"))
+    assert not site._usable()
