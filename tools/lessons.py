@@ -149,25 +149,33 @@ def _likeness(stem: str, file: str) -> float:
 
 
 def selection(rows: list[dict[str, Any]], stem: str, most: int, seconds: float) -> list[str]:
-    """Tests for a change, within a number and a time: each function's cheapest first, then the second of each, and so on.
+    """Tests for a change, within a number and a time.
 
-    Functions of files named like the changed one come before the others, then those that come through few other lines.
+    Those of files named like the changed one come first, all of them if half of the time is enough. Of the others each
+    function's cheapest, then the second of each, and so on; those that come through few other lines before the rest.
     """
     functions: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["seconds"]):
         functions.setdefault(row["test"].split("[")[0], []).append(row)
+    likeness = {name: _likeness(stem, name.split("::")[0]) for name in functions}
 
     def order(name: str) -> tuple[float, int]:
-        likeness = _likeness(stem, name.split("::")[0])
-        return -likeness if likeness > 0.6 else 0.0, sum(b.bit_count() for b in functions[name][0]["lines"].values())
+        return -likeness[name], sum(b.bit_count() for b in functions[name][0]["lines"].values())
 
-    waiting = [functions[name] for name in sorted(functions, key=order)]
-    taken: list[str] = []
+    own = sorted((name for name in functions if likeness[name] > 0.6), key=order)
+    others = sorted(functions.keys() - own, key=lambda name: order(name)[1])
+    taken = _by_turns([functions[name] for name in own], most, seconds / 2)
+    left = seconds - sum(row["seconds"] for row in taken)
+    return [row["test"] for row in taken + _by_turns([functions[name] for name in others], most, left)]
+
+
+def _by_turns(waiting: list[list[dict[str, Any]]], most: int, seconds: float) -> list[dict[str, Any]]:
+    taken: list[dict[str, Any]] = []
     while waiting and len(taken) < most and seconds > 0:
         for rest in waiting:
             row = rest.pop(0)
             if not taken or row["seconds"] <= seconds:
-                taken.append(row["test"])
+                taken.append(row)
                 seconds -= row["seconds"]
         waiting = [rest for rest in waiting if rest]
     return taken[:most]

@@ -7,9 +7,10 @@
 
 A change turns a comparison, an operator, an `and`/`or`, a `not` or a returned flag into its opposite, in a copy of the
 checkout; tests of `FOLDERS` then run until the first failure: those that come through the changed line (`lessons.py`
-learns this first from the unchanged tests, with Python 3.12 or newer, and --lessons keeps it in a file), at most `MOST` of
-them and for about `SECONDS`. Lines outside functions run before any test, and workers' lines in processes of
-their own: tests that come through the file, or are named like it, get those.
+learns this first from the unchanged tests, with Python 3.12 or newer, and --lessons keeps it in a file), at most `MOST`
+and for about `SECONDS`, those of files named like the changed one first. Lines outside functions run before any test,
+functions that are compiled from their text are read but not run, and workers' lines run in processes of their own: tests
+that come through the file, or are named like it, get those. Kernels on disk hide nothing: they go by the compiled text.
 A change that no test notices is printed, unless `equivalent_changes.txt` names it with the reason why it alters nothing
 that a user could see. The exit status is 0 if at least --share of the others were noticed.
 """
@@ -41,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_changes.txt")
 # The folders of the package, and the folders under tests/ that are theirs.
 FOLDERS = {
-    "_ops": ["ops", "nn", "quantization", "fuzz", "features"],
+    "_ops": ["ops", "nn", "quantization", "fuzz", "features", "kernel", "autograd"],
     "_kernel": ["kernel", "ops", "nn", "optim", "distributions"],
     "_autograd": ["autograd", "features", "func"],
     "nn": ["nn", "features"],
@@ -218,7 +219,10 @@ def learn(lessons: Lessons, folders: list[str], copies: Copies, pool: ThreadPool
         with adding:
             lessons.add(path, record)
 
-    list(pool.map(one, lessons.unknown([path.relative_to(ROOT).as_posix() for path in files])))
+    unknown = lessons.unknown([path.relative_to(ROOT).as_posix() for path in files])
+    if unknown and not hasattr(sys, "monitoring"):
+        raise RuntimeError(f"nothing is known about {len(unknown)} test files, and learning needs Python 3.12 or newer")
+    list(pool.map(one, unknown))
     if not lessons.rows:
         raise RuntimeError("no test ran")
 
