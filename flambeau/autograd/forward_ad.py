@@ -304,6 +304,14 @@ def _renew_saved(t: Tensor) -> None:
 
 def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     """After an in-place operation: the tangent of the value written, None if it has none."""
+    outer, local.transforms = local.transforms, ()  # which ask whose memory is written; this is nobody's doing
+    try:
+        _write_tangent(t, tangent)
+    finally:
+        local.transforms = outer
+
+
+def _write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     own = tangent_of(t)
     if own is None and tangent is None:
         return
@@ -313,23 +321,42 @@ def write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     tangent = ops.zeros_like(detached(own)) if tangent is None else ops.clone(tangent)
     if t._view is None or own is not None:
         set_tangent(t, tangent)
+        _share_with_views(t, tangent)
         return
-    chain, base = [], t
-    while base._view is not None:
-        chain.append(base._view[1:4])
-        base = base._view[0]
+    chain, base = _way_from_base(t)
     whole = tangent_of(base)
     if whole is None:
         if base._array.shape == t._array.shape and _laid_alike(detached(base), tangent):
             set_tangent(base, tangent)  # the view is all of it
             set_tangent(t, tangent)
+            _share_with_views(base, tangent)
             return
         like = detached(base)
         whole = ops.new_zeros(tangent, like._array.shape) if tangent._k & BATCHED else ops.zeros_like(like)
         set_tangent(base, whole)
-    part = inplace.replay(chain[::-1], whole)
+    part = inplace.replay(chain, whole)
     ops.copy_(part, tangent)
     set_tangent(t, part)
+    _share_with_views(base, whole)
+
+
+def _way_from_base(t: Tensor) -> tuple[list[Any], Tensor]:
+    """How a view is taken from its base, and that base."""
+    chain = []
+    while t._view is not None:
+        chain.append(t._view[1:4])
+        t = t._view[0]
+    return chain[::-1], t
+
+
+def _share_with_views(base: Tensor, whole: Tensor) -> None:
+    """Gives the views that were taken of a tensor before it had a tangent their parts of it."""
+    for reference in (() if base._storage is None else base._storage.views or ()):
+        view = reference()
+        if view is not None and view is not base and tangent_of(view) is None:
+            chain, origin = _way_from_base(view)
+            if origin is base:
+                set_tangent(view, inplace.replay(chain, whole))
 
 
 handlers[DUAL] = _dispatch

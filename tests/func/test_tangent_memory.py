@@ -35,3 +35,23 @@ def test_writes_into_arguments_that_are_not_differentiated_by():
     y, z = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     by_y, by_z = jacfwd(g, argnums=(1, 2))(torch.zeros(3), y, z)
     assert by_y.tolist() == [[2, 4], [0, 0]] and by_z.tolist() == [[0, 0], [27, 48]]
+
+
+def test_a_view_taken_before_its_base_is_written_shares_the_tangent():
+    def of_view(x):
+        base = torch.zeros(2, 3)
+        row = base[0]
+        base.copy_(x)
+        return row * 1, base
+
+    x, t = torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)
+    (_, _), (row, base) = jvp(of_view, (x,), (t,))
+    assert row.tolist() == [0, 1, 2] and base.equal(t)
+
+    def of_other_view(x):
+        base = torch.zeros(2, 3)
+        first, column = base[0], base[:, 1]
+        column.copy_(x)
+        return first * 1
+
+    assert jvp(of_other_view, (torch.ones(2),), (torch.tensor([5.0, 6.0]),))[1].tolist() == [0, 5, 0]
