@@ -62,6 +62,20 @@ class InferenceMeta(Meta):
 INFERENCE = InferenceMeta.inherited = InferenceMeta()  # shared by all that have nothing to add to it
 
 
+class BirthMeta(Meta):
+    """That of the tensors made while a function is differentiated by a transform, shared in the same way.
+
+    The function may write to these; what it captured is refused.
+    """
+
+    __slots__ = ("transforms",)
+
+    def __init__(self, transforms: tuple[Any, ...]):
+        super().__init__()
+        self.transforms = transforms  # those that were open
+        self.inherited = self
+
+
 # Views whose history an in-place operation cannot rewrite.
 MADE_WITHOUT_GRAD, MADE_IN_INFERENCE, MADE_WITH_OTHERS, MADE_IN_FUNCTION = 1, 2, 3, 4
 
@@ -132,7 +146,7 @@ def wrap(array: Any, dtype: Any, k: int = 0) -> Tensor:
 
 
 def inherited(t: Tensor) -> Meta | None:
-    """What a tensor over the memory of `t` begins with: it is an inference tensor if `t` is one."""
+    """What a tensor over the memory of `t` begins with: it is an inference tensor if `t` is one, and as old."""
     meta = t._autograd_meta
     return None if meta is None else meta.inherited
 
@@ -179,8 +193,10 @@ def meta_of(t: Tensor) -> Meta:
     meta = t._autograd_meta
     if meta is None:
         meta = t._autograd_meta = Meta()
-    elif meta is INFERENCE:
-        meta = t._autograd_meta = InferenceMeta()
+    elif meta.inherited is meta:  # a shared one
+        shared = meta
+        meta = t._autograd_meta = InferenceMeta() if shared.inference else Meta()
+        meta.inherited = shared
     return meta
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
-from .._tensor import INFERENCE, Tensor, meta_of
+from .._tensor import Tensor, meta_of
 from .node import AccumulateGrad, Node, edge_of, gradient_function
 
 
@@ -412,7 +412,7 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
     """Adds a gradient to a leaf's `.grad`; the first one is kept as it is if nobody else holds it."""
     with _leaf_locks[id(leaf) >> 6 & 63]:  # passes in several threads add to one leaf one after the other
         meta = leaf._autograd_meta
-        if meta is None or meta is INFERENCE:
+        if meta is None or meta.inherited is meta:
             meta = meta_of(leaf)
         held = meta.grad
         if held is None:

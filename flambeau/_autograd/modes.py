@@ -176,13 +176,13 @@ class inference_mode(_Switch):
             if self._outer[1]:
                 local.grad = True
         if local.inference is not self._outer[1]:
-            modes.infer(INFERENCE if local.inference else None)
+            self._mark = modes.mark(INFERENCE if local.inference else None)
 
     def __exit__(self, *error: Any) -> None:
         changed = local.inference is not self._outer[1]
         local.grad, local.inference = self._outer
         if changed:
-            modes.infer(INFERENCE if local.inference else None)
+            modes.mark(self._mark)
 
 
 def is_inference_mode_enabled() -> bool:

@@ -20,7 +20,8 @@ class Modes:
     """`on` is the union over threads; zero means that an op may go straight to its kernel.
 
     `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`, autocast).
-    `inferring` holds what new tensors of threads in inference mode are marked with, by thread; None if there is none.
+    `inferring` holds what new tensors of threads in inference mode or inside a transform that differentiates are marked
+    with, by thread; None if there is no such thread.
     """
 
     __slots__ = ("counts", "inferred", "inferring", "lock", "on", "overrides", "when_watched")
@@ -50,12 +51,16 @@ class Modes:
                 if bit == FUNCTION_MODE:
                     self.when_watched(False)
 
-    def infer(self, mark: Any) -> None:
-        """This thread enters inference mode, in which new tensors get a mark, or leaves it (None)."""
+    def mark(self, mark: Any) -> Any:
+        """From now on new tensors of this thread get a mark, or none (None); the one before."""
+        thread = threading.get_ident()
         with self.lock:
-            self.inferred = True
-            marks = {**(self.inferring or {}), threading.get_ident(): mark}
+            if mark is not None and mark.inference:
+                self.inferred = True
+            before = None if self.inferring is None else self.inferring.get(thread)
+            marks = {**(self.inferring or {}), thread: mark}
             self.inferring = {thread: m for thread, m in marks.items() if m is not None} or None
+        return before
 
 
 class Local(threading.local):

@@ -12,7 +12,7 @@ from .._backend import threads
 from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32
-from .._core.state import CUDA, GRAD, META, local, modes
+from .._core.state import BATCHED, CUDA, GRAD, META, local, modes
 from .._kernel.batch_norm import (
     batch_norm_columns,
     batch_norm_columns_backward,
@@ -27,7 +27,7 @@ from .basic import in_dtype
 from .batched_layers import by_channel
 from .declare import pointwise
 from .fused import Fused, is_flat, parts_of, record, side_by_side
-from .inplace import check_writable
+from .inplace import check_writable, write_out
 from .normalization import (
     WORK,
     check_channels,
@@ -337,7 +337,11 @@ def follow(running: Tensor | None, value: Tensor, momentum: float) -> None:
     """running = (1 - momentum) * running + momentum * value, in place and without history."""
     if running is not None:
         held = ops.detach(running)
-        ops.copy_(held, (1 - momentum) * held + momentum * value)
+        moved = (1 - momentum) * held + momentum * value
+        if moved._k & BATCHED:
+            ops.copy_(held, moved)
+        else:  # like an out= argument: also if a function under a transform captured it
+            write_out(held, moved, "batch_norm")
 
 
 def _batch_norm(
@@ -405,7 +409,7 @@ def _trained(
     held: list[Any] = []
     for t in (running_mean, running_var):
         if t is not None:
-            check_writable(ops.detach(t) if t._k else t)
+            check_writable(ops.detach(t) if t._k else t, captured=True)
             bump(t)
         held.append(None if t is None else t._array)
     track = running_mean is not None or running_var is not None

@@ -39,6 +39,7 @@ from .._tensor import (
     MADE_IN_INFERENCE,
     MADE_WITH_OTHERS,
     MADE_WITHOUT_GRAD,
+    BirthMeta,
     Tensor,
     alias,
     bump,
@@ -69,12 +70,16 @@ def overlaps_itself(array: Any) -> bool:
     return False
 
 
-def check_writable(t: Tensor, others: Any = (), expanded: bool = False, partial: bool = True) -> None:
+def check_writable(
+    t: Tensor, others: Any = (), expanded: bool = False, partial: bool = True, captured: bool = False
+) -> None:
     """Raises unless an in-place operation may write to `t` (PyTorch's rules for leaves, views and overlap).
 
     `expanded` allows elements that share memory: fills and single elements may be written there. `partial` asks whether
-    the others overlap it in part.
+    the others overlap it in part. `captured` allows what a function under a transform did not make.
     """
+    if modes.inferring is not None and local.transforms and not captured:
+        check_captured(t)
     if local.grad:
         check_history(t, others)
     check_inference(t)
@@ -113,6 +118,20 @@ def check_inference(t: Tensor) -> None:
     meta = t._autograd_meta
     if meta is not None and meta.inference and not local.inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
+
+
+def check_captured(t: Tensor) -> None:
+    """Raises if a function that is being differentiated by a transform writes to what it did not make or was not given."""
+    while t._k & BATCHED:
+        t = t.value
+    meta = t._autograd_meta
+    born = None if meta is None else meta.inherited
+    if born.__class__ is not BirthMeta or not any(one is local.transforms[-1] for one in born.transforms):  # type: ignore[union-attr]
+        raise RuntimeError(
+            "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation that "
+            "would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to "
+            "explicitly accept the mutated Tensor(s) as inputs, or clone() what it captured."
+        )
 
 
 def _writable(array: Any) -> Any:
@@ -366,7 +385,7 @@ def write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> 
     array, k, memory, meta = t._array, t._k | modes.on, t._storage, t._autograd_meta
     if meta is not None and meta.inference:
         return False
-    if t._view is not None and is_frozen(t):
+    if modes.inferring is not None or (t._view is not None and is_frozen(t)):
         return False
     arrays, shape, whole = [x], array.shape, True
     if first is not t:
@@ -428,7 +447,11 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         keep_original(before, result)
         return assign(t, result, op.name)
     if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
-        return assign(t, op(*others), op.name)
+        before = alias(t) if k & BATCHED and local.grad else t
+        result = op(before, *args)
+        if before is not t:
+            keep_original(before, result)
+        return assign(t, result, op.name)
     check_writable(t, args)
     common = op.common(others)
     if k & META:
@@ -502,6 +525,8 @@ def _copy_with_history(t: Tensor) -> Tensor:
 
 def keep_original(before: Tensor, result: Any) -> None:
     """If the history of `result` saved `before`, whose memory is about to be written, it gets a copy instead."""
+    while before._k & result._k & BATCHED:
+        before, result = before.value, result.value
     edge = result._edge
     if edge is not None and edge[0].saved:
         saved = edge[0].saved
@@ -520,6 +545,8 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if check:
         _check_result(name, t, result.dtype, result._array.shape)
     if (t._k | result._k) & BATCHED:
+        if modes.inferring is not None and local.transforms:
+            check_captured(t)
         return ops.write_batched(t, result, name + "_")  # type: ignore[no-any-return]
     if local.before_write is not None:  # the operation itself may have saved `t`
         local.before_write(t)
@@ -699,7 +726,7 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
         resize_out(t, made.shape)
         if made.__class__ is np.ndarray and not made.flags.c_contiguous and not t._k & META:
             t._array = strided_like(t._array, made)
-    check_writable(t)
+    check_writable(t, captured=True)
     if not t._k & META:
         write(t._array, laid(read_as(result._array, result._k), t), t.dtype)
     bump(t)

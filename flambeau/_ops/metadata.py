@@ -9,10 +9,10 @@ import numpy as np
 from .._core.config import nondeterministic
 from .._core.layouts import contiguous_format, like_strides, preserve_format
 from .._core.sizes import contiguous_strides
-from .._core.state import BATCHED, DUAL, META, QUANTIZED, local
+from .._core.state import BATCHED, DUAL, META, QUANTIZED, local, modes
 from .._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of, wrap
 from .factory import formatted_memory, shape_argument, unwritten
-from .inplace import check_history, check_inference
+from .inplace import check_captured, check_history, check_inference
 from .registry import ops, public, relabel
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 
@@ -131,6 +131,8 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     if local.grad and not t._k & BATCHED:
         check_history(t)
     check_inference(t)
+    if modes.inferring is not None and local.transforms:
+        check_captured(t)
     if t._k & BATCHED:
         return ops.take_over_batched(t, function(t, *args))  # type: ignore[no-any-return]
     before = alias(t)

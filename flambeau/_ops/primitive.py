@@ -149,7 +149,7 @@ class Primitive:
         t._edge = None
         t._storage, t._autograd_meta = storage_of(parent), inherited(parent)
         t._view = None
-        if t._autograd_meta is None:  # views of inference tensors are nobody's
+        if t._autograd_meta is None or not t._autograd_meta.inference:  # views of inference tensors are nobody's
             t._view = view_link(t, parent, self, static, number)
             if local.grad:
                 t._storage.add_view(t)

@@ -310,7 +310,7 @@ def _pair(name: str, args: tuple[Any, ...], named: dict[str, Any], **defaults: f
 
 def _plain_target(t: Any, *numbers: Any) -> bool:
     """Whether dense single precision without history is to be filled, with plain numbers as parameters."""
-    if not isinstance(t, Tensor) or t._k or t.dtype is not float32 or local.batches:
+    if not isinstance(t, Tensor) or t._k or t.dtype is not float32 or local.batches or modes.inferring is not None:
         return False
     flags = t._array.flags
     if not flags.c_contiguous or not flags.writeable:

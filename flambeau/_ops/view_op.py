@@ -59,14 +59,14 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
     t.dtype = x.dtype
     t._k = 0
     t._edge = None
-    t._autograd_meta = None if x._autograd_meta is None else x._autograd_meta.inherited
+    t._autograd_meta = mark = None if x._autograd_meta is None else x._autograd_meta.inherited
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
     t._storage = storage
     recorded = local.grad
     t._view = (x, op, static, None, 0, 0, 0) if recorded and x._view is None else view_link(t, x, op, static, None)
-    if t._autograd_meta is not None:  # of an inference tensor
+    if mark is not None and mark.inference:
         t._view = None
     elif recorded:
         storage.add_view(t)
@@ -84,7 +84,8 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage(x._array)
-    recorded, node = local.grad and mark is None, None
+    normal = mark is None or not mark.inference
+    recorded, node = local.grad and normal, None
     if recorded and x._k and d.category >= 2:
         node = Node(op, (x._edge or (x, 0),), [None, *static], tuple([(a.shape, d, 0) for a in arrays]))
         node.info = [(x._array.shape, d, 1)]
@@ -93,7 +94,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
         t = _new(Tensor)
         t._array, t.dtype, t._k = array, d, 0
         t._edge, t._autograd_meta, t._storage = None, mark, storage
-        t._view = view_link(t, x, op, static, number) if mark is None else None
+        t._view = view_link(t, x, op, static, number) if normal else None
         if node is not None:
             t._k, t._edge = 1, (node, number)
         if recorded:

@@ -36,7 +36,7 @@ def _is_plain(k: int, target: Tensor) -> bool:
     """Whether a write needs no history, checks of devices or anybody's attention."""
     k |= modes.on
     view, meta = target._view, target._autograd_meta
-    if (meta is not None and meta.inference) or (view is not None and is_frozen(target)):
+    if (meta is not None and meta.inference) or modes.inferring is not None or (view is not None and is_frozen(target)):
         return False
     return not k or (k == GRAD and not local.grad)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import nullcontext
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from .._autograd.modes import enable_grad, inference_mode
 from .._core.dtypes import FLOATING
-from .._core.state import GRAD, local
+from .._core.state import GRAD, local, modes
 from .._ops.registry import ops
-from .._tensor import Tensor, detached, is_inference
+from .._tensor import BirthMeta, Tensor, alias, detached, is_inference, meta_of
 from ..autograd import grad as _autograd_grad
 from ..autograd.forward_ad import _set_fwd_grad_enabled, dual_level, jvp_of, laid_out, set_tangent, tangent_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -48,9 +49,11 @@ class transform:
         local.grad = self._outer if forward else True
         self._others = local.transforms
         local.transforms = (*self._others, Open(next_level(), self._kind))
+        self._mark = modes.mark(BirthMeta(local.transforms))
         return self._outer
 
     def __exit__(self, *error: Any) -> None:
+        modes.mark(self._mark)
         local.transforms = self._others
         self._normal.__exit__(*error)
         local.grad = self._outer
@@ -94,10 +97,19 @@ def _rewrap(like: Tensor, root: Tensor, shift: int = 0) -> Tensor:
 
 def _without_history(t: Tensor) -> Tensor:
     """The same memory and tangent; new to the transform, also if the tensor was made in inference mode."""
-    other = detached(t)
-    other._autograd_meta = None
+    other = _own(detached(t))
     set_tangent(other, tangent_of(t))
     return other
+
+
+def _own(t: Tensor) -> Tensor:
+    """Counts a new tensor as made inside the innermost transform, whoever owns its memory."""
+    marks, root = modes.inferring, _root(t)
+    tangent = tangent_of(root)
+    root._autograd_meta = None if marks is None else marks.get(get_ident())
+    if tangent is not None:
+        meta_of(root).tangent = tangent
+    return t
 
 
 def _fresh(t: Tensor, connected: bool) -> tuple[Tensor, Tensor]:
@@ -207,9 +219,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
         with transform() as connected:
             flat, spec = tree_flatten(tuple(args[n] for n in numbers))
             leaves, given = _entries(flat, connected)
-            replaced = list(args)
-            for n, value in zip(numbers, tree_unflatten(given, spec)):
-                replaced[n] = value
+            replaced = _among(args, numbers, tree_unflatten(given, spec))
             out, aux = checks.with_aux("grad_and_value(f)(*args)", func(*replaced, **named), has_aux)
             if not isinstance(out, Tensor):
                 raise RuntimeError(
@@ -233,6 +243,17 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 def _entries(flat: list[Any], connected: bool) -> tuple[list[Any], list[Any]]:
     pairs = [_fresh(t, connected) if isinstance(t, Tensor) else (t, t) for t in flat]
     return [p[0] for p in pairs], [p[1] for p in pairs]
+
+
+def _among(args: tuple[Any, ...], numbers: Any, values: Any) -> list[Any]:
+    """The arguments with those that are differentiated by replaced; the others, too, may be written to."""
+    chosen = {n % len(args): value for n, value in zip(numbers, values)}
+    return [chosen[n] if n in chosen else tree_map(_along, a) for n, a in enumerate(args)]
+
+
+def _along(t: Any) -> Any:
+    plain = (t.__class__ is Tensor or t.__class__ is Batched) and not _root(t)._k & GRAD
+    return _own(alias(t)) if plain else t
 
 
 def _ones_like(t: Tensor) -> Tensor:
@@ -328,11 +349,12 @@ def _by_tangents(run: Any, flat: list[Tensor], directions: list[Tensor]) -> tupl
             lifted = _lift(t)
             plain = _root(lifted)
             if connected and plain._k & GRAD:
-                value = ops.view_as(plain, plain)
+                value = _own(ops.view_as(plain, plain))
             else:
                 value = _without_history(plain)
             if value.dtype.category >= FLOATING:
-                set_tangent(value, laid_out(value, _placed(direction, lifted)))
+                tangent = laid_out(value, _placed(direction, lifted))
+                set_tangent(value, _own(alias(tangent)))
             given.append(_rewrap(lifted, value))
         outs, out_spec, aux = run(given)
         found = [None if tangent_of(_root(o)) is None else _rewrap(o, tangent_of(_root(o))) for o in outs]
@@ -401,9 +423,7 @@ def jacrev(
         numbers = checks.chosen(args, argnums)
 
         def partial(*chosen: Any) -> Any:
-            replaced = list(args)
-            for n, value in zip(numbers, chosen):
-                replaced[n] = value
+            replaced = _among(args, numbers, chosen)
             return func(*replaced, **named)
 
         primals = tuple(args[n] for n in numbers)
@@ -456,9 +476,7 @@ def jacfwd(
         checks.real("jacfwd", "input", flat)
 
         def partial(*leaves: Any) -> Any:
-            replaced = list(args)
-            for n, value in zip(numbers, tree_unflatten(leaves, spec)):
-                replaced[n] = value
+            replaced = _among(args, numbers, tree_unflatten(leaves, spec))
             return func(*replaced, **named)
 
         columns, aux, out_spec, shapes = [], None, None, []
