@@ -37,9 +37,34 @@ handlers: dict[int, Any] = {}
 _ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, DUAL, SPARSE, QUANTIZED)
 
 
+# Set where machine code can carry out plans: (record, function of its arguments) -> the same with plans before it.
+record_site: Any = None
+
+
 def special(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """Runs an op whose operands or moment are not plain."""
     k |= modes.on
+    if k & ~GRAD == CUDA and record_site is not None:  # plain, but for the device
+        try:
+            call = op.on_device
+        except AttributeError:
+            call = op.on_device = record_site(op, _on_device(op))
+        return call(*args)
+    return run_special(op, args, k)
+
+
+def _on_device(op: Any) -> Any:
+    def call(*args: Any) -> Any:
+        k = modes.on
+        for t in tensors_in(args):
+            k |= t._k
+        return run_special(op, args, k)
+
+    return call
+
+
+def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """What `special` does if there is no plan."""
     for bit in _ORDER:
         if k & bit:
             result = handlers[bit](op, args, k)

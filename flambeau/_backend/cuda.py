@@ -8,17 +8,37 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import not_planned
 from .._core.dtypes import BY_NUMPY
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
+from .._kernel.site import open_device
 from .._kernel.value import COMPUTE, PART, is_integer
+from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
 from .cuda_products import product
 from .cuda_rows import RowKernels
+from .cuda_watch import Shadow, watching
 from .placement import gpu_count
 
 _PLANS = 4096  # layouts remembered by one kernel
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
+
+
+class Function:
+    """A compiled kernel: `function(grid, block, arguments)` launches it, or tells who watches that it would be."""
+
+    __slots__ = ("kernel", "ptr")
+
+    def __init__(self, kernel: Any):
+        self.kernel, self.ptr = kernel, getattr(kernel, "ptr", None)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[Any]) -> None:
+        watch = watching()
+        if watch is None:
+            self.kernel(grid, block, args)
+        else:
+            watch.launch(self, grid, block, args)
 
 
 class Pointwise:
@@ -29,7 +49,7 @@ class Pointwise:
         self.inputs, self.outputs, self.compute = inputs, outputs, compute
         self.results = [NUMPY[t] for t in outputs]
         self.sizes = [NUMPY[t].itemsize for t in (*inputs, *outputs)]
-        self.memory = backend.xp.ndarray  # what is nothing else goes by value: never a number where a pointer is read
+        self.memory = {backend.xp.ndarray, Shadow}  # what is nothing else goes by value: never a number where a pointer is read
         self.plans: dict[Any, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -39,7 +59,7 @@ class Pointwise:
             arrays, out = arrays[:count], arrays[count:]
         outs = () if out is None else out if out.__class__ is tuple or out.__class__ is list else (out,)
         memory = self.memory
-        key: Any = [(a.shape, a.strides) if a.__class__ is memory else None for a in arrays]
+        key: Any = [(a.shape, a.strides) if a.__class__ in memory else None for a in arrays]
         key = (*key, *[(o.shape, o.strides) for o in outs])
         found = self.plans.get(key)
         if found is None:
@@ -72,8 +92,8 @@ class Pointwise:
 
     def _empty(self, p: Plan, d: Any) -> Any:
         if p.order is None:
-            return self.backend.xp.ndarray(p.shape, d)
-        return self.backend.xp.ndarray([p.shape[i] for i in p.order], d).transpose(p.back)
+            return self.backend.empty(p.shape, d)
+        return self.backend.empty([p.shape[i] for i in p.order], d).transpose(p.back)
 
     def _by_value(self, arrays: Sequence[Any], numbers: frozenset[int], made: Any) -> list[Any]:
         """The kernel's arguments: arrays, results, then numbers in the types that the body computes in."""
@@ -106,7 +126,7 @@ class Kernel:
         lead = np.broadcast_shapes(*[a.shape[: a.ndim - len(dims)] for a, dims in zip(arrays, kernel.inputs)])
         if not outs:
             outs = [
-                self.backend.xp.empty((*lead, *(sizes[d] for d in dims)), NUMPY[t])
+                self.backend.empty((*lead, *(sizes[d] for d in dims)), NUMPY[t])
                 for dims, t in zip(kernel.outputs, self.types[count:])
             ]
         given = [*arrays, *outs]
@@ -128,11 +148,12 @@ class Cuda:
     name = "cuda"
 
     def __init__(self) -> None:
-        self.kernels: dict[str, Any] = {}
+        self.kernels: dict[str, Function] = {}
         self.made: dict[Any, Kernel] = {}
         self.casts: dict[tuple[str, str], Any] = {}
         self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
+        self.opened: bool | None = None
 
     @cached_property
     def xp(self) -> Any:
@@ -140,15 +161,31 @@ class Cuda:
 
         return cupy
 
-    def compiled(self, name: str, text: str) -> Callable[..., Any]:
+    def ready(self) -> bool:
+        """Whether machine code carries out plans on this GPU; looked for once."""
+        if self.opened is None:
+            self.opened = gpu_count() == 1 and self._open()
+        return self.opened
+
+    def _open(self) -> bool:
+        try:
+            found = addresses()
+        except (OSError, AttributeError, KeyError, ImportError, LookupError):  # another driver, another CuPy
+            return False
+        return open_device(lambda: self.xp.ndarray((3, 5, 2), np.dtype(np.float32)).transpose(2, 0, 1), found)
+
+    def stream(self) -> int:
+        """The stream that this thread's launches go to."""
+        return int(self.xp.cuda.get_current_stream().ptr)
+
+    def compiled(self, name: str, text: str) -> Function:
         """The kernel `name` of a text; CuPy keeps the machine code on disk."""
-        kernel = self.kernels.get(text)
-        if kernel is None:
+        found = self.kernels.get(text)
+        if found is None:
             kernel = self.xp.RawKernel(text, name, options=_OPTIONS)
-            if gpu_count() == 1:  # otherwise the launch must look for the GPU's own function
-                kernel = kernel.kernel
-            self.kernels[text] = kernel
-        return kernel  # type: ignore[no-any-return]
+            # with several GPUs the launch must look for the GPU's own function
+            found = self.kernels[text] = Function(kernel.kernel if gpu_count() == 1 else kernel)
+        return found
 
     def pointwise(
         self, name: str, body: Any, inputs: tuple[str, ...], outputs: tuple[str, ...], compute: tuple[str, ...]
@@ -195,9 +232,10 @@ class Cuda:
         """An array of random numbers that depend on the key; None if there is no such sampler on a GPU."""
         if sampler not in SAMPLERS or code in PART:
             return None
+        not_planned()
         chosen = SAMPLERS[sampler]
         numbers = (*numbers, *chosen.defaults[len(numbers) :])
-        made = self.xp.empty(shape, NUMPY[code])
+        made = self.empty(shape, NUMPY[code])
         if made.size:
             kernel = self.samplers.get((sampler, code))
             if kernel is None:
@@ -210,13 +248,15 @@ class Cuda:
         return made
 
     def empty(self, shape: Any, dtype: Any) -> Any:
-        return self.xp.empty(shape, dtype)
+        watch = watching()
+        return self.xp.ndarray(shape, dtype) if watch is None else watch.empty(shape, dtype, device=True)
 
     def zeros(self, shape: Any, dtype: Any) -> Any:
         return self.xp.zeros(shape, dtype)
 
     def from_numpy(self, array: Any, index: int | None = None) -> Any:
         """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""
+        not_planned()
         xp = self.xp
         if index is None or index == xp.cuda.runtime.getDevice():
             return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))

@@ -68,7 +68,7 @@ class RowKernels:
     def map(self, name: str, rows: Rows, arrays: Sequence[Any], dim: int) -> Any:
         """A new array like the first, made by a program along one dimension."""
         first = arrays[0]
-        out = self.backend.xp.ndarray(first.shape, first.dtype)
+        out = self.backend.empty(first.shape, first.dtype)
         given = [*arrays, out]
         key = (rows, dim, *[(a.shape, a.strides, a.dtype) for a in given])
         found = self.launches.get(key)
@@ -88,7 +88,7 @@ class RowKernels:
             steps = self.prepare_fold(Operand(x.shape, x.strides, x.dtype), tuple(dims), fold, result, how)
             _remember(self.folds, key, steps)
         for launch, shape, dtype in steps:
-            out = self.backend.xp.ndarray(shape, dtype)
+            out = self.backend.empty(shape, dtype)
             launch((x, out))
             x = out
         return x
@@ -160,7 +160,7 @@ class RowKernels:
         if program is None:
             program = self.programs[correction, root] = _moments(correction, root)
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
-        outs = [self.backend.xp.ndarray(shape, t) for t in (NUMPY[PART.get(code, code)], x.dtype)]
+        outs = [self.backend.empty(shape, t) for t in (NUMPY[PART.get(code, code)], x.dtype)]
         given = [Operand(a.shape, a.strides, a.dtype) for a in (x, *outs)]
         key = (program, tuple(dims), *given)
         found = self.launches.get(key)

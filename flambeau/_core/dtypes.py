@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .state import modes
+
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 
 
@@ -233,6 +235,7 @@ class _Default:
 
 
 default = _Default()
+modes.default = float32
 
 
 def set_default_dtype(d: dtype, /) -> None:
@@ -247,7 +250,7 @@ def set_default_dtype(d: dtype, /) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    default.float = d
+    default.float = modes.default = d
     default.complex = COMPLEX_OF.get(d, complex64)
 
 

@@ -24,12 +24,13 @@ class Modes:
     with, by thread; None if there is no such thread.
     """
 
-    __slots__ = ("counts", "inferred", "inferring", "lock", "on", "overrides", "when_watched")
+    __slots__ = ("counts", "default", "inferred", "inferring", "lock", "on", "overrides", "when_watched")
 
     def __init__(self) -> None:
         self.on = self.overrides = 0
         self.inferring: dict[int, Any] | None = None
         self.inferred = False  # whether there ever was one: inference tensors may be about
+        self.default: Any = None  # the default dtype: plans on a GPU are good for one of them
         self.counts: dict[int, int] = {}
         self.lock = threading.Lock()
         self.when_watched: Any = None  # called with True when the first function mode begins, False when the last ends

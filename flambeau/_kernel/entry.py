@@ -40,7 +40,8 @@ _MOST = 1 << 14  # elements of a result; for more, other threads of the interpre
 # Objects and functions that the machine code must know, by their addresses in this process.
 KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
-    "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen",
+    "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
+    "device", "gpu",
 )  # fmt: skip
 SEEN = 1 << 12  # descriptions that came once, of all sites
 # Words of a site, in bytes.
@@ -82,6 +83,8 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             k = m.word(a, place_of.k)
             if k != at.zero:
                 if k != at.one:
+                    if ((k == at.two) | (k == at.three)) & (at.device != 0):  # on a GPU
+                        return m.call(at.device, site, values, args, given, names, at.gpu)
                     return m.call("PyObject_Vectorcall", slow, args, given, names)
                 history = history | (m.number(1) << i)
             own = m.word(a, place_of.array)
@@ -327,7 +330,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(t, place_of.view, at.none)
         m.put(objects, i * 8, t)
     if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN))
+        keeps = m.call(at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN), at.zero, at.one)
         if keeps < 0:
             return 0
         for i in range(wrapped - returned):
@@ -364,8 +367,10 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     return made
 
 
-def _attach(m, pattern, values, objects, count, known, place_of):  # type: ignore[no-untyped-def]
-    """Gives tensors a node like the pattern; 1, or 0 if Python must, or -1 with an exception."""
+def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):  # type: ignore[no-untyped-def]
+    """Gives tensors a node like the pattern; 1, or 0 if Python must, or -1 with an exception.
+
+    Properties of tensors without history are `plain`, of those with one `recorded`."""
     at = m.fields(known, KNOWN_NAMES)
     ends, kept, written = m.word(pattern, 32), m.word(pattern, 40), 0
     items = pattern + 48 + ends * 8
@@ -419,9 +424,9 @@ def _attach(m, pattern, values, objects, count, known, place_of):  # type: ignor
             m.put(own, place_of.kept_array, m.word(t, place_of.array))
             m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
             m.put(own, place_of.version, at.zero)
-            m.put(own, place_of.kept_k, at.zero)
+            m.put(own, place_of.kept_k, plain)
             if m.word(numbered, (item & 0xFF) * 8) >= 0:
-                m.put(own, place_of.kept_k, at.one)
+                m.put(own, place_of.kept_k, recorded)
             m.put(own, place_of.kept_shared, at.none)
             m.put(own, place_of.kept_views, at.none)
             m.run("Py_IncRef", m.word(own, place_of.kept_array))
@@ -470,10 +475,10 @@ def _attach(m, pattern, values, objects, count, known, place_of):  # type: ignor
             m.call("PyTuple_SetItem", end, 0, node)
             m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", m.word(numbered, i * 8)))
             m.put(t, place_of.edge, end)
-            m.put(t, place_of.k, at.one)
+            m.put(t, place_of.k, recorded)
             m.run("Py_DecRef", at.none)
-            m.run("Py_DecRef", at.zero)
-            m.run("Py_IncRef", at.one)
+            m.run("Py_DecRef", plain)
+            m.run("Py_IncRef", recorded)
     m.run("Py_DecRef", node)
     return 1
 
@@ -501,7 +506,7 @@ class Offsets:
 
     def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
         moment: Any = type(modes)
-        self.on, self.inferring = _offset(moment.on), _offset(moment.inferring)
+        self.on, self.inferring, self.default = _offset(moment.on), _offset(moment.inferring), _offset(moment.default)
         self.array, self.dtype, self.k = _offset(tensor._array), _offset(tensor.dtype), _offset(tensor._k)
         self.edge, self.meta = _offset(tensor._edge), _offset(tensor._autograd_meta)
         self.storage, self.view = _offset(tensor._storage), _offset(tensor._view)
@@ -528,5 +533,5 @@ class Offsets:
 def compile_entry(offsets: Offsets) -> tuple[int, int]:
     """The addresses of both functions."""
     call = compile_function("entry", _entry, ["self", "args", "given", "names"], place_of=offsets)
-    given = ["pattern", "values", "objects", "count", "known"]
+    given = ["pattern", "values", "objects", "count", "known", "plain", "recorded"]
     return call, compile_function("attach", _attach, given, place_of=offsets)

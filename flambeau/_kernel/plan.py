@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.sizes import Size
+from .._core.state import modes
 
 PLANS = 4096  # of one table
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
-ABSENT, FLOAT, INT, ALIKE, SEVERAL = range(10, 15)  # tags in a description
+ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
 # Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT = 8, 16, 24, 32, 40, 48
 PLAN, RESULT, LOOP = 56, 40, 48
@@ -19,9 +20,14 @@ _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given
 
 
-def description(args: Sequence[Any], tensor: type, history: int, runtime: int = 0, alike: bool = False) -> list[int]:
-    """The words that arguments are described by; `alike` leaves shapes out, `history` says which require gradients."""
-    words = [history, ALIKE] if alike else [history]
+def description(
+    args: Sequence[Any], tensor: type, history: int, runtime: int = 0, alike: bool = False, stream: int | None = None
+) -> list[int]:
+    """The words that arguments are described by; `alike` leaves shapes out, `history` says which require gradients.
+
+    Of calls on a GPU the `stream` is told, and the settings of the moment.
+    """
+    words = [history, ALIKE] if alike else [history] if stream is None else [history, DEVICE, stream, id(modes.default)]
     for i, a in enumerate(args):
         at_runtime, kind = runtime >> i & 1, a.__class__
         if a is absent:
@@ -30,7 +36,7 @@ def description(args: Sequence[Any], tensor: type, history: int, runtime: int = 
             x = a._array  # type: ignore[attr-defined]
             words.append(id(x.dtype))
             if not alike:
-                words.append(x.ndim + (x.flags.aligned << 16))
+                words.append(x.ndim if stream is not None else x.ndim + (x.flags.aligned << 16))
                 for n, s in zip(x.shape, x.strides):
                     words += [n, s]
         elif kind is float:
@@ -38,7 +44,7 @@ def description(args: Sequence[Any], tensor: type, history: int, runtime: int = 
         elif kind is int:
             words += [INT] if at_runtime else [INT, a]
         elif kind is tuple or kind is list or kind is Size:
-            words += [SEVERAL + (len(a) << 8), *a]
+            words += [SEVERAL + (len(a) << 8), *[id(v) if v is True or v is False else v for v in a]]
         else:
             words.append(id(a))
     return words

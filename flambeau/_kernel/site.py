@@ -17,6 +17,7 @@ import numpy as np
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import local, modes
+from .device_entry import Lies, compile_device_entry, gpu_words
 from .direct import known_layout
 from .elementwise import new_array
 from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, SEEN, TABLE, Offsets, compile_entry
@@ -96,6 +97,8 @@ class _Entries:
         self.kinds: Any = None
         self.known: array.array[int] | None = None
         self.seen = array.array("q", bytes(8 * SEEN))
+        self.offsets: Offsets | None = None  # of the machine code, once there is some
+        self.gpu: array.array[int] | None = None
         self.address = 0
 
     def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any) -> bool:
@@ -106,7 +109,7 @@ class _Entries:
         found: dict[str, Any] = dict(
             tensor=tensor, parameter=tensor, ndarray=np.ndarray, zero=0, one=1, none=None, true=True, false=False, float=float, int=int,
             tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
-            grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence,
+            grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
@@ -131,10 +134,26 @@ class _Entries:
         offsets = Offsets(tensor, node, kept, Site)
         if not offsets.hold(tensor):
             return
+        self.offsets = offsets
         self.address, attach = compile_entry(offsets)
         self.known[KNOWN_NAMES.index("new")], self.known[KNOWN_NAMES.index("attach")] = new, attach
         for method in waiting:
             method.function = self.address
+
+    def open_device(self, make: Callable[[], Any], found: dict[str, int]) -> bool:
+        """Makes the machine code for tensors on a GPU, whose arrays are like those that `make` gives and whose library has
+        functions at these addresses; False if it cannot be."""
+        self.open()
+        if self.offsets is None or self.known is None:
+            return False
+        try:
+            lies = Lies(make)
+        except (LookupError, ValueError, AttributeError):
+            return False
+        self.gpu = gpu_words({**found, "array": id(type(make()))})
+        self.known[KNOWN_NAMES.index("gpu")] = self.gpu.buffer_info()[0]
+        self.known[KNOWN_NAMES.index("device")] = compile_device_entry(self.offsets, lies)
+        return True
 
     @contextlib.contextmanager
     def switched_off(self) -> Iterator[None]:
@@ -170,6 +189,7 @@ def _usable() -> bool:
 
 _entries = _Entries()
 prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entries.switched_off
+open_device = _entries.open_device
 
 
 def site(

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._autograd.node import Node, SavedOutput
 from .._core.dtypes import dtype
+from .._core.state import GRAD
 from .._tensor import Tensor
 
 # What a node keeps: a value, an argument by its place, a result by its place and number, another result of the plan.
@@ -56,7 +57,7 @@ def pattern_of(
             return OUTPUT, own + (s.number << 8)
         if isinstance(s, Tensor):
             return (
-                (MADE, besides(s._array, -1)) if not s._k and all([v is not s for v in given]) else (ARGUMENT, place(s))
+                (MADE, besides(s._array, -1)) if not s._k & GRAD and all([v is not s for v in given]) else (ARGUMENT, place(s))
             )
         if in_order and s is not None and i < len(given) and s is given[i]:
             return ARGUMENT, i

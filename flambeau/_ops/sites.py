@@ -11,16 +11,17 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput, sequence
 from .._core import allocation
-from .._core.state import GRAD, local
+from .._core.state import CUDA, GRAD, local
 from .._kernel.plan import NO_PLAN, Table, absent, description
 from .._kernel.site import prepare, site
 from .._tensor import InferenceMeta, Tensor
-from . import registry
+from . import device_plans, registry
 from .patterns import Unplannable, pattern_of
 from .pointwise_plan import is_alike, plan
 from .watching import watched_plan
 
 _native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
+device_plans.prepare(_native)
 
 
 def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any], runtime: int) -> Any:
@@ -31,6 +32,9 @@ def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any]
     def remember(args: Sequence[Any], out: Any) -> None:
         """Makes the plan of a call that succeeded, unless one of its arguments is not plain."""
         if out.__class__ is not Tensor or any([a is absent for a in args]):
+            return
+        if out._k & CUDA:
+            on_device.remember(slow, args, _history(args))
             return
         if any([a._k > GRAD for a in args if isinstance(a, Tensor)]):
             return
@@ -44,6 +48,7 @@ def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any]
 
     table = Table()
     names = ["input", "other", *op.names[2:]][: len(op.names)] if len(op.names) < 3 else op.names
+    on_device = device_plans.Memory(table, names, len(names))
     return site(slow, remember, table, names, runtime=runtime, by_element=True)
 
 
@@ -79,12 +84,16 @@ def _planned(slow: Any, name: str) -> Any:
     names = [p.name for p in kinds]
     positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     table = Table()
+    on_device = device_plans.Memory(table, names, positional)
 
     def remember(values: Sequence[Any], out: Any) -> None:
         """Makes the plan of a call that comes again."""
         if allocation.watcher is not None and allocation.watcher.here():
             return  # inside of a call that is watched
         tensors = [a for a in values if isinstance(a, Tensor)]
+        if tensors and tensors[0]._k & CUDA:
+            on_device.remember(made.__self__.slow, values, _history(values))
+            return
         if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
             return
         history = _history(values)

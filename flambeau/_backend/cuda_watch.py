@@ -1,0 +1,185 @@
+"""Watching a call on the GPU: which memory it makes and what it launches, without doing any of it.
+
+The arrays of a watched call are shadows. They have shapes and strides, so views of them are taken as of any array, but
+no memory: a launch over shadows is only written down. Whatever needs elements, or a library that is not told here, gets
+an object that it does not know and raises, which ends the watch: such a call has no plan.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import allocation
+
+_APART = 1 << 44  # bytes between the places that memory pretends to be at
+_FEATURES = frozenset(["shape", "strides", "dtype", "ndim", "size", "nbytes", "itemsize", "flags"])
+_lock = threading.Lock()
+
+
+class Unwatchable(Exception):
+    """A call does something that cannot be written down."""
+
+
+class _Place:
+    """What NumPy makes an array without memory of."""
+
+    def __init__(self, address: int, shape: Any, strides: Any, size: int):
+        kind = f"|V{size}"
+        self.__array_interface__ = {"data": (address, False), "shape": tuple(shape), "strides": tuple(strides), "typestr": kind, "version": 3}  # fmt: skip
+
+
+class Shadow:
+    """An array on the GPU of which only the layout is known."""
+
+    __slots__ = ("_lies", "owner")
+
+    def __init__(self, lies: Any, owner: int):
+        self._lies, self.owner = lies, owner
+
+    @classmethod
+    def at(cls, owner: int, shape: Any, dtype: Any, strides: Any = None) -> Shadow:
+        """A shadow of memory by itself; row-major unless strides are given."""
+        if strides is None:
+            strides, step = [], dtype.itemsize
+            for n in reversed(shape):
+                strides.insert(0, step)
+                step *= max(n, 1)
+        lies = np.asarray(_Place(_APART * (owner + 1), shape, strides, dtype.itemsize)).view(dtype)
+        return cls(lies, owner)
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the beginning of the memory."""
+        start: int = self._lies.__array_interface__["data"][0]
+        return start - _APART * (self.owner + 1) if self._lies.size else 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FEATURES:
+            return getattr(self._lies, name)
+        raise Unwatchable(f"the attribute {name}")
+
+    base = None
+
+    @property
+    def _c_contiguous(self) -> bool:
+        return bool(self._lies.flags.c_contiguous)
+
+    @property
+    def T(self) -> Shadow:
+        return Shadow(self._lies.T, self.owner)
+
+    def transpose(self, *axes: Any) -> Shadow:
+        return Shadow(self._lies.transpose(*axes), self.owner)
+
+    def swapaxes(self, one: int, other: int) -> Shadow:
+        return Shadow(self._lies.swapaxes(one, other), self.owner)
+
+    def squeeze(self, axis: Any = None) -> Shadow:
+        return Shadow(self._lies.squeeze(axis), self.owner)
+
+    def view(self, dtype: Any = None) -> Shadow:
+        return Shadow(self._lies.view() if dtype is None else self._lies.view(dtype), self.owner)
+
+    def reshape(self, *shape: Any) -> Shadow:
+        try:
+            return Shadow(self._lies.reshape(*shape, copy=False), self.owner)
+        except ValueError:
+            raise Unwatchable("a copy") from None
+
+    def ravel(self) -> Shadow:
+        return self.reshape(-1)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Shadow:
+        if copy or dtype != self._lies.dtype:
+            raise Unwatchable("a conversion")
+        return self
+
+    def __getitem__(self, key: Any) -> Shadow:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not all([p is None or p is Ellipsis or isinstance(p, (int, slice)) for p in parts]):
+            raise Unwatchable("elements by index")
+        return Shadow(self._lies[(*parts, Ellipsis) if Ellipsis not in parts else key], self.owner)
+
+    def __len__(self) -> int:
+        return len(self._lies)
+
+    def _refuse(self, *args: Any, **named: Any) -> Any:
+        raise Unwatchable("a value")
+
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = __setitem__ = _refuse
+
+
+class Watch:
+    """What one call did: memory that it made, launches and calls of libraries over it and over what was given."""
+
+    current: Watch | None = None
+
+    def __init__(self, inputs: Sequence[Any]):
+        self.given = [Shadow.at(i, a.shape, a.dtype, a.strides) for i, a in enumerate(inputs)]
+        self.made: list[Shadow] = []
+        self.calls: list[Any] = []  # (function, address, grid and block, shared memory, arguments)
+        self.keep: list[Any] = []
+
+    def __enter__(self) -> Watch:
+        _lock.acquire()
+        self.thread, self.before = threading.get_ident(), allocation.watcher
+        Watch.current = allocation.watcher = self
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        Watch.current, allocation.watcher = None, self.before
+        _lock.release()
+
+    def here(self) -> bool:
+        """Whether it is this thread's call that is watched."""
+        return self.thread == threading.get_ident()
+
+    def refuse(self, *what: Any) -> Any:
+        raise Unwatchable("what Python must do each time")
+
+    def empty(self, shape: Any, dtype: Any, device: bool = False) -> Shadow:
+        """Memory on the GPU; memory of the CPU has no place in such a call."""
+        if not device:
+            self.refuse()
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.made.append(Shadow.at(len(self.given) + len(self.made), shape, np.dtype(dtype)))
+        return self.made[-1]
+
+    def launch(self, function: Any, grid: Any, block: Any, args: Sequence[Any]) -> None:
+        """A kernel over shadows and numbers."""
+        address = getattr(function, "ptr", None)
+        if address is None:
+            raise Unwatchable("a kernel that each GPU has its own of")
+        self.keep.append(function)
+        sizes = [*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block))]
+        self.calls.append((address, 0, sizes, [_argument(a) for a in args]))
+
+    def call(self, address: int, args: Sequence[Any]) -> None:
+        """A function of a library; its arguments are addresses and integers, or shadows."""
+        self.calls.append((0, address, [1] * 6, [_argument(a) for a in args]))
+
+
+def watching() -> Watch | None:
+    """The watch over what this thread does."""
+    found = Watch.current
+    return found if found is not None and found.here() else None
+
+
+def _argument(a: Any) -> tuple[int, int]:
+    """The number of the memory that an argument lies in and its place there; -1 and its bits for a number."""
+    if isinstance(a, Shadow):
+        return a.owner, a.offset
+    if isinstance(a, (bool, np.bool_)):
+        return -1, int(a)
+    if isinstance(a, int):
+        return -1, (a + (1 << 63)) % (1 << 64) - (1 << 63)
+    if isinstance(a, float):
+        return -1, struct.unpack("q", struct.pack("d", a))[0]
+    if isinstance(a, np.generic) and a.itemsize <= 8:
+        return -1, struct.unpack("q", a.tobytes().ljust(8, b"\0"))[0]
+    raise Unwatchable(f"an argument of class {type(a).__name__}")

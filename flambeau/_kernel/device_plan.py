@@ -1,0 +1,52 @@
+"""Plans of calls on a GPU, in words: arrays for the results, then launches and calls of libraries over their memory."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Sizes in bytes of what stands in a plan for one result, one call before its arguments, and one argument.
+RESULT, CALL, ARGUMENT = 16, 80, 16
+RESULTS, CALLS, ARGUMENTS = 8, 64, 64  # at most
+CONSTANT = -1  # the source of an argument that is the same each time
+
+
+class DevicePlan:
+    """What one call does. It begins as the plans of calls on the CPU do (`plan.Plan`).
+
+    Memory goes by numbers: first the tensors among the arguments (`inputs` of them), then results: those that are returned,
+    those that the node keeps besides (up to `kept`), memory on the way.
+    """
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.kept = 0
+        self.pattern: Any = None
+        self.together: Any = None
+        self.results: list[int] = []
+        self.calls: list[int] = []
+        self.counts = [0, 0, 0]  # results, those returned, calls
+        self.keep: list[Any] = []
+
+    def result(self, make: Callable[[], Any], dtype: Any, returned: bool) -> int:
+        """A result that `make()` makes the array of; gives its number."""
+        self.results += [id(make), id(dtype)]
+        self.keep += [make, dtype]
+        self.counts[0] += 1
+        self.counts[1] += returned
+        return self.inputs + self.counts[0] - 1
+
+    def call(self, kernel: int, address: int, sizes: Sequence[int], args: Sequence[tuple[int, int]]) -> None:
+        """A launch of a kernel with sizes of grid and blocks, or a call of the function at an address.
+
+        Each argument is a constant, or the number of memory and bytes from its beginning."""
+        self.calls += [len(args), address, kernel, *sizes, 0]
+        for source, value in args:
+            self.calls += [source if source < 0 else 8 * source, value]
+        self.counts[2] += 1
+
+    def words(self) -> array.array[int]:
+        together = 0 if self.together is None else id(self.together)
+        pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]
+        return array.array("q", [*self.counts, 0, together, pattern, self.kept, *self.results, *self.calls])
