@@ -16,7 +16,7 @@ from .._kernel.site import open_device
 from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
-from .cuda_products import product
+from .cuda_products import Products
 from .cuda_rows import RowKernels
 from .cuda_watch import Shadow, watching
 from .placement import gpu_count
@@ -153,6 +153,8 @@ class Cuda:
         self.casts: dict[tuple[str, str], Any] = {}
         self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
+        self.product = Products(self)  # x @ y for arrays of one dtype
+        self.copies: dict[str, Any] = {}
         self.opened: bool | None = None
 
     @cached_property
@@ -208,9 +210,14 @@ class Cuda:
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
         call(*arrays, *outs)
 
-    def product(self, x: Any, y: Any) -> Any:
-        """x @ y for arrays of one dtype."""
-        return product(self.xp, x, y)
+    def copy(self, source: Any, out: Any) -> None:
+        """Writes an array of the same dtype into another, broadcast."""
+        code = BY_NUMPY[out.dtype].code
+        call = self.copies.get(code)
+        if call is None:
+            inside = COMPUTE.get(code, code)
+            call = self.copies[code] = self.pointwise("copy", lambda m, x: x, (code,), (code,), (inside,))
+        call(source, out=out)
 
     def cast(self, array: Any, code: str) -> Any:
         """A copy in another type; floats become integers through int64, so that large ones wrap as they do in C."""

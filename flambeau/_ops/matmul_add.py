@@ -138,13 +138,12 @@ def _linear_arrays(backend: Any, x: Any, bias: Any, weight: Any) -> Any:
     """x @ weight.T + bias over the last dimension of x, as one product of matrices."""
     rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if backend.xp is not np:
-        made = backend.product(rows, weight.T)
+        made = backend.product(rows, weight.T, bias)
     elif bias is None:
         made = blas.product(rows, weight.T)
     else:
         made = blas.add_product(bias, rows, weight.T, 1, 1)
-    made = made if x.ndim == 2 else made.reshape(*x.shape[:-1], weight.shape[0])
-    return made if bias is None or backend.xp is np else made + bias
+    return made if x.ndim == 2 else made.reshape(*x.shape[:-1], weight.shape[0])
 
 
 class _Linear(Primitive):
