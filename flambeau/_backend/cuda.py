@@ -49,7 +49,10 @@ class Pointwise:
         self.inputs, self.outputs, self.compute = inputs, outputs, compute
         self.results = [NUMPY[t] for t in outputs]
         self.sizes = [NUMPY[t].itemsize for t in (*inputs, *outputs)]
-        self.memory = {backend.xp.ndarray, Shadow}  # what is nothing else goes by value: never a number where a pointer is read
+        self.memory = {
+            backend.xp.ndarray,
+            Shadow,
+        }  # what is nothing else goes by value: never a number where a pointer is read
         self.plans: dict[Any, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -212,12 +215,18 @@ class Cuda:
 
     def copy(self, source: Any, out: Any) -> None:
         """Writes an array of the same dtype into another, broadcast."""
-        code = BY_NUMPY[out.dtype].code
-        call = self.copies.get(code)
-        if call is None:
+        self._copy(BY_NUMPY[out.dtype].code)(source, out=out)
+
+    def duplicate(self, x: Any) -> Any:
+        """A copy whose dimensions lie in memory in the same order."""
+        return self._copy(BY_NUMPY[x.dtype].code)(x)
+
+    def _copy(self, code: str) -> Any:
+        found = self.copies.get(code)
+        if found is None:
             inside = COMPUTE.get(code, code)
-            call = self.copies[code] = self.pointwise("copy", lambda m, x: x, (code,), (code,), (inside,))
-        call(source, out=out)
+            found = self.copies[code] = self.pointwise("copy", lambda m, x: x, (code,), (code,), (inside,))
+        return found
 
     def cast(self, array: Any, code: str) -> Any:
         """A copy in another type; floats become integers through int64, so that large ones wrap as they do in C."""

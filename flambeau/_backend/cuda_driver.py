@@ -10,7 +10,10 @@ from typing import Any
 def addresses() -> dict[str, int]:
     """Those that the native entry calls; raises if one is not found."""
     driver = ctypes.CDLL("libcuda.so.1")
-    return {"launch": address_of(driver.cuLaunchKernel), "stream": exported("cupy_backends.cuda.stream", "get_current_stream_ptr")}
+    return {
+        "launch": address_of(driver.cuLaunchKernel),
+        "stream": exported("cupy_backends.cuda.stream", "get_current_stream_ptr"),
+    }
 
 
 def address_of(function: Any) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,28 +30,45 @@ class _Place:
     """What NumPy makes an array without memory of."""
 
     def __init__(self, address: int, shape: Any, strides: Any, size: int):
-        kind = f"|V{size}"
-        self.__array_interface__ = {"data": (address, False), "shape": tuple(shape), "strides": tuple(strides), "typestr": kind, "version": 3}  # fmt: skip
+        about = {"data": (address, False), "shape": tuple(shape), "strides": tuple(strides)}
+        self.__array_interface__ = {**about, "typestr": f"|V{size}", "version": 3}
+
+
+class Data:
+    """Where a shadow begins: bytes from the beginning of the memory with a number."""
+
+    __slots__ = ("offset", "owner")
+
+    def __init__(self, owner: int, offset: int = 0):
+        self.owner, self.offset = owner, offset
+
+    def __add__(self, bytes: int) -> Data:
+        return Data(self.owner, self.offset + bytes)
 
 
 class Shadow:
-    """An array on the GPU of which only the layout is known."""
+    """An array on the GPU of which only the layout is known. It is made as CuPy's arrays are."""
 
     __slots__ = ("_lies", "owner")
 
-    def __init__(self, lies: Any, owner: int):
-        self._lies, self.owner = lies, owner
-
-    @classmethod
-    def at(cls, owner: int, shape: Any, dtype: Any, strides: Any = None) -> Shadow:
-        """A shadow of memory by itself; row-major unless strides are given."""
+    def __init__(self, shape: Any, dtype: Any, data: Data, strides: Any = None):
         if strides is None:
             strides, step = [], dtype.itemsize
             for n in reversed(shape):
                 strides.insert(0, step)
                 step *= max(n, 1)
-        lies = np.asarray(_Place(_APART * (owner + 1), shape, strides, dtype.itemsize)).view(dtype)
-        return cls(lies, owner)
+        address = _APART * (data.owner + 1) + data.offset
+        self._lies = np.asarray(_Place(address, shape, strides, dtype.itemsize)).view(dtype)
+        self.owner = data.owner
+
+    def _with(self, lies: Any) -> Shadow:
+        made = object.__new__(Shadow)
+        made._lies, made.owner = lies, self.owner
+        return made
+
+    @property
+    def data(self) -> Data:
+        return Data(self.owner, self.offset)
 
     @property
     def offset(self) -> int:
@@ -64,6 +82,7 @@ class Shadow:
         raise Unwatchable(f"the attribute {name}")
 
     base = None
+    device = SimpleNamespace(id=0)  # calls are watched only where there is one GPU
 
     @property
     def _c_contiguous(self) -> bool:
@@ -71,23 +90,23 @@ class Shadow:
 
     @property
     def T(self) -> Shadow:
-        return Shadow(self._lies.T, self.owner)
+        return self._with(self._lies.T)
 
     def transpose(self, *axes: Any) -> Shadow:
-        return Shadow(self._lies.transpose(*axes), self.owner)
+        return self._with(self._lies.transpose(*axes))
 
     def swapaxes(self, one: int, other: int) -> Shadow:
-        return Shadow(self._lies.swapaxes(one, other), self.owner)
+        return self._with(self._lies.swapaxes(one, other))
 
     def squeeze(self, axis: Any = None) -> Shadow:
-        return Shadow(self._lies.squeeze(axis), self.owner)
+        return self._with(self._lies.squeeze(axis))
 
     def view(self, dtype: Any = None) -> Shadow:
-        return Shadow(self._lies.view() if dtype is None else self._lies.view(dtype), self.owner)
+        return self._with(self._lies.view() if dtype is None else self._lies.view(dtype))
 
     def reshape(self, *shape: Any) -> Shadow:
         try:
-            return Shadow(self._lies.reshape(*shape, copy=False), self.owner)
+            return self._with(self._lies.reshape(*shape, copy=False))
         except ValueError:
             raise Unwatchable("a copy") from None
 
@@ -99,11 +118,27 @@ class Shadow:
             raise Unwatchable("a conversion")
         return self
 
+    def copy(self, order: str = "C") -> Any:
+        watch = watching()
+        if watch is None:
+            raise Unwatchable("a copy")
+        if order == "K":
+            return watch.backend.duplicate(self)
+        made = watch.empty(self.shape, self.dtype, device=True)
+        watch.backend.copy(self, made)
+        return made
+
+    def fill(self, value: Any) -> None:
+        watch = watching()
+        if watch is None:
+            raise Unwatchable("a value")
+        watch.backend.copy(np.asarray(value, self.dtype), self)
+
     def __getitem__(self, key: Any) -> Shadow:
         parts = key if isinstance(key, tuple) else (key,)
         if not all([p is None or p is Ellipsis or isinstance(p, (int, slice)) for p in parts]):
             raise Unwatchable("elements by index")
-        return Shadow(self._lies[(*parts, Ellipsis) if Ellipsis not in parts else key], self.owner)
+        return self._with(self._lies[(*parts, Ellipsis) if Ellipsis not in parts else key])
 
     def __len__(self) -> int:
         return len(self._lies)
@@ -119,8 +154,9 @@ class Watch:
 
     current: Watch | None = None
 
-    def __init__(self, inputs: Sequence[Any]):
-        self.given = [Shadow.at(i, a.shape, a.dtype, a.strides) for i, a in enumerate(inputs)]
+    def __init__(self, backend: Any, inputs: Sequence[Any]):
+        self.backend = backend
+        self.given = [Shadow(a.shape, a.dtype, Data(i), a.strides) for i, a in enumerate(inputs)]
         self.made: list[Shadow] = []
         self.calls: list[Any] = []  # (function, address, grid and block, shared memory, arguments)
         self.keep: list[Any] = []
@@ -147,7 +183,7 @@ class Watch:
         if not device:
             self.refuse()
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        self.made.append(Shadow.at(len(self.given) + len(self.made), shape, np.dtype(dtype)))
+        self.made.append(Shadow(shape, np.dtype(dtype), Data(len(self.given) + len(self.made))))
         return self.made[-1]
 
     def launch(self, function: Any, grid: Any, block: Any, args: Sequence[Any]) -> None:

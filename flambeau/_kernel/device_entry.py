@@ -147,7 +147,8 @@ def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # 
                         searching = 0
             slot = (slot + 1) & mask
     if plan == 0:  # nothing is planned that comes only once
-        own, mark = at.seen + (h >> 8 & (SEEN - 1)) * 8, h ^ site
+        mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
+        own = at.seen + (mark >> 40 & (SEEN - 1)) * 8
         if m.word(own, 0) != mark:
             m.put(own, 0, mark)
             return m.call("PyObject_Vectorcall", slow, args, given, names)
@@ -221,7 +222,9 @@ def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # 
         m.put(t, place_of.view, at.none)
         m.put(objects, i * 8, t)
     if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN), at.two, at.three)
+        keeps = m.call(
+            at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN), at.two, at.three
+        )
         if keeps < 0:
             return 0
         for i in range(wrapped - returned):

@@ -317,7 +317,7 @@ def empty_like(
     return finished(unwritten(array, d, k), d, k, requires_grad)
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def ones_like(
     input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: Any = False, memory_format: Any = None,

@@ -44,7 +44,7 @@ class Memory:
             return None
 
     def _watched(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan:
-        watch = Watch([v._array for v in values if isinstance(v, Tensor)])
+        watch = Watch(backend, [v._array for v in values if isinstance(v, Tensor)])
         shadows = iter(watch.given)
         given = [
             wrap(next(shadows), v.dtype, v._k if history else CUDA) if isinstance(v, Tensor) else v for v in values

@@ -10,8 +10,8 @@ import numpy as np
 from .._autograd.node import Node, sequence
 from .._backend import affine, blas
 from .._backend.cpu import cpu
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
-from .._core.state import GRAD, local, modes
+from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
+from .._core.state import CUDA, GRAD, local, modes
 from .._tensor import InferenceMeta, Tensor, alias, refuse_inference, wrap
 from . import registry
 from .batched_layers import added_product, linearly, twice_linear
@@ -146,6 +146,21 @@ def _linear_arrays(backend: Any, x: Any, bias: Any, weight: Any) -> Any:
     return made if x.ndim == 2 else made.reshape(*x.shape[:-1], weight.shape[0])
 
 
+@primitive(tensors=3, name="linear_backward")
+def linear_backward(backend: Any, g: Any, x: Any, weight: Any, wanted: tuple[bool, ...]) -> Any:
+    """The gradients by input, bias and weight, those of them that are wanted."""
+    rows = g.reshape(-1, g.shape[-1])
+    made = []
+    if wanted[0]:
+        by_x = backend.product(rows, weight)
+        made.append(by_x if g.ndim == 2 else by_x.reshape(*g.shape[:-1], weight.shape[1]))
+    if wanted[1]:
+        made.append(fold_array(backend, rows, (0,), False, "sum", BY_NUMPY[g.dtype]))
+    if wanted[2]:
+        made.append(backend.product(rows.T, x.reshape(-1, x.shape[-1])))
+    return tuple(made)
+
+
 class _Linear(Primitive):
     """The affine map; the gradients of plain tensors are computed on the arrays, without operations in between.
 
@@ -162,7 +177,12 @@ class _Linear(Primitive):
                 return together
             node.info = _widened(node)
         if not plain:
-            return super().backward(node, g, create_graph)
+            if create_graph or modes.on or g._k & ~CUDA or d.category == COMPLEX or not array.size:
+                return super().backward(node, g, create_graph)
+            wanted = tuple([e is not None for e in node.edges])
+            x, weight = (fetch(node, i) if need else None for i, need in ((0, wanted[2]), (2, wanted[0])))
+            found = iter(linear_backward(g, x, weight, wanted))
+            return [next(found) if want else None for want in wanted]
         x, bias, weight = node.edges
         if array.ndim != 2:
             array = array.reshape(-1, array.shape[-1])

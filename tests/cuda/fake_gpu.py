@@ -1,6 +1,7 @@
 """A GPU that is none: arrays laid out as CuPy's are, over the CPU's memory, and launches that Python functions carry out."""
 
 import array
+import contextlib
 import ctypes
 import types
 
@@ -37,7 +38,9 @@ class Array(bytes):
         if memory is None:
             memory = Pointer(np.full(max(int(np.prod(shape)), 1) * dtype.itemsize, 0xAA, np.uint8))
         vectors = [array.array("q", [*numbers, 0]) for numbers in (shape, strides)]
-        words = [a + 8 * i for v, n in zip(vectors, (shape, strides)) for a in [v.buffer_info()[0]] for i in (0, len(n))]
+        words = [
+            a + 8 * i for v, n in zip(vectors, (shape, strides)) for a in [v.buffer_info()[0]] for i in (0, len(n))
+        ]
         self = super().__new__(cls, array.array("q", [*words, id(dtype), id(memory)]).tobytes())
         _alive[id(self)] = self, vectors, dtype, memory, shape, tuple(strides)
         Array.made += 1
@@ -106,7 +109,9 @@ def dense(function, inputs, numbers=0):
     def run(*args):
         count = args[-1]
         given = [vector(a, count) for a in args[:inputs]]
-        values = [v if isinstance(v, float) else np.int64(v).astype(np.int32).view(np.float32) for v in args[inputs + 1 : -1]]
+        values = [
+            v if isinstance(v, float) else np.int64(v).astype(np.int32).view(np.float32) for v in args[inputs + 1 : -1]
+        ]
         vector(args[inputs], count)[:] = function(*given, *values[:numbers])
 
     return run
@@ -141,5 +146,7 @@ def addresses():
 
 xp = types.SimpleNamespace(
     ndarray=Array,
-    cuda=types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=77)),
+    cuda=types.SimpleNamespace(
+        get_current_stream=lambda: types.SimpleNamespace(ptr=77), Device=lambda index: contextlib.nullcontext()
+    ),
 )

@@ -91,7 +91,7 @@ def test_numbers_and_layouts_have_plans_of_their_own(gpu):
     x = on_gpu(np.arange(6.0).reshape(2, 3))
     for factor in (2.0, 3.0):
         for _ in range(4):
-            out, n = natively(lambda: x * factor)  # noqa: B023
+            out, n = natively(lambda: x * factor)
         assert n == 1 and out._array.numpy().tolist() == (np.arange(6.0).reshape(2, 3) * factor).tolist()
     turned = wrap(x._array.transpose(1, 0), torch.float32, CUDA)
     for _ in range(4):
