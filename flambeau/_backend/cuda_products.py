@@ -68,6 +68,8 @@ class Products:
             xp = self.backend.xp
             made = xp.asarray(xp.matmul(x, y))
             return made if added is None else made + added
+        if x.ndim == y.ndim == 1:
+            return self(x[None], y[:, None]).reshape(())
         if x.ndim == 1:
             return self(x[None], y)[..., 0, :]
         if y.ndim == 1:
