@@ -93,6 +93,8 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
     """The result that a mode or an argument's class gives for a call; NotImplemented if none takes it over."""
     if modes.overrides == QUANTIZED:  # it stays on from the first quantized tensor of a program on
         return take_over(function, args, named)
+    if modes.overrides == BATCHED:  # inside `vmap`, and nothing else is on
+        return ops.on_batches(function, args, named) if local.batches else NotImplemented
     if local.profiler is not None:
         result = local.profiler.call(function, args, named)
         if result is not NotImplemented:

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.state import BATCHED
 from .._tensor import Tensor
 from .registry import ops
 
 # -- operands --------------------------------------------------------------------------------------------------------
+
+
+def every_element(t: Tensor) -> Any:
+    """The array of a tensor, of all samples if it stands for one of a batch: for checks that all elements must pass."""
+    while t._k & BATCHED:
+        t = t.value  # type: ignore[attr-defined]
+    return t._array
 
 
 def stacked(t: Any, mapped: bool, size: int) -> Any:
@@ -92,8 +100,10 @@ def along(op: Any, size: int, mapped: Any, args: Any) -> Any:
     tensors, names, static = args[: op.tensors], op.names[op.tensors :], args[op.tensors :]
     ranks = [rank_of(t, m) for t, m in zip(tensors, mapped) if isinstance(t, Tensor)]
     given = all_stacked(op, size, mapped, args)
+    if not min(ranks) and ("key" in names or "index" in names):  # parts, which may be numbers
+        return op(*given, *[_behind(n, v, size, ranks[0]) for n, v in zip(names, static)])
     if not max(ranks):  # a number counts as one element along dimension 0
-        if op.view and op.name not in ("expand", "view"):
+        if op.view:
             return args[0] if op.name == "transpose" else NotImplemented
         one = [ops.unsqueeze(t, 1) if isinstance(t, Tensor) else t for t in given]
         made = op(*one, *[_behind(n, v, size, 1) for n, v in zip(names, static)])

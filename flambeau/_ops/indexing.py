@@ -10,7 +10,7 @@ import numpy as np
 from .._backend.copies import duplicate, place
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from .._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
+from .._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
 from .._tensor import Tensor, bump, wrap
 from . import registry
 from .batching import along
@@ -198,7 +198,7 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
                 dims.append(view)
                 basic += [_ALL] * ndim
                 source, view = source + ndim, view + ndim
-            elif ndim == 0:
+            elif ndim == 0 and not part._k & BATCHED:
                 basic.append(_number(int(part._array), shape, source))
                 source += 1
             else:

@@ -15,7 +15,7 @@ from .._core.dtypes import FLOATING, bfloat16, float16, from_numpy_dtype
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
 from .._tensor import Tensor
-from .batching import leading
+from .batching import every_element, leading
 from .primitive import primitive
 from .registry import ops
 from .rules import type_name
@@ -73,13 +73,13 @@ def matched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 def check_info(info: Tensor, message: Callable[[int], str], error: type[Exception] = LinAlgError) -> None:
     """Raises for the first matrix that an operation failed on; `message` gets what the operation says of it."""
-    array = info._array
+    array = every_element(info)
     if info._k & META or not (np.count_nonzero(array) if array.__class__ is np.ndarray else array.any()):
         return
     flat = array.reshape(-1)
     place = int((flat != 0).argmax())
     name, colon, rest = message(int(flat[place])).partition(": ")
-    raise error(f"{name}: (Batch element {place}): {rest}" if array.ndim else name + colon + rest)
+    raise error(f"{name}: (Batch element {place}): {rest}" if info._array.ndim else name + colon + rest)
 
 
 _SEVERAL = 1 << 11  # elements of a batch that are worth several threads

@@ -15,6 +15,7 @@ from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64
 from .._core.state import GRAD, local, modes
 from .._kernel.distance import loss_gradient, loss_sum
 from .._tensor import Tensor, read_as, wrap
+from .batching import every_element
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
 from .registry import labelled, ops, public, quick
@@ -361,7 +362,7 @@ def binary_cross_entropy(
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {type_name(target.dtype)} but expected {type_name(input.dtype)}")
-    x = read_as(input._array, input._k)
+    x = read_as(every_element(input), input._k)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
     if weight is None and not modes.on:

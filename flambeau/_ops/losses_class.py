@@ -11,7 +11,7 @@ from .._autograd.node import Node, sequence
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
-from .._core.state import CUDA, GRAD, META, local, modes
+from .._core.state import BATCHED, CUDA, GRAD, META, local, modes
 from .._kernel.loss import (
     cascade_sum,
     count_targets,
@@ -23,7 +23,7 @@ from .._kernel.loss import (
     cross_entropy_whole_and_gradient,
 )
 from .._tensor import Tensor, wrap
-from .batching import folded
+from .batching import every_element, folded
 from .fused import Fused, parts_of, side_by_side
 from .likelihood import likelihood
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
@@ -221,7 +221,7 @@ def _quick_cross_entropy(
 
 
 def _check_targets(target: Tensor, count: int, skipped: int) -> None:
-    values = target._array
+    values = every_element(target)
     wrong = (values < 0) | (values >= count)
     if bool(wrong.any()):
         wrong &= values != skipped
@@ -392,7 +392,8 @@ def cross_entropy(
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     dim = 0 if len(shape) == 1 else 1
-    if not label_smoothing and input._array.size * _WORK >= PARALLEL and _fusable(input, target):
+    together = (input._k | target._k) & BATCHED or input._array.size * _WORK >= PARALLEL
+    if not label_smoothing and together and _fusable(input, target):
         if target._array.shape[0] != shape[0]:
             raise ValueError(
                 f"Expected input batch_size ({shape[0]}) to match target batch_size ({target._array.shape[0]})."
@@ -405,7 +406,7 @@ def cross_entropy(
 
 
 def _fusable(input: Tensor, target: Tensor) -> bool:
-    plain = not (input._k | target._k | modes.on) & ~GRAD
+    plain = not (input._k | target._k | modes.on) & ~(GRAD | BATCHED)
     wide = input.dtype is float32 or input.dtype is float64
     return plain and wide and input._array.ndim == 2 and target._array.ndim == 1 and target.dtype is int64
 

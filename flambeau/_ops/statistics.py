@@ -17,7 +17,7 @@ from .._core.state import modes
 from .._kernel.row_gradients import deviation_rows, log_sum_rows
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
-from .batching import along
+from .batching import along, every_element
 from .folding import layout, moments_over, reduced_shape, unlay
 from .primitive import primitive
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
@@ -277,7 +277,7 @@ def _check_quantile(name: str, input: Tensor, q: Tensor, interpolation: str) -> 
         raise RuntimeError(f"{name} q tensor must be same dtype as the input tensor")
     if q._array.ndim > 1:
         raise RuntimeError(f"{name} q must be a scalar or 1D tensor")
-    if not bool(ops.all(ops.logical_and(q >= 0, q <= 1))):
+    if not every_element(ops.logical_and(q >= 0, q <= 1)).all():
         raise RuntimeError(f"{name} q values must be in the range [0, 1]")
 
 

@@ -204,6 +204,21 @@ def in_front(t: Any, level: int) -> Any:
     return value if bdim == 0 else ops.movedim(value, bdim, 0)
 
 
+def part_samples(t: Batched) -> None:
+    """Before a write: samples that share memory, as those of an argument of `grad` do, get memory of their own."""
+    value, bdim = t.value, t.bdim
+    array = value._array
+    if isinstance(value, Batched) or array.strides[bdim] or array.shape[bdim] < 2:
+        return
+    views = value._storage.views if value._storage is not None else None
+    if value._view is not None or any(v()._view[0] is value for v in views or () if v() is not None and v()._view):
+        raise RuntimeError(
+            "vmap: a part of a tensor is written to that the samples share, as it is not mapped over: clone() it first"
+        )
+    t.value = ops.clone(value)
+    t.refresh()
+
+
 def flat_tensors(args: Any) -> list[Tensor]:
     """Tensors among arguments, those in lists, dictionaries and slices too."""
     return list(_tensors(args))
@@ -223,7 +238,23 @@ def _tensors(args: Any) -> Iterator[Tensor]:
 
 def deepest(args: Any) -> int:
     """The innermost level at which one of the arguments is batched; 0 if none is."""
-    return max((t.level for t in _tensors(args) if isinstance(t, Batched)), default=0)
+    found = 0
+    for a in args:
+        kind = a.__class__
+        if kind is Batched:
+            level = a.level
+        elif kind in _CONTAINERS:
+            level = deepest(a.values() if kind is dict else a if kind is not slice else (a.start, a.stop, a.step))
+        elif isinstance(a, (Batched, list, tuple, dict)):
+            level = a.level if isinstance(a, Batched) else deepest(a.values() if isinstance(a, dict) else a)
+        else:
+            continue
+        if level > found:
+            found = level
+    return found
+
+
+_CONTAINERS = frozenset((list, tuple, dict, slice))
 
 
 def batch_size(args: Any, level: int) -> int:
@@ -236,5 +267,5 @@ def batch_size(args: Any, level: int) -> int:
 
 __all__ = [
     "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "in_front", "levels", "make_batched",
-    "mapped_levels", "next_level", "opened", "rewrapped", "set_levels", "unwrap",
+    "mapped_levels", "next_level", "opened", "part_samples", "rewrapped", "set_levels", "unwrap",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from .batched import (
     deepest,
     levels,
     make_batched,
+    part_samples,
     set_levels,
     unwrap,
 )
@@ -43,7 +44,7 @@ def on_batches(function: Any, args: Any, named: Any) -> Any:
     if _guard.passed is function:
         _guard.passed = None
         return NotImplemented
-    level = deepest((args, named)) if named else deepest(args)
+    level = max(deepest(args), deepest(named.values())) if named else deepest(args)
     if not level:
         return NotImplemented
     rule = function_rules.get(function.__name__)
@@ -80,6 +81,8 @@ def is_in_place(function: Any) -> bool:
 
 def _each(level: int, function: Any, args: Any, named: Any, reason: ValuesRead) -> Any:
     writes = is_in_place(function)
+    if writes and isinstance(args[0], Batched):
+        part_samples(args[0])
     outs = _run(level, function, args, named)
     if writes:
         target = args[0]

@@ -60,11 +60,17 @@ class transform:
 
 
 def _lift(t: Tensor) -> Tensor:
-    """A tensor batched at every open level of vmap, so that each sample has its own derivative."""
+    """A tensor batched at every open level of vmap, so that each sample has its own derivative; the samples share memory."""
     for level, size, _ in mapped_levels():
         if not _is_batched_at(t, level):
             t = _batch_below(t, level, size)
     return t
+
+
+def _lifted_copy(t: Tensor) -> Tensor:
+    """The same with memory of its own for each sample: tangents are written to."""
+    lifted = _lift(t)
+    return lifted if lifted is t else _rewrap(lifted, ops.clone(_root(lifted)))
 
 
 def _is_batched_at(t: Any, level: int) -> bool:
@@ -78,8 +84,7 @@ def _is_batched_at(t: Any, level: int) -> bool:
 def _batch_below(t: Tensor, level: int, size: int) -> Tensor:
     if isinstance(t, Batched) and t.level > level:
         return make_batched(_batch_below(t.value, level, size), t.bdim, t.level)
-    value = ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape))
-    return make_batched(ops.clone(value), 0, level)
+    return make_batched(ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape)), 0, level)
 
 
 def _in_front(t: Batched) -> Tensor:
@@ -156,6 +161,14 @@ def _wrap_all(t: Tensor, at: int = 0) -> Tensor:
     return t
 
 
+def _attached(outs: list[Tensor], leaves: list[Tensor], connected: bool) -> bool:
+    """Whether derivatives of outputs can be differentiated by something outside of the transform."""
+    if not connected:
+        return False
+    own = {id(_root(t)) for t in leaves if _root(t)._edge is None}
+    return any(_hangs_on_others(_root(t), own) for t in outs if _root(t)._k & GRAD)
+
+
 def _settle(result: Any, leaves: list[Tensor], connected: bool) -> Any:
     """Results that hang on nothing but the transform's own leaves lose their history; all do if not `connected`."""
     own = {id(_root(t)) for t in leaves if _root(t)._edge is None}
@@ -190,15 +203,19 @@ def _hangs_on_others(t: Tensor, own: set[int]) -> bool:
     return False
 
 
-def _gradients(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], base: Any) -> list[Tensor]:
+def _gradients(
+    outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], base: Any, attached: bool, keep: bool = True
+) -> list[Tensor]:
+    """The gradients; differentiable again if they are `attached` to something outside. The graph is not kept but for `keep`."""
     roots = [_aligned(o, base) for o in outputs]
     given = [_aligned(c, base) for c in cotangents]
     given = [_rewrap(c, _without_history(_root(c))) if is_inference(_root(c)) else c for c in given]
     wanted = [_root(i) for i in inputs]
     pairs = [(o, c) for o, c in zip(roots, given) if o._k & GRAD]
     if pairs:
+        again = attached or local.duals is not None or any([_root(c)._k & GRAD for _, c in pairs])
         found = _autograd_grad(
-            [o for o, _ in pairs], wanted, [c for _, c in pairs], create_graph=True, allow_unused=True
+            [o for o, _ in pairs], wanted, [c for _, c in pairs], keep or again, create_graph=again, allow_unused=True
         )
     else:
         found = (None,) * len(wanted)
@@ -231,10 +248,12 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
                     "use vjp or jacrev for more"
                 )
             tensors = [t for t in leaves if isinstance(t, Tensor)]
-            found = iter(_gradients([out], tensors, [_ones_like(out)], mapped_levels()))
+            nested = len(local.transforms) > 1
+            attached = nested or _attached([out], tensors, connected)
+            found = iter(_gradients([out], tensors, [_ones_like(out)], mapped_levels(), attached, False))
             grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
             grads = grads[0] if isinstance(argnums, int) else grads
-            grads, out, aux = _settle((grads, out, aux), tensors, connected)
+            grads, out, aux = _settle((grads, out, aux), tensors, connected and (has_aux or attached))
             return (grads, (out, aux)) if has_aux else (grads, out)
 
     return wrapped
@@ -297,6 +316,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         tensors = [t for t in leaves if isinstance(t, Tensor)]
         out, aux = checks.with_aux(where, func(*tree_unflatten(entered, spec)), has_aux)
         outs, out_spec = checks.outputs(where, out)
+        attached = _attached(outs, tensors, connected)
 
         def back(cotangents: Any, *more: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
             recorded = local.grad
@@ -307,7 +327,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                         "vjp: Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
                         f"the function. cotangents: {given_spec}, primal output: {out_spec}"
                     )
-                found = iter(_gradients(outs, tensors, given, base))
+                found = iter(_gradients(outs, tensors, given, base, attached or bool(local.transforms)))
                 grads = tree_unflatten([next(found) if isinstance(t, Tensor) else None for t in leaves], spec)
                 return _settle(grads, tensors, recorded)
 
@@ -346,7 +366,7 @@ def _by_tangents(run: Any, flat: list[Tensor], directions: list[Tensor]) -> tupl
     with transform("Jvp") as connected, dual_level(), _set_fwd_grad_enabled(True):
         given = []
         for t, direction in zip(flat, directions):
-            lifted = _lift(t)
+            lifted = _lifted_copy(t)
             plain = _root(lifted)
             if connected and plain._k & GRAD:
                 value = _own(ops.view_as(plain, plain))
@@ -379,7 +399,7 @@ def _by_differentiating_twice(
 def _placed(t: Tensor, like: Tensor) -> Tensor:
     """The values of `t` with the batch dimensions where the values of `like` have them; those of `like` alone."""
     base = [level for level, _, _ in mapped_levels()]
-    aligned = _aligned(_lift(t), mapped_levels())
+    aligned = _aligned(_lifted_copy(t), mapped_levels())
     places: list[Any] = [len(base) + i for i in range(like._array.ndim)]
     while isinstance(like, Batched):
         places.insert(like.bdim, base.index(like.level))

@@ -21,7 +21,7 @@ from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import Batched, deepest, in_front, levels, make_batched, opened, unwrap
+from .batched import Batched, deepest, in_front, levels, make_batched, opened, part_samples, unwrap
 from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches
 
 
@@ -203,6 +203,7 @@ def _write(t: Tensor, src: Any, name: str = "copy_") -> Tensor:
     if _level(src) > level:
         raise not_possible(name)
     assert isinstance(t, Batched)
+    part_samples(t)
     if not isinstance(src, Tensor):
         ops.fill_(t.value, src)
     elif _level(src) == level:
