@@ -332,12 +332,6 @@ def _fix_weakref(self: Tensor) -> None:
     """Nothing: a weak reference here never outlives its tensor."""
 
 
-@public(method=False, out=True)
-def detach_copy(input: Tensor) -> Tensor:
-    """A copy without history."""
-    return basic.clone(detached(input))
-
-
 # -- to Python and NumPy -----------------------------------------------------------------------------------------
 
 

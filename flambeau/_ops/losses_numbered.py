@@ -13,8 +13,8 @@ def _loss(name: str) -> Any:
     return functions[f"nn.functional.{name}"]
 
 
-@public(method=False)
-def binary_cross_entropy_with_logits(
+@public("binary_cross_entropy_with_logits", method=False)
+def numbered_binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`."""
@@ -22,30 +22,30 @@ def binary_cross_entropy_with_logits(
     return function(input, target, weight, pos_weight=pos_weight, reduction=CODES[reduction])  # type: ignore[no-any-return]
 
 
-@public(method=False)
-def cosine_embedding_loss(
+@public("cosine_embedding_loss", method=False)
+def numbered_cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.cosine_embedding_loss`."""
     return _loss("cosine_embedding_loss")(input1, input2, target, margin, reduction=CODES[reduction])  # type: ignore[no-any-return]
 
 
-@public(method=False)
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+@public("hinge_embedding_loss", method=False)
+def numbered_hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """`nn.functional.hinge_embedding_loss`."""
     return _loss("hinge_embedding_loss")(input, target, margin, reduction=CODES[reduction])  # type: ignore[no-any-return]
 
 
-@public(method=False)
-def margin_ranking_loss(
+@public("margin_ranking_loss", method=False)
+def numbered_margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.margin_ranking_loss`."""
     return _loss("margin_ranking_loss")(input1, input2, target, margin, reduction=CODES[reduction])  # type: ignore[no-any-return]
 
 
-@public(method=False)
-def triplet_margin_loss(
+@public("triplet_margin_loss", method=False)
+def numbered_triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, reduction: int = 1,
 ) -> Tensor:  # fmt: skip
@@ -54,8 +54,10 @@ def triplet_margin_loss(
     return function(anchor, positive, negative, margin, p, eps, swap, reduction=CODES[reduction])  # type: ignore[no-any-return]
 
 
-@public(method=False)
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
+@public("poisson_nll_loss", method=False)
+def numbered_poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
+) -> Tensor:
     """`nn.functional.poisson_nll_loss`."""
     function = _loss("poisson_nll_loss")
     return function(input, target, log_input, full, eps=eps, reduction=CODES[reduction])  # type: ignore[no-any-return]

@@ -371,47 +371,7 @@ def trace(input: Tensor) -> Tensor:
     return ops.sum(diagonal_op(input, 0, 0, 1))
 
 
-# -- borders and codes -------------------------------------------------------------------------------------------
-
-
-def _padded_shape(shape: Any, pads: Any) -> tuple[int, ...]:
-    return tuple([n + before + after for n, (before, after) in zip(shape, pads)])
-
-
-@primitive(
-    name="constant_pad_nd", grad={"x": lambda g, pads: pad_op(g, tuple([(-a, -b) for a, b in pads]), 0)},
-    meta=lambda x, pads, value: (_padded_shape(x.shape, pads), from_numpy_dtype(x.dtype)),
-    batch=leading,
-)  # fmt: skip
-def pad_op(backend: Any, x: Any, pads: tuple[tuple[int, int], ...], value: Any) -> Any:
-    inner = x[(..., *[slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pads)])]
-    shape = _padded_shape(x.shape, pads)
-    if inner.shape == shape:
-        return inner.copy("C")
-    made = backend.xp.full(shape, value, x.dtype) if value else backend.zeros(shape, x.dtype)
-    made[tuple([slice(max(0, a), n - max(0, b)) for n, (a, b) in zip(shape, pads)])] = inner
-    return made
-
-
-@public(method=False)
-def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
-    """A border of one value: `pad` holds (before, after) of the last dimension, then of the one before it, …"""
-    widths, shape = size_argument((pad,), "pad"), input._array.shape
-    if len(widths) % 2:
-        raise RuntimeError("Length of pad must be even but instead it equals " + str(len(widths)))
-    if len(widths) > 2 * len(shape):
-        raise RuntimeError(
-            "Length of pad should be no more than twice the number of dimensions of the input, "
-            f"got {len(widths)} for {len(shape)}"
-        )
-    pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
-    pads = tuple([(0, 0)] * (len(shape) - len(pairs)) + pairs[::-1])
-    for d, (n, (a, b)) in enumerate(zip(shape, pads)):
-        if n + a + b < 0 or -a > n or -b > n:
-            raise RuntimeError(
-                f"pad: size {n} of dimension {d} with padding {a} and {b} resulted in a negative output size"
-            )
-    return pad_op(input, pads, value)
+# -- codes -----------------------------------------------------------------------------------------------------------
 
 
 @public("nn.functional.one_hot", method=False)
