@@ -83,7 +83,7 @@ globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)}
 globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS, *_SCHEMES)})
 globals().update(_constructors.typed_classes(), **legacy_classes())
 Storage = legacy_classes()["FloatStorage"]
-_methods.install(globals())
+_find, _names = _methods.finder(globals())
 
 from . import autograd  # noqa: E402  (gives tensors `backward`)
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
@@ -92,10 +92,10 @@ torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute
 
 
 def __getattr__(name: str) -> object:
-    """What `_lazy` lists is loaded now."""
+    """Functions, and what `_lazy` lists, are found when they are first asked for."""
     home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home is None or name in _ops.registry.functions:
+        return _methods.public_names(__dir__()) if name == "__all__" else _find(name)
     try:
         module = _importlib.import_module("." + home, __name__)
     except ModuleNotFoundError as error:
@@ -108,4 +108,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_names()})

@@ -14,15 +14,41 @@ from ._ops.registry import functions, methods, ops, records
 from ._tensor import Tensor
 
 
-def install(namespace: dict[str, Any], path: str = "") -> None:
-    """Adds the registry's public functions below `path` ("" for the top, "linalg", …) to a module's namespace."""
+def finder(namespace: dict[str, Any], path: str = "") -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """What finds a public function below `path` ("" for the top, "linalg", …) when a module is first asked for it, and what lists
+    the names of all."""
     prefix = path + "." if path else ""
-    for name, function in functions.items():
-        if name.startswith(prefix):
-            rest = name[len(prefix) :]
-            if "." not in rest and namespace.setdefault(rest, function) is function:
-                _give_home(function, namespace["__name__"], rest)
-                _describe(function, rest)
+
+    def find(name: str) -> Any:
+        function = functions.get(prefix + name)
+        if function is None or "." in name:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        namespace[name] = function
+        _give_home(function, namespace["__name__"], name)
+        _describe(function, name)
+        return function
+
+    def names() -> list[str]:
+        below = [name[len(prefix) :] for name in functions.names() if name.startswith(prefix)]
+        return [name for name in below if "." not in name]
+
+    return find, names
+
+
+def install(namespace: dict[str, Any], path: str) -> None:
+    """Gives a module the public functions below `path`, each when it is first used."""
+    find, names = finder(namespace, path)
+
+    def directory() -> list[str]:
+        return sorted({*namespace, *names()})
+
+    namespace["__dir__"] = directory
+    namespace["__getattr__"] = lambda name: public_names(directory()) if name == "__all__" else find(name)
+
+
+def public_names(names: list[str]) -> list[str]:
+    """What `from module import *` takes."""
+    return [name for name in names if not name.startswith("_")]
 
 
 def _give_home(function: Any, module: str, name: str) -> None:
@@ -33,7 +59,9 @@ def _give_home(function: Any, module: str, name: str) -> None:
         elif function.__name__ == f"special_{name}":
             function.__module__ = "flambeau._C._special"
     if isinstance(function, FunctionType):
-        if function.__name__.startswith("functional_"):  # made so as not to clash with the operation of the same name
+        if function.__name__.startswith(
+            ("functional_", "numbered_")
+        ):  # made so as not to clash with the operation of the same name
             function.__name__ = name
         home = sys.modules.get(function.__module__)
         if getattr(home, function.__qualname__, None) is not function:
@@ -46,8 +74,13 @@ def _describe(function: Any, name: str) -> None:
         function.__doc__ = f"`{name[:-1]}`, with the result written into the tensor itself, which is returned."
 
 
-def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
+def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
     """A binary operator that leaves operands it does not know to their own class."""
+
+    def function(first: Any, second: Any) -> Any:
+        nonlocal function
+        function = _function_of(name)  # from the first call on
+        return function(first, second)
 
     def operator(self: Tensor, other: Any) -> Any:
         try:
@@ -64,13 +97,23 @@ def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable
     return backwards if reflected else operator
 
 
-def _operator_of(function: Any) -> Any:
-    """The operator of a function; if the function finds its plans itself, so does the operator."""
-    return as_method(another(function, _operator(function)))
+def _function_of(name: str) -> Any:
+    """The function of an operator."""
+    return records[name].call if name in _DIRECT else getattr(ops, name)
 
 
-def _equality(function: Callable[..., Any]) -> Callable[..., Any]:
+def _operator_of(name: str) -> Any:
+    """An operator; if its function finds plans itself, so does the operator."""
+    return as_method(another(_function_of(name), _operator(name)))
+
+
+def _equality(name: str) -> Callable[..., Any]:
     """== and !=, which know NumPy's arrays too: Python would compare by identity what nobody knows."""
+
+    def function(first: Any, second: Any) -> Any:
+        nonlocal function
+        function = _function_of(name)  # from the first call on
+        return function(first, second)
 
     def operator(self: Tensor, other: Any) -> Any:
         try:
@@ -125,13 +168,18 @@ _SHOWN = [
 
 def quiet_methods() -> dict[str, Any]:
     """Attributes that ask nobody whether to take over: operators, and views that go straight to their function."""
-    direct = [name for name, method in methods.items() if isinstance(method, property) or _is_direct(name, method)]
-    return {name: Tensor.__dict__[name] for name in (*_SHOWN, *direct)}
+    return {name: Tensor.__dict__[name] for name in (*_SHOWN, *_direct())}
+
+
+def _direct() -> list[str]:
+    """The methods that ask nobody. Their families do not wait: classes and modes must know them."""
+    known = dict.items(methods)
+    return [name for name, method in known if isinstance(method, property) or _is_direct(name, method)]
 
 
 def _is_direct(name: str, method: Any) -> bool:
     """Whether a method goes past the form that asks, which is the function of the same name, if there is one."""
-    return name in ("contiguous", "where") or getattr(functions.get(name), "__wrapped__", None) is method
+    return name in ("contiguous", "where") or getattr(dict.get(functions, name), "__wrapped__", None) is method
 
 
 def _own(name: str, value: Any) -> Any:
@@ -147,27 +195,51 @@ def _own(name: str, value: Any) -> Any:
     return made
 
 
+class _Later:
+    """Stands on Tensor for what is made when it is first asked for."""
+
+    __slots__ = ("make", "name", "source")
+
+    def __init__(self, name: str, make: Callable[[str], Any], source: str):
+        self.name, self.make, self.source = name, make, source
+
+    def __get__(self, instance: Any, kind: Any = None) -> Any:
+        made = self.make(self.source)
+        if Tensor.__dict__.get(self.name) is self:
+            setattr(Tensor, self.name, made)
+        bind = getattr(type(made), "__get__", None)
+        return made if bind is None else bind(made, instance, kind)
+
+
+def _method(name: str) -> Any:
+    """What Tensor has under a name of `methods`."""
+    function = methods.get(name)
+    if function is None:
+        raise AttributeError(f"type object 'Tensor' has no attribute {name!r}")
+    _describe(function, name)
+    return _own(name, function)
+
+
 def attach() -> None:
-    """Called once, after all families are registered."""
-    for name, function in methods.items():
-        if name.startswith("__") and isinstance(function, FunctionType):
-            function.__name__ = function.__name__ if function.__name__ in methods else name
-        _describe(function, name)
-        setattr(Tensor, name, _own(name, function))
-    space = ops.__dict__
+    """Called once, after the families that do not wait are registered."""
+    for name in methods.names():
+        setattr(Tensor, name, _Later(name, _method, name))
+    for name in _direct():
+        setattr(Tensor, name, _method(name))
     for special, name in _UNARY.items():
-        setattr(Tensor, special, as_method(space[name]))
-    Tensor.__invert__ = lambda self: space["invert"](self)  # type: ignore[method-assign]
+        setattr(Tensor, special, _Later(special, lambda name: as_method(getattr(ops, name)), name))
+    Tensor.__invert__ = lambda self: ops.invert(self)  # type: ignore[method-assign]
     for special, name in _BINARY.items():
-        if name.endswith("_"):  # written in place: an unknown operand is an error
-            setattr(Tensor, special, space[name])
+        if special in _SHOWN:
+            setattr(Tensor, special, _operator(name))
+        elif name.endswith("_"):  # written in place: an unknown operand is an error
+            setattr(Tensor, special, _Later(special, lambda name: getattr(ops, name), name))
         else:
-            function = records[name].call if name in _DIRECT else space[name]
-            setattr(Tensor, special, _operator(function) if special in _SHOWN else _operator_of(function))
-    Tensor.__eq__ = _equality(space["eq"])  # type: ignore[method-assign]
-    Tensor.__ne__ = _equality(space["ne"])  # type: ignore[method-assign]
+            setattr(Tensor, special, _Later(special, _operator_of, name))
+    Tensor.__eq__ = _equality("eq")  # type: ignore[method-assign]
+    Tensor.__ne__ = _equality("ne")  # type: ignore[method-assign]
     for special, name in _REFLECTED.items():
-        setattr(Tensor, special, _operator(space[name], reflected=True))
+        setattr(Tensor, special, _operator(name, reflected=True))
     for special in _SHOWN:
         getattr(Tensor, special).__name__ = "pow" if special == "__pow__" else special
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ _SUM = 32  # bytes of the checksum
 _STALE = 3600.0  # seconds after which a file that was never finished belongs to a process that was killed
 
 
-def _chosen_root() -> str | None:
+def chosen_root() -> str | None:
     """The folder that the environment names: absolute paths only, as the XDG rules have it."""
     named = os.environ.get("FLAMBEAU_CACHE_DIR")
     if named:
@@ -68,7 +68,7 @@ class Cache:
     @classmethod
     def open(cls) -> Cache | None:
         """The cache that the environment names; None if no private place can be had."""
-        root = _chosen_root()
+        root = chosen_root()
         if root is None:
             return None
         path = os.path.join(root, "kernels")

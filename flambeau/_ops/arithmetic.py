@@ -291,6 +291,7 @@ _with_aliases(rsub, None, ("rsub",))
 _with_aliases(div, div_, ("div", "divide"))
 methods["__div__"], methods["__idiv__"] = div_op.call, div_
 methods["__rdiv__"] = _rdiv
+_rdiv.__name__ = "__rdiv__"
 for _changed in (add_, sub_, div_):
     setattr(ops, _changed.__name__, _changed)
 for _op, _function in ((add_op, add), (sub_op, sub), (rsub_op, rsub), (div_op, div), (rdiv_op, _rdiv)):

@@ -620,7 +620,9 @@ def delitem(self: Tensor, key: Any) -> None:
     raise TypeError("Tensor does not support deleting items")
 
 
-methods["__getitem__"], methods["__setitem__"], methods["__delitem__"] = getitem, setitem, delitem
+for _function in (getitem, setitem, delitem):
+    _function.__name__ = f"__{_function.__name__}__"
+    methods[_function.__name__] = _function
 functions["index_put_"] = ops.index_put_  # type: ignore[attr-defined]
 
 

@@ -7,10 +7,11 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core.state import modes
 from .._tensor import Tensor
+from .families import Table
 
 
 class Namespace:
@@ -18,19 +19,18 @@ class Namespace:
 
     symbolic = False
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no operation {name!r}")
+    if TYPE_CHECKING:
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__[name] = value
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 ops = Namespace()
 # Every dispatched record by name (pointwise and primitive), for tests, capture and export.
-records: dict[str, Any] = {}
+records = Table()
 # What `_methods` puts on the classes: attribute of Tensor -> function; dotted path below the package -> function.
-methods: dict[str, Any] = {}
-functions: dict[str, Any] = {}
+methods = Table()
+functions = Table()
 
 
 def _not_set(*args: Any) -> Any:
@@ -291,7 +291,7 @@ def quick(fast: Any, named: bool = False) -> Callable[[Any], Any]:
             return call
         slow.public = call
         for table in (functions, methods, ops.__dict__):
-            for name in [n for n, f in table.items() if f is slow]:
+            for name in [n for n, f in dict.items(table) if f is slow]:
                 table[name] = call
         return call
 

@@ -20,6 +20,7 @@ from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, spar
 from .._core.printing import PRINT_OPTIONS
 from .._core.state import CUDA, GRAD, META, SPARSE, local
 from .._tensor import Tensor, detached, wrap
+from .families import load
 from .primitive import Primitive
 from .registry import ops, public
 from .sparse_array import (
@@ -49,6 +50,7 @@ class _Rebuild(Primitive):
     """Its results are sparse, though its operand is dense."""
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
+        load("sparse_products")  # which brings the rules for sparse operands, and sums of sparse gradients
         made = super().compute(args, k)
         made._k |= SPARSE
         return made

@@ -463,10 +463,11 @@ def watched() -> Iterator[None]:
         _depth[0] += 1
         if _depth[0] == 1:
             for name in (*_METHODS, *_PROPERTIES):
+                getattr(Tensor, name)  # may only stand there after it was asked for
                 plain = _plain[name] = Tensor.__dict__[name]
                 asking = _asking(name, plain.fget if isinstance(plain, property) else plain)
                 setattr(Tensor, name, property(asking, plain.fset) if isinstance(plain, property) else asking)
-                inner = ops.__dict__.get(name)
+                inner = getattr(ops, name, None)
                 if callable(inner):
                     _plain_ops[name] = inner
                     setattr(ops, name, _asking(name, inner))
