@@ -12,6 +12,7 @@ import array
 import ctypes
 from typing import Any
 
+from .._core.allocation import LARGE
 from .._core.state import modes
 from .native import compile_function
 from .plan import (
@@ -36,12 +37,12 @@ _HEAD = object.__basicsize__  # where an array's own fields begin
 _TYPE = _HEAD - 8
 _WORDS = 128  # of a description, at most
 _RANK, _ARGUMENTS, _OPERANDS, _RESULTS = 8, 12, 24, 8  # at most
-_MOST = 1 << 14  # elements of a result; for more, other threads of the interpreter run meanwhile
+_MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
 # Objects and functions that the machine code must know, by their addresses in this process.
 KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
-    "device", "gpu",
+    "device", "gpu", "empty", "shape", "destination", "settings",
 )  # fmt: skip
 SEEN = 1 << 12  # descriptions that came once, of all sites
 # Words of a site, in bytes.
@@ -245,18 +246,37 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     if (history != 0) & (m.word(plan, RECORD) == 0) & (m.word(plan, PATTERN) == 0):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
+    large = 0  # a single result, and a loop that splits itself over the cores
     if alike != 0:
-        if (size >= _MOST) | (size == 0):
+        if size == 0:
             return m.call("PyObject_Vectorcall", slow, args, given, names)
+        if size >= _MOST:
+            large = size * m.word(plan, PLAN + 40)
+            if large >= m.word(at.settings, 8):  # it is written past the caches
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            target = m.call("PyObject_GetAttr", at.local, at.destination)
+            m.run("Py_DecRef", target)
+            if target != at.none:  # `out=`
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 5. Arrays for the results, and for what is needed on the way to them.
     objects = m.space(_RESULTS)
     for i in range(results):
         about = plan + PLAN + i * RESULT
-        rank, shape = m.word(about, 8), m.word(about, 16)
+        rank, shape, made = m.word(about, 8), m.word(about, 16), 0
         if alike != 0:
             rank, shape = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16)
-        m.run("Py_IncRef", m.word(about, 0))
-        made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
+        if large >= LARGE:
+            extents = m.call("PyObject_GetAttr", first, at.shape)
+            m.put(objects, 0, extents)
+            m.put(objects, 8, m.word(about, 0))
+            made = m.call("PyObject_Vectorcall", at.empty, objects, 2, 0)
+            m.run("Py_DecRef", extents)
+            if made == 0:  # Python says what the matter is
+                m.run("PyErr_Clear")
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+        else:
+            m.run("Py_IncRef", m.word(about, 0))
+            made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
         if made == 0:
             for j in range(i):
                 m.run("Py_DecRef", m.word(objects, j * 8))
@@ -264,7 +284,9 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(objects, i * 8, made)
         m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
     # 6. Loops, each repeated over the dimensions that it does not know itself.
-    pointers, index = m.space(_OPERANDS), m.space(_RANK)
+    pointers, index, thread = m.space(_OPERANDS), m.space(_RANK), 0
+    if large != 0:  # other threads of the interpreter run meanwhile
+        thread = m.call("PyEval_SaveThread")
     place = plan + PLAN + results * RESULT
     for _ in range(loops):
         operands, outer, turns, dims = m.word(place, 32), m.word(place, 40), 1, m.word(place, 8)
@@ -300,6 +322,8 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                 if back == 0:
                     d = -1
         place = sources + operands * each
+    if large != 0:
+        m.run("PyEval_RestoreThread", thread)
     wrapped = returned
     if (history != 0) & (m.word(plan, PATTERN) != 0):
         wrapped = m.word(plan, KEPT)

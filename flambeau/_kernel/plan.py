@@ -15,7 +15,7 @@ MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
 # Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT = 8, 16, 24, 32, 40, 48
-PLAN, RESULT, LOOP = 56, 40, 48
+PLAN, RESULT, LOOP = 56, 48, 48
 _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given
 
@@ -78,7 +78,7 @@ class Plan:
     ) -> int:
         """A result of a dtype of ours, row-major unless strides (in bytes) are given; gives its number among operands."""
         where = 0 if strides is None else self._numbers(strides)
-        self.results += [id(dtype.numpy), len(shape), self._numbers(shape), where, id(dtype)]
+        self.results += [id(dtype.numpy), len(shape), self._numbers(shape), where, id(dtype), dtype.itemsize]
         self.keep.append(dtype)
         self.counts[0] += 1
         self.counts[1] += returned

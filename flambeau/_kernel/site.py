@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import empty
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import local, modes
+from . import pool
 from .device_entry import Lies, compile_device_entry, gpu_words
 from .direct import known_layout
 from .elementwise import new_array
@@ -110,10 +112,12 @@ class _Entries:
             tensor=tensor, parameter=tensor, ndarray=np.ndarray, zero=0, one=1, none=None, true=True, false=False, float=float, int=int,
             tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
             grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
+            empty=empty, shape=sys.intern("shape"), destination=sys.intern("destination"),
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
         self.known[KNOWN_NAMES.index("seen")] = self.seen.buffer_info()[0]
+        self.known[KNOWN_NAMES.index("settings")] = pool.settings.buffer_info()[0]
         self.address = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0
         return True
 

@@ -24,8 +24,8 @@ def pattern_of(
 ) -> Any:
     """The node that these results have, in words, for machine code that gives such nodes to other results; None if there is none.
 
-    What it keeps besides arguments and results is put into `kept`, to be a result of the plan too. A node keeps arguments `in_order`
-    if numbers among them are other ones in each call.
+    What it keeps besides arguments and results is put into `kept`, to be a result of the plan too. `in_order` says
+    that the node's edges and what it keeps are those of the arguments, one after the other.
     """
     node = next((t._edge[0] for t in outs if t._edge is not None), None)
     if node is None:
@@ -50,6 +50,8 @@ def pattern_of(
         return len(numbers) - 1
 
     def keep(s: Any, i: int) -> tuple[int, Any]:
+        if in_order and i < len(given) and s is given[i]:
+            return ARGUMENT, i
         if isinstance(s, SavedOutput):
             own = next((j for j, t in enumerate(outs) if t._storage is s), -1)
             if own < 0:
@@ -59,13 +61,11 @@ def pattern_of(
             return (
                 (MADE, besides(s._array, -1)) if not s._k & GRAD and all([v is not s for v in given]) else (ARGUMENT, place(s))
             )
-        if in_order and s is not None and i < len(given) and s is given[i]:
-            return ARGUMENT, i
         if not _is_fixed(s):
             raise Unplannable("something that is kept besides")
         return FIXED, s
 
-    edges = [-1 if e is None else place(e[0]) for e in node.edges]
+    edges = [-1 if e is None else i if in_order else place(e[0]) for i, e in enumerate(node.edges)]
     saved = [keep(s, i) for i, s in enumerate(node.saved)]
     return _words(node, edges, saved, numbers)
 

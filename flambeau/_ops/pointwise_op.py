@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ from .._dispatch import backend_of
 from .._kernel.elementwise import arrangement, by_layout
 from .._tensor import Tensor, alias, wrap
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
-from .pointwise_call import backward, binary, general, unary
+from .pointwise_call import calling
 from .registry import derivative_name, memory_problem, ops, parameter_names, records, relabel
 from .rules import Rule, arithmetic
-from .saved import fetch, save, trace
+from .saved import fetch, save, trace, value
 
 _ndarray = np.ndarray
 _asarray = np.asarray
@@ -32,7 +32,7 @@ _asarray = np.asarray
 class Derivative:
     """The derivative by one input: which values it uses, its formula, and the kernel made from it."""
 
-    __slots__ = ("formula", "identity", "kernel", "uses")
+    __slots__ = ("call", "formula", "identity", "kernel", "uses")
 
     def __init__(self, owner: Pointwise, index: int, formula: Callable[..., Any]):
         names = parameter_names(formula)
@@ -49,10 +49,30 @@ class Derivative:
             f"{owner.name}_backward_{owner.names[index]}", formula, Rule("fc", short_complex=True), params=params,
             masks=masks, derived=True,
         )  # fmt: skip
+        self.call = None if self.kernel is None else self.kernel.call
 
     def apply(self, node: Node, g: Tensor) -> Tensor:
         """The gradient, not differentiable again: one kernel over the incoming gradient and the saved values."""
-        return self.kernel.call(g, *[fetch(node, j) for j in self.uses])  # type: ignore[union-attr]
+        if self.identity:
+            return g
+        uses = self.uses
+        if len(uses) == 1:
+            return self.call(g, value(node, uses[0]))  # type: ignore[no-any-return]
+        return self.call(g, *[value(node, j) for j in uses])  # type: ignore[no-any-return]
+
+
+class _Missing:
+    """The derivative that an operation does not have."""
+
+    identity = False
+
+    def __init__(self, what: str):
+        self.what = what
+
+    def apply(self, node: Node, g: Tensor) -> Tensor:
+        raise NotImplementedError(f"the derivative for {self.what} is not implemented")
+
+    uses, formula = (), property(lambda self: self.apply(None, None))
 
 
 class _Constant:
@@ -161,13 +181,12 @@ class Pointwise:
         for key, formula in (grad or {}).items():
             index = self.names.index(key)
             self.grads[index] = Derivative(self, index, formula)
+        self.derivatives = [d or _Missing(f"{name} by {n}") for d, n in zip(self.grads, self.names)]
         self.differentiable = grad is not None
         self.save_plans = [self._save_plan(mask) for mask in range(1 << self.arity)] if self.arity <= 4 else None
         if not derived:
             records[name] = self
-        short = {1: unary, 2: binary}.get(len(self.names), general) if outputs == 1 and not self.masks else general
-        self.call = short(self)
-        self.backward = backward(self)
+        self.call = calling(self)
 
     def __repr__(self) -> str:
         return f"<pointwise {self.name}>"
@@ -226,10 +245,9 @@ class Pointwise:
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
         """The result without history, on whatever device the operands are."""
-        if k & CUDA and local.destination is None:
-            made = self.compute_alike(args)
-            if made is not None:
-                return made
+        made = None if k & META else self.compute_alike(args, k)
+        if made is not None:
+            return made
         common = self.common(args)
         if k & META:
             compute, result = self.rule(self.name, common)
@@ -257,21 +275,23 @@ class Pointwise:
             return wrap(made, results[0], device)
         return tuple(wrap(_asarray(r) if not device else r, d, device) for r, d in zip(made, results))
 
-    def compute_alike(self, args: tuple[Any, ...]) -> Tensor | None:
-        """The result for GPU tensors of one dtype for which there is a kernel; None for other operands."""
+    def compute_alike(self, args: tuple[Any, ...], k: int) -> Tensor | None:
+        """The result for tensors of one dtype for which there is a kernel; None for other operands."""
         first = args[0]
-        found = self.fast_cuda.get(first.dtype) if isinstance(first, Tensor) else None
-        if found is None:
+        found = (self.fast_cuda if k & CUDA else self.fast).get(first.dtype) if isinstance(first, Tensor) else None
+        if found is None or self.masks:
             return None
         arrays = []
         for a in args:
-            if not isinstance(a, Tensor) or a.dtype is not first.dtype or not a._k & CUDA:
+            if not isinstance(a, Tensor) or a.dtype is not first.dtype or (k & CUDA and not a._k & CUDA):
                 return None
             arrays.append(a._array)
         try:
-            return wrap(found[0](*arrays), found[1], CUDA)
-        except ValueError as error:
-            raise broadcast_error(args) from error
+            return wrap(self.run(backend_of(k), found[0], arrays, found[1:]), found[1], k & CUDA)
+        except (ValueError, MemoryError) as error:
+            if k & CUDA and isinstance(error, MemoryError):
+                raise
+            raise memory_problem(error) or broadcast_error(args) from error
 
     def run(self, backend: Any, call: Any, arrays: list[Any], results: tuple[dtype, ...]) -> Any:
         if backend is not cpu:
@@ -346,8 +366,13 @@ class Pointwise:
         if traced:
             trace(node)
 
-    def differentiate(self, node: Node, g: Any, create_graph: bool) -> list[Any]:
-        """The gradients of the inputs, for any operands."""
+    def backward(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        """The gradients of the inputs."""
+        if node.info is None and not create_graph and not self.stepwise and self.outputs == 1:
+            edges, derivatives = node.edges, self.derivatives
+            if len(edges) == 1:
+                return (derivatives[0].apply(node, g),)
+            return [None if edge is None else d.apply(node, g) for edge, d in zip(edges, derivatives)]
         if self.outputs > 1:
             g = g[0]  # only the first result of such ops is differentiable
             if g is None:
@@ -359,12 +384,8 @@ class Pointwise:
             if edge is None:
                 results.append(None)
                 continue
-            derivative = self.grads[i]
-            if derivative is None:
-                raise NotImplementedError(f"the derivative for {self.name} by {self.names[i]} is not implemented")
-            if derivative.identity:
-                r = g
-            elif formulas:  # parameters stay numbers
+            derivative = self.derivatives[i]
+            if formulas and not derivative.identity:  # parameters stay numbers
                 saved = [(j, fetch(node, j)) for j in derivative.uses]
                 r = derivative.formula(ops, g, *[s if j >= self.arity else as_tensor(s, g) for j, s in saved])
                 if create_graph and not r._k & GRAD:

@@ -12,6 +12,8 @@ from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._tensor import Storage, Tensor, refuse_inference, storage_of, wrap
 from .rules import type_name
 
+_new = object.__new__
+
 
 def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor) -> None:
     """Keeps what the plan says: inputs as they are, the result without its history."""
@@ -113,6 +115,22 @@ def fetch(node: Node, i: int) -> Any:
     if isinstance(s, Tensor) and s._storage is not None:
         check_version(node, i, s._storage)
     return s
+
+
+def value(node: Node, i: int) -> Any:
+    """The same for who does not ask for its history."""
+    s = node.saved[i]
+    if s.__class__ is Tensor and s._storage is None:
+        return s
+    if s.__class__ is not SavedOutput or s.k & ~GRAD:
+        return fetch(node, i)
+    storage = s if s.shared is None else s.shared
+    if storage.version:
+        check_version(node, i, storage)
+    t = _new(Tensor)
+    t._array, t.dtype, t._k = s.array, s.dtype, 0
+    t._edge = t._autograd_meta = t._storage = t._view = None
+    return t
 
 
 def check_version(node: Node, i: int, storage: Storage) -> None:

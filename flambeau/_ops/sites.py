@@ -24,7 +24,9 @@ _native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
 device_plans.prepare(_native)
 
 
-def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any], runtime: int) -> Any:
+def pointwise_site(
+    op: Any, slow: Callable[..., Any], record: Callable[..., Any], names: Sequence[str], runtime: int
+) -> Any:
     """The function of a pointwise operation: `slow`, with the native entry before it if there can be one."""
     if not _native:
         return slow
@@ -47,7 +49,6 @@ def pointwise_site(op: Any, slow: Callable[..., Any], record: Callable[..., Any]
         table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
 
     table = Table()
-    names = ["input", "other", *op.names[2:]][: len(op.names)] if len(op.names) < 3 else op.names
     on_device = device_plans.Memory(table, names, len(names))
     return site(slow, remember, table, names, runtime=runtime, by_element=True)
 
