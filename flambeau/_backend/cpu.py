@@ -12,7 +12,7 @@ import numpy as np
 from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
 from .._kernel import direct, loops, pool
-from .._kernel.elementwise import elementwise
+from .._kernel.elementwise import by_layout
 from .._kernel.ufunc import addresses, splitting
 from .._kernel.walks import rows_of
 from . import memory as memory  # allocates large arrays
@@ -38,7 +38,7 @@ class Cpu:
     @functools.cache  # noqa: B019  # there is one CPU
     def spreading(self, call: Any, d: Any) -> Callable[..., Any]:
         """The same pointwise callable with a result of dtype `d`, for small operands that are broadcast, or numbers."""
-        return elementwise(call, (d,))  # type: ignore[no-any-return]
+        return by_layout(call, (d,))  # type: ignore[no-any-return]
 
     @functools.cache  # noqa: B019
     def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:

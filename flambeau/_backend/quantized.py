@@ -11,7 +11,7 @@ from .._core.allocation import empty
 from .._core.dtypes import dtype
 from .._core.quantizers import LIMITS, Quantizer
 from .._kernel import gemm_int8, loops
-from .._kernel.elementwise import elementwise
+from .._kernel.elementwise import by_layout
 from . import blas, threads
 
 _CODES = {np.dtype(t): code for t, code in (("u1", "u8"), ("i1", "i8"), ("i4", "i32"))}
@@ -40,7 +40,7 @@ def _quantize(code: str) -> Any:
 @functools.cache
 def _quantize_few(code: str) -> Any:
     """The same with numbers beside few elements."""
-    return elementwise(_quantize(code), (np.dtype(np.int8 if code == "i8" else np.uint8),))
+    return by_layout(_quantize(code), (np.dtype(np.int8 if code == "i8" else np.uint8),))
 
 
 @functools.cache

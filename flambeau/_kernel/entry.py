@@ -12,6 +12,8 @@ import array
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from .._core.allocation import LARGE
 from .._core.state import modes
 from .native import compile_function
@@ -35,6 +37,7 @@ from .plan import (
 
 _HEAD = object.__basicsize__  # where an array's own fields begin
 _TYPE = _HEAD - 8
+_NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
 _WORDS = 128  # of a description, at most
 _RANK, _ARGUMENTS, _OPERANDS, _RESULTS = 8, 12, 24, 8  # at most
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
@@ -259,7 +262,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             if target != at.none:  # `out=`
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 5. Arrays for the results, and for what is needed on the way to them.
-    objects = m.space(_RESULTS)
+    objects, pair = m.space(_RESULTS), m.space(2)
     for i in range(results):
         about = plan + PLAN + i * RESULT
         rank, shape, made = m.word(about, 8), m.word(about, 16), 0
@@ -267,12 +270,14 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             rank, shape = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16)
         if large >= LARGE:
             extents = m.call("PyObject_GetAttr", first, at.shape)
-            m.put(objects, 0, extents)
-            m.put(objects, 8, m.word(about, 0))
-            made = m.call("PyObject_Vectorcall", at.empty, objects, 2, 0)
+            m.put(pair, 0, extents)
+            m.put(pair, 8, m.word(about, 0))
+            made = m.call("PyObject_Vectorcall", at.empty, pair, 2, 0)
             m.run("Py_DecRef", extents)
             if made == 0:  # Python says what the matter is
                 m.run("PyErr_Clear")
+                for j in range(i):
+                    m.run("Py_DecRef", m.word(objects, j * 8))
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
         else:
             m.run("Py_IncRef", m.word(about, 0))
@@ -523,6 +528,23 @@ def _buffer_offset() -> int:
     return next(
         i for i in range(_HEAD, 64, 8) if ctypes.c_int64.from_address(id(probe) + i).value == probe.buffer_info()[0]
     )
+
+
+def new_array() -> int | None:
+    """The address of PyArray_NewFromDescr; None if it is not where it should be."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    address = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[_NEW_FROM_DESCR]
+    pointer, integer = ctypes.c_void_p, ctypes.c_int
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.py_object, ctypes.py_object, integer, pointer, pointer, pointer, integer, pointer
+    )(address)
+    d, shape = np.dtype(np.int16), (ctypes.c_ssize_t * 2)(3, 5)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(d))  # the function takes one
+    made = make(np.ndarray, d, 2, ctypes.addressof(shape), None, None, 0, None)
+    fits = made.__class__ is np.ndarray and made.shape == (3, 5) and made.dtype is d and made.flags.c_contiguous
+    return address if fits else None
 
 
 class Offsets:

@@ -21,8 +21,7 @@ from .._core.state import local, modes
 from . import pool
 from .device_entry import Lies, compile_device_entry, gpu_words
 from .direct import known_layout
-from .elementwise import new_array
-from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, SEEN, TABLE, Offsets, compile_entry
+from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, SEEN, TABLE, Offsets, compile_entry, new_array
 from .plan import Table, absent
 
 

@@ -49,7 +49,7 @@ from .._tensor import (
 )
 from . import registry
 from .casting import broadcast_error, laid, operand_arrays, write
-from .pointwise_call import for_number, slow
+from .pointwise_call import slow
 from .pointwise_op import Pointwise
 from .registry import ops, records
 from .rules import type_name
@@ -430,7 +430,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     if op.numbers == "none" and not all(isinstance(a, Tensor) for a in others[: op.arity]):
         raise TypeError(f"{op.name}_(): argument 'other' must be Tensor, not a number")
     if op.wide_number is not None:
-        op = for_number(op, others)
+        op = op.for_number(others)
     k = modes.on
     for a in others:
         if isinstance(a, Tensor):

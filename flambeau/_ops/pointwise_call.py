@@ -71,18 +71,10 @@ def slow(op: Any, args: tuple[Any, ...]) -> Any:
         args = (registry.ops.full((), args[0]), *args[1:])
     elif not tensors:
         raise TypeError(f"{op.name}(): argument 'input' must be Tensor, not {type(args[0]).__name__}")
-    op = for_number(op, args)
+    op = op.for_number(args)
     if k > 1:
         return special(op, args, k)
     out = op.compute(args, k)
     if k and local.grad:
         op.record(args, out)
     return out
-
-
-def for_number(op: Any, args: tuple[Any, ...]) -> Any:
-    """The form of an op that keeps a number's precision beside a 16-bit float, if it has one."""
-    if op.wide_number is None or isinstance(args[1], (Tensor, complex)) or not isinstance(args[0], Tensor):
-        return op
-    d = args[0].dtype
-    return op.wide_number if d.wide is not d else op

@@ -49,7 +49,7 @@ class Derivative:
             f"{owner.name}_backward_{owner.names[index]}", formula, Rule("fc", short_complex=True), params=params,
             masks=masks, derived=True,
         )  # fmt: skip
-        self.call = None if self.kernel is None else self.kernel.call
+        self.call: Any = None if self.kernel is None else self.kernel.call
 
     def apply(self, node: Node, g: Tensor) -> Tensor:
         """The gradient, not differentiable again: one kernel over the incoming gradient and the saved values."""
@@ -242,6 +242,13 @@ class Pointwise:
                 if a is True or a is False or (isinstance(a, Tensor) and a.dtype is bool_):
                     self.rule(self.name, bool_)
         return combine(best, zero, number)
+
+    def for_number(self, args: Sequence[Any]) -> Pointwise:
+        """The form that keeps a number's precision beside a 16-bit float, if there is one; else this."""
+        if self.wide_number is None or isinstance(args[1], (Tensor, complex)) or not isinstance(args[0], Tensor):
+            return self
+        d = args[0].dtype
+        return self.wide_number if d.wide is not d else self
 
     def compute(self, args: tuple[Any, ...], k: int) -> Any:
         """The result without history, on whatever device the operands are."""

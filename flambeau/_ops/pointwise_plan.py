@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .._backend.cpu import cpu
 from .._core.dtypes import FLOATING, bool_, int64
+from .._core.sizes import contiguous_strides
 from .._kernel.elementwise import arrangement
 from .._kernel.plan import Plan
 from .._kernel.ufunc import loops
 from .._tensor import Tensor
+from .casting import cast_kernel
 
 _MOST = 1 << 14  # elements
 _TURNS = 512  # how often a loop may be started again
@@ -25,54 +28,70 @@ def is_alike(args: Sequence[Any]) -> bool:
 
 
 def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -> Plan | None:
-    """The plan of a call with plain tensors of one dtype (and numbers beside them, in places of `runtime`); None if it takes another way."""
-    tensors = [a for a in args if isinstance(a, Tensor)]
-    lead = next((a for i, a in enumerate(args) if isinstance(a, Tensor) and i not in op.masks), None)
-    found = None if lead is None else op.fast.get(lead.dtype)
-    if lead is None or found is None or found[0] not in loops:
+    """The plan of a call with plain tensors (and numbers beside them, in places of `runtime`); None if it takes another way."""
+    if op.for_number(args) is not op:
         return None
-    function, result = found
-    address, data = loops[function]
-    steps, operands = [], []
-    for i, a in enumerate(args):
-        if isinstance(a, Tensor):
-            if a.dtype is not (bool_ if i in op.masks else lead.dtype):
-                return None
-            steps.append(a.dtype.itemsize)
-            operands.append((i + 1, 0))
-        else:
-            place = _NUMBER.get((lead.dtype.numpy.char, a.__class__))
-            if place is None or not runtime >> i & 1 or not (lead.dtype.category == FLOATING or lead.dtype is int64):
-                return None
-            steps.append(0)
-            operands.append((i + 1, place))
+    function, (result,), compute = op.variant(cpu, op.common(args))
+    found = loops.get(getattr(function, "ufunc", function))
+    if found is None or not result.code:
+        return None
+    arrays = [a._array for a in args if isinstance(a, Tensor)]
+    shape, strides = ((), ()) if alike else arrangement(arrays, op.rows)
+    if not alike and not (0 < math.prod(shape) < _MOST and all([a.flags.aligned for a in arrays])):
+        return None
     made = Plan(len(args), record)
-    if alike:
-        operands.append((made.result(result), 0))
-        made.loop(address, data, (0,), [*steps, result.itemsize], operands)
-        return made
-    arrays = [t._array for t in tensors]
-    shape, strides = arrangement(arrays, op.rows)
-    size = math.prod(shape)
-    if not 0 < size < _MOST or not all([a.flags.aligned for a in arrays]):
-        return None
-    bytes_ = [s * result.itemsize for s in strides]
-    ways = []
-    for a in args:
+    target = made.result(result, shape, [s * result.itemsize for s in strides])
+    operands: list[tuple[int, int]] = []
+    ways: list[list[int]] = []  # strides of each operand along the result's dimensions
+    for i, a in enumerate(args):
+        wanted = bool_ if i in op.masks else compute if i < op.arity else compute.wide
         if isinstance(a, Tensor):
-            x, missing = a._array, len(shape) - a._array.ndim
-            own = [0] * missing + [0 if n == 1 else s for n, s in zip(x.shape, x.strides)]
+            x = a._array
+            source, own = i + 1, x.strides
+            if a.dtype is not wanted:
+                cast = loops.get(_ufunc(cast_kernel(a.dtype, wanted)))
+                if cast is None:
+                    return None
+                source = made.result(wanted, () if alike else x.shape, returned=False)
+                own = [s * wanted.itemsize for s in contiguous_strides(x.shape)]
+                ends = [[a.dtype.itemsize], [wanted.itemsize]] if alike else [list(x.strides), own]
+                _walk(made, cast, None if alike else x.shape, ends, [(i + 1, 0), (source, 0)])
+            operands.append((source, 0))
+            if alike:
+                ways.append([wanted.itemsize])
+            else:
+                ways.append([0] * (len(shape) - x.ndim) + [0 if n == 1 else s for n, s in zip(x.shape, own)])
         else:
-            own = [0] * len(shape)
-        ways.append(own)
-    sizes, steps_of = merged(shape, [*ways, bytes_])
+            place = _NUMBER.get((wanted.numpy.char, a.__class__))
+            if place is None or not runtime >> i & 1 or not (wanted.category == FLOATING or wanted is int64):
+                return None
+            operands.append((i + 1, place))
+            ways.append([0] * (1 if alike else len(shape)))
+    ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
+    fits = _walk(made, found, None if alike else shape, ways, [*operands, (target, 0)])
+    return made if fits else None
+
+
+def _ufunc(call: Any) -> Any:
+    return getattr(call, "ufunc", call)  # NumPy knows bfloat16 by its bits
+
+
+def _walk(
+    made: Plan,
+    loop: tuple[int, Any],
+    shape: Sequence[int] | None,
+    ways: list[list[int]],
+    operands: list[tuple[int, int]],
+) -> bool:
+    """Adds a loop over all elements, or over as many as there are; False if it would have to be started too often."""
+    if shape is None:
+        made.loop(*loop, (0,), [w[0] for w in ways], operands)
+        return True
+    sizes, steps = merged(shape, ways)
     *outer, inner = sizes or [1]
-    if math.prod(outer) > _TURNS:
-        return None
-    operands.append((made.result(result, shape, bytes_), 0))
-    last = [w[-1] if w else 0 for w in steps_of]
-    made.loop(address, data, (inner,), last, operands, outer, [w[:-1] for w in steps_of])
-    return made
+    last = [w[-1] if w else 0 for w in steps]
+    made.loop(*loop, (inner,), last, operands, outer, [w[:-1] for w in steps])
+    return math.prod(outer) <= _TURNS
 
 
 def merged(shape: Sequence[int], ways: list[list[int]]) -> tuple[list[int], list[list[int]]]:

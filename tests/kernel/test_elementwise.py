@@ -1,13 +1,12 @@
 """Pointwise calls past NumPy's preparations give what the ufunc gives, whatever the operands look like."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.elementwise import elementwise
+from flambeau._kernel.elementwise import by_layout
 from flambeau._ops.arithmetic import add_op
 
 GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
@@ -17,15 +16,7 @@ GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
 def pair():
     torch.ones(2) + torch.ones(2)
     ufunc, _ = add_op.fast[torch.float32]
-    return ufunc, elementwise(ufunc, (torch.float32.numpy,))
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 exports no PyObject_Vectorcall")
-def test_is_a_function_of_its_own(pair):
-    ufunc, quick = pair
-    assert quick is not ufunc
-    single = (np.dtype(np.float32),)
-    assert elementwise(np.add, single)(GRID, GRID).strides == GRID.strides  # not ours, but called
+    return ufunc, by_layout(ufunc, (torch.float32.numpy,))
 
 
 VIEWS = [
@@ -48,18 +39,13 @@ def test_equals_the_ufunc(pair, x):
     np.testing.assert_array_equal(quick(GRID, GRID[0]), ufunc(GRID, GRID[0]))  # broadcast
 
 
-def test_names_and_wrong_operands(pair):
+def test_wrong_operands(pair):
     _, quick = pair
-    out = np.empty_like(GRID)
-    assert quick(GRID, GRID, out=out) is out and quick(GRID, GRID, out) is out
-    np.testing.assert_array_equal(out, GRID + GRID)
     with pytest.raises(ValueError, match="broadcast"):
         quick(GRID, GRID[:5])
     for wrong in ((), (GRID,), (GRID, "text"), (GRID, None)):
         with pytest.raises(TypeError):
             quick(*wrong)
-    with pytest.raises(TypeError):
-        quick(GRID, GRID, other=1)
 
 
 @pytest.mark.parametrize("number", [0.1, -0.0, 1e-46, 1e39, -1e39, math.inf, -math.inf, math.nan, 3, -(2**53) - 1])
@@ -72,19 +58,6 @@ def test_numbers_beside_tensors(number, dtype):
     for operation in (torch.add, torch.mul, torch.sub, torch.div):
         for _ in range(2):  # the first call prepares
             np.testing.assert_array_equal(operation(x, number).numpy(), operation(x, other.expand(3)).numpy())
-
-
-def test_references_stay_the_same(pair):
-    _, quick = pair
-    watched = (GRID, GRID.dtype, np.ndarray)
-    quick(GRID, GRID)
-    before = [sys.getrefcount(o) for o in watched]
-    for _ in range(1000):
-        quick(GRID, GRID)
-        quick(GRID, 2.5)
-        quick(GRID, GRID[0])
-    after = [sys.getrefcount(o) for o in watched]
-    assert all(abs(a - b) < 100 for a, b in zip(before, after))
 
 
 @pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 14) + 1, 200_000])

@@ -40,7 +40,7 @@ def test_all_pairs_of_layouts(add, left, right):
         assert way.run((x, y, out))
         np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(elementwise.arranged(add, (F32,), False)(x, y), expected)
-    np.testing.assert_array_equal(elementwise.elementwise(add, (F32,))(x, y), expected)
+    np.testing.assert_array_equal(elementwise.by_layout(add, (F32,))(x, y), expected)
 
 
 def test_operands_of_other_kinds_are_refused(add):
@@ -69,9 +69,9 @@ def test_much_work_is_shared(add, threads):
         x = np.random.default_rng(1).standard_normal((501, 403)).astype(np.float32)
         assert x.size >= pool.WORTHWHILE
         for y in (x[:, ::-1], x[:1], x[:, :1]):
-            np.testing.assert_array_equal(elementwise.elementwise(add, (F32,))(x, y), x + y)
+            np.testing.assert_array_equal(elementwise.by_layout(add, (F32,))(x, y), x + y)
         with pytest.raises(TypeError):
-            elementwise.elementwise(add, (F32,))(x, x[:, ::-1].view(np.int32))
+            elementwise.by_layout(add, (F32,))(x, x[:, ::-1].view(np.int32))
     finally:
         torch.set_num_threads(before)
 

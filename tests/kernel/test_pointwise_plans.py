@@ -1,0 +1,130 @@
+"""Pointwise plans: operands of several dtypes, shapes and sizes give what the Python functions give."""
+
+import itertools
+import threading
+
+import pytest
+
+import flambeau as torch
+from flambeau._kernel import site
+
+native = isinstance(getattr(torch.exp, "__self__", None), site.Site)
+pytestmark = pytest.mark.skipif(not native, reason="the native entry is switched off or not known here")
+
+DTYPES = [
+    torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64,
+]  # fmt: skip
+SHAPES = [
+    ((3, 4), (3, 4)),
+    ((3, 4), (4,)),
+    ((3, 4), ()),
+    ((), (3, 4)),
+    ((1,), (1,)),
+    ("turned", (3, 4)),
+    ((0, 4), (4,)),
+]
+CALLS = [
+    torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.eq, torch.lt, torch.atan2, torch.fmod,
+    lambda x, y: torch.where(x == y, x, y),
+]  # fmt: skip
+
+
+def made(dtype, shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    if shape == "turned":
+        return torch.randint(1, 5, (4, 3), generator=generator).to(dtype).t()
+    return torch.randint(1, 5, shape, generator=generator).to(dtype)
+
+
+def same(call, *operands):
+    """Compares a call with the Python function's; whether there is something to compare."""
+    try:
+        with site.switched_off():
+            expected = call(*operands)
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        with pytest.raises(type(error)):
+            call(*operands)
+        return False
+    out = call(*operands)
+    assert out.dtype is expected.dtype and out.stride() == expected.stride() and out.shape == expected.shape
+    if not torch.equal(out, expected):
+        torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
+    return True
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_operands_of_several_dtypes(call):
+    compared = 0
+    for a, b in itertools.product(DTYPES, DTYPES):
+        for left, right in SHAPES:
+            for k in range(2):
+                if not same(call, made(a, left, k), made(b, right, k + 10)):
+                    break
+                compared += 1
+    assert compared > 600
+
+
+@pytest.mark.parametrize("call", [*CALLS[:4], torch.eq], ids=lambda call: call.__name__)
+def test_numbers_beside_tensors(call):
+    compared = 0
+    for dtype, number, shape in itertools.product(DTYPES, (2, 2.5, True, -1, 1e39, 3 + 1j), ((3, 4), ())):
+        for k in range(3):
+            if not same(call, made(dtype, shape, k), number):
+                break
+            compared += 1
+    assert compared > 200
+
+
+@pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 14) + 1, 40_000, 300_000])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32, torch.float64, torch.bfloat16])
+def test_many_elements(count, dtype):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        x, y = (torch.randint(1, 100, (count,), generator=generator) for _ in range(2))
+        assert same(torch.add, x.to(dtype), y.to(dtype)) and same(torch.mul, x.to(dtype), y)
+        assert same(torch.mul, x.to(dtype), 3)
+
+
+def test_out_of_many_elements_is_written_where_it_lies():
+    x, out = torch.rand(100_000), torch.zeros(100_000)
+    for _ in range(3):
+        place = out.data_ptr()
+        assert torch.exp(x, out=out) is out and out.data_ptr() == place
+        torch.testing.assert_close(out, x.exp())
+
+
+def test_threads_run_meanwhile():
+    """Results of many elements are made while other threads run: each gets its own."""
+    wrong = []
+
+    def work(number):
+        x = torch.full((50_000,), float(number))
+        for _ in range(50):
+            if not bool((x * 2.0 + x == 3.0 * number).all()):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_histories_of_results_and_of_one_tensor_twice():
+    p = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    for _ in range(4):
+        q = p * 2
+        out = (q * q + q.sigmoid() * p).sum()
+        (g,) = torch.autograd.grad(out, p)
+        s = (2 * p).sigmoid()
+        torch.testing.assert_close(g, (8 * p + 2 * s * (1 - s) * p + s).detach())
+
+
+def test_arguments_by_name():
+    x, y = torch.rand(3), torch.rand(3)
+    torch.testing.assert_close(torch.sub(input=x, other=y), x - y)
+    torch.testing.assert_close(torch.atan2(x, other=y), torch.atan2(x, y))
+    for wrong in (lambda: torch.exp(), lambda: torch.atan2(x), lambda: torch.exp(x, y), lambda: torch.atan2(x, y, z=1)):
+        with pytest.raises(TypeError):
+            wrong()
