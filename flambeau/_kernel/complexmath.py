@@ -47,10 +47,6 @@ def isinf(m: Any, z: Complex) -> Value:
     return m.isinf(z.re) | m.isinf(z.im)
 
 
-def square(m: Any, z: Complex) -> Complex:
-    return z * z
-
-
 def reciprocal(m: Any, z: Complex) -> Complex:
     return 1.0 / z
 
@@ -289,7 +285,7 @@ def atan(m: Any, z: Complex) -> Complex:
 
 
 COMPLEX: dict[str, Any] = {
-    "abs": absolute, "angle": angle, "sgn": sgn, "isfinite": isfinite, "isinf": isinf, "square": square,
+    "abs": absolute, "angle": angle, "sgn": sgn, "isfinite": isfinite, "isinf": isinf,
     "reciprocal": reciprocal, "sqrt": sqrt, "rsqrt": rsqrt, "exp": exp, "exp2": exp2, "expm1": expm1,
     "sigmoid": sigmoid, "sinh": sinh, "cosh": cosh, "tanh": tanh, "sin": sin, "cos": cos, "tan": tan,
     "sinc": sinc, "log": log, "log2": log2, "log10": log10, "log1p": clog1p, "pow": pow, "asin": asin,

@@ -71,8 +71,8 @@ def _retreat(m, logs, targets, empty, places, alpha, whole, t, first, old, new, 
         for i in independent(LANES):
             s = block + i
             label = _label(m, targets, empty, s)
-            skips = (s + 2 < places) & (label != _label(m, targets, empty, s + 2))
-            second = m.where(s + 1 < places, room[old, m.minimum(s + 1, room.n - 1)], _NEVER)
+            skips = label != _label(m, targets, empty, s + 2)
+            second = room[old, m.minimum(s + 1, room.n - 1)]  # there is a place after the last one, never reached
             third = m.where(skips, room[old, m.minimum(s + 2, room.n - 1)], _NEVER)
             total = _log_add_three(m, room[old, s], second, third)
             total = m.where(first, m.where(s >= places - 2, 0.0, _NEVER), total)

@@ -28,11 +28,10 @@ def _integer(m: Any, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _near_quotient(m: Any, x: Value, y: Value) -> Value:
-    """The remainder for |x / y| below 2**mantissa: exact, as the quotient is off by one at most."""
+    """The remainder for |x / y| below 2**mantissa: exact, as the quotient is right or, rounded up, one too large."""
     rest = m.fma(-m.trunc(x / y), y, x)
     step = m.copysign(m.real_abs(y), x)
-    rest = m.where((rest != 0.0) & ((rest < 0.0) != (x < 0.0)), rest + step, rest)
-    return m.where(m.real_abs(rest) >= m.real_abs(y), rest - step, rest)
+    return m.where((rest != 0.0) & ((rest < 0.0) != (x < 0.0)), rest + step, rest)
 
 
 def fmod(m: Any, x: Value, y: Value) -> Value:

@@ -253,7 +253,7 @@ def _inverse(m: Any, x: Value, tail: Value) -> Value:
     high, low = _HALF_ROOT_PI[x.type]
     result = m.where(centre, m.fma(size, high, size * m.fma(square, ratio, low)), ratio)
     result = m.where(tail == 0.0, INF, result)
-    return m.copysign(m.where((size <= 1.0) & (tail >= 0.0), result, NAN), x)
+    return m.copysign(m.where(tail >= 0.0, result, NAN), x)
 
 
 def erfinv(m: Any, x: Value) -> Value:

@@ -53,10 +53,6 @@ def isinf(m: Any, x: Value) -> Value:
 # -- roots and quotients -----------------------------------------------------------------------
 
 
-def square(m: Any, x: Value) -> Value:
-    return x * x
-
-
 def reciprocal(m: Any, x: Value) -> Value:
     return 1.0 / x
 
@@ -135,7 +131,7 @@ def frexp_exponent(m: Any, x: Value) -> Value:
 REAL: dict[str, Any] = {
     **exponentials.REAL, **trigonometry.REAL, **errorfunctions.REAL, **gammafunctions.REAL,
     "abs": absolute, "sign": sign, "sgn": sign, "angle": angle, "signbit": signbit, "isfinite": isfinite, "isinf": isinf,
-    "square": square, "reciprocal": reciprocal, "sqrt": sqrt, "rsqrt": rsqrt, "hypot": hypot,
+    "reciprocal": reciprocal, "sqrt": sqrt, "rsqrt": rsqrt, "hypot": hypot,
     "nextafter": nextafter, "ldexp": ldexp, "frexp_mantissa": frexp_mantissa,
     "frexp_exponent": frexp_exponent,
 }  # fmt: skip

@@ -177,15 +177,18 @@ def test_pairs_write_nothing_outside_the_result(kind):
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("threads_", [1, 2, 5])
 @pytest.mark.parametrize("left", ["plain", "transposed", "strided", "reversed"])
-def test_pairs_in_pieces(kind, threads_, left):
+def test_pairs_in_pieces(kind, threads_, left, request):
     """Last rows, columns and depths; several slices of the depth, chunks of rows and threads that share the pieces."""
-    rng = np.random.default_rng(8)
+    rng, before = np.random.default_rng(8), threads.get_num_threads()
+    request.addfinalizer(lambda: threads.set_num_threads(before))
+    threads.set_num_threads(threads_)
     sizes = [
         (64, 64, 64),
         (33, 33, 33),
         (47, 1, 16),
         (16, 560, 130),
         (600, 1100, 65),
+        (1500, 560, 200),
         (100, 31, 700),
         (4200, 3, 5),
         (5, 0, 3),

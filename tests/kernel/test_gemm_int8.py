@@ -1,5 +1,10 @@
 """Products of bytes against NumPy: every instruction that this CPU has, every edge of a tile, on one thread and several."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -101,3 +106,29 @@ def test_codes_keep_the_memory_format():
     q = quantized.quantize(x, Quantizer(per_tensor_affine, 0.5, 3), quint8)
     assert q.strides == tuple(s // 4 for s in x.strides)
     assert quantized.dequantize(q, Quantizer(per_tensor_affine, 0.5, 3)).strides == x.strides
+
+
+_GUARDED = """
+import numpy as np
+from guarded import guarded
+from flambeau._kernel import gemm_int8
+variant = {variant!r}
+function = gemm_int8.gemm(variant, (1, 1, 1))
+for m in (1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64):
+    codes, weight = guarded(np.full((m, 64), 3, np.uint8), True), np.full((33, 64), 2, np.int8)
+    given, others = gemm_int8.arranged(variant, weight).T, [np.zeros(33, np.int32), *np.ones((2, 33), np.float32)]
+    made = function(codes, given, *others, np.zeros(1, np.uint8))
+    assert (made == 3 * 2 * 64 + 1).all(), m
+"""
+
+
+@pytest.mark.parametrize("variant", [v for v in gemm_int8.variants() if v in ("tiles", "sdot")])
+def test_no_row_is_read_that_is_not_there(variant):
+    """A page without rights begins behind the last row."""
+    tests, package = Path(__file__).parents[1], Path(gemm_int8.__file__).parents[2]
+    path = os.pathsep.join(map(str, (package, tests / "fuzz")))
+    run = subprocess.run(
+        [sys.executable, "-c", _GUARDED.format(variant=variant)], env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0, (run.returncode, run.stderr[-1000:])

@@ -7,7 +7,7 @@ import pytest
 import flambeau as torch
 from flambeau._kernel.reduce import FOLDS, finish, fold_rows
 from flambeau._kernel.render_cuda import Cuda, _elements, render_dense, render_kernel, render_pointwise
-from flambeau._kernel.render_random import SAMPLERS, philox, render_random
+from flambeau._kernel.render_random import SAMPLERS, _positive, _unit, philox, render_random
 from flambeau._kernel.render_rows import Rows, render_rows
 from flambeau._kernel.symbols import symbols
 from flambeau._kernel.value import Value
@@ -104,6 +104,25 @@ def test_casts_of_floats_saturate():
     assert "x >= 9.223372036854776e+18f" in r.lines[-1]
 
 
+def test_half_precision_has_forms_of_its_own():
+    marks = {"f16": "float_to_half(x)", "bf16": "? 32704u :", "f32": "*(float*)to = x;"}
+    for type in marks:
+        r = Cuda("kernel", [])
+        r.store("to", type, Value(r, "x", "f32"))
+        assert [mark for mark in marks.values() if mark in "\n".join(r.lines)] == [marks[type]]
+
+
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_nan_is_the_least_and_the_greatest(name):
+    r = Cuda("kernel", [])
+    r.intrinsic(name, Value(r, "a", "f32"), Value(r, "b", "f32"))
+    operator, negative = ("<", "a") if name == "minimum" else (">", "b")
+    better, _, sign, missing, first, same, equal, taken, result = [line.strip().partition(" = ")[2] for line in r.lines]
+    assert (better, missing, same) == (f"a {operator} b;", "a != a;", "a == b;")
+    assert (r.lines[1].strip(), sign) == (f"v2 = __float_as_int({negative});", "v2 < 0;")
+    assert (first, equal, taken, result) == ("v4 | v1;", "v6 & v3;", "v5 | v7;", "v8 ? a : b;")
+
+
 def test_rare_cases_are_branches():
     r = Cuda("kernel", [])
     x = Value(r, "x", "f32")
@@ -137,6 +156,19 @@ def test_kernels_of_the_language_render():
 def test_samplers_render(sampler):
     count = 1 if sampler in ("exponential", "bernoulli", "keep_mask") else 2
     check_text(render_random("draw", sampler, "i64" if sampler == "randint" else "f32", count))
+
+
+@pytest.mark.parametrize(("type", "bits"), [("f64", 53), ("f32", 24), ("bf16", 8), ("f16", 11)])
+def test_ends_of_uniform_numbers(type, bits):
+    """With Python numbers instead of kernel values."""
+
+    class Numbers:
+        cast = staticmethod(lambda value, type: value)
+
+    least, most = [0, 0, 0, 0], [(1 << 32) - 1] * 4
+    assert _unit(Numbers, least, type) == 0 and _unit(Numbers, most, type) == 1 - 2.0**-bits
+    if type in ("f32", "f64"):
+        assert _positive(Numbers, least, type) == 2.0**-bits and _positive(Numbers, most, type) == 1
 
 
 def test_the_generator_is_philox():

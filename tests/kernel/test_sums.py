@@ -79,9 +79,11 @@ def fused(a, b, c):
     return (a.astype(np.float64) * b + c).astype(np.float32)
 
 
-@pytest.mark.parametrize("n", [1, 5, 16, 17, 40, 64, 100, 129, 1000])
+@pytest.mark.parametrize("n", [1, 5, 15, 16, 17, 31, 32, 33, 40, 48, 63, 64, 65, 79, 96, 100, 112, 127, 129, 1000])
 def test_dot(n):
-    x, y = samples(n, 2, dtype=np.float32).T.copy()
+    frame = np.full((2, 2 * n + 200), np.nan, np.float32)  # what lies behind the end is not part of the sum
+    frame[:, :n] = samples(n, 2, dtype=np.float32).T
+    x, y = frame[:, :n]
     sums, start = np.zeros((4, 16), np.float32), 0
     for count in [4] * (n // 64) + [2] * (n % 64 // 32) + [1] * (n % 32 // 16):
         cut = slice(start, start + 16 * count)

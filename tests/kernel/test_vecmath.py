@@ -358,7 +358,7 @@ COMPLEX = {
     "rsqrt": lambda z: 1 / mpmath.sqrt(z), "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan,
     "sinh": mpmath.sinh, "cosh": mpmath.cosh, "tanh": mpmath.tanh, "asin": mpmath.asin, "acos": mpmath.acos,
     "atan": mpmath.atan, "asinh": mpmath.asinh, "acosh": mpmath.acosh, "atanh": mpmath.atanh,
-    "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)), "reciprocal": lambda z: 1 / z, "square": lambda z: z * z,
+    "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)), "reciprocal": lambda z: 1 / z,
     "sgn": lambda z: z / abs(z),
 }  # fmt: skip
 

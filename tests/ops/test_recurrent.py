@@ -58,7 +58,9 @@ def call(mode, x, hx, params, layers=1, bidirectional=False, batch_first=False, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("length, batch, features, size", [(5, 3, 4, 6), (1, 2, 3, 5), (4, 33, 8, 40), (3, 1, 2, 1)])
+@pytest.mark.parametrize(
+    "length, batch, features, size", [(5, 3, 4, 6), (1, 2, 3, 5), (4, 33, 8, 40), (3, 1, 2, 1), (2, 131, 3, 5)]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_values(mode, length, batch, features, size, dtype):
     torch.manual_seed(0)
