@@ -1,18 +1,57 @@
 """Meta tensors: shapes without data. Their arrays are read-only views of one reserved, never filled, range of memory,
-so that every view of them is computed by NumPy itself."""
+so that every view of them is computed by NumPy itself; whoever asks for an element gets an error."""
 
 from __future__ import annotations
 
 import mmap
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core.dtypes import dtype, from_numpy_dtype
+from .._core.dtypes import dtype
+from .._core.sizes import contiguous_strides
 
-_SPACE = 1 << 44  # bytes of address space; nothing is ever stored there
-_ZERO_RUN = 1 << 20
+_SPACE = 1 << 44  # bytes of address space; nothing is ever stored there, and larger arrays reach beyond it
 _state: dict[str, Any] = {}
+
+
+_FEATURES = frozenset(
+    [
+        "shape", "strides", "dtype", "ndim", "size", "nbytes", "itemsize", "flags", "reshape", "transpose", "T", "view", "swapaxes",
+        "squeeze", "real", "imag", "base", "diagonal", "setflags", "_refuse", "__class__", "__array_interface__", "__array_ufunc__",
+        "__array_function__", "__array_finalize__", "__array_priority__", "__array_wrap__",
+    ]
+)  # fmt: skip
+_VIEWS = frozenset(
+    [
+        np.broadcast_to, np.moveaxis, np.swapaxes, np.transpose, np.squeeze, np.expand_dims, np.reshape, np.shape, np.ndim,
+        np.lib.stride_tricks.as_strided, np.lib.stride_tricks.sliding_window_view, np.may_share_memory, np.shares_memory,
+        np.broadcast_arrays, np.real, np.imag,
+    ]
+)  # fmt: skip
+
+
+class Elementless(np.ndarray):
+    """An array whose elements nobody may read: a result must not depend on what happens to lie there."""
+
+    def _refuse(self, *args: Any, **named: Any) -> NoReturn:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _FEATURES:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        return super().__getattribute__(name)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        if function not in _VIEWS:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        return super().__array_function__(function, types, args, named)
+
+    def __iter__(self) -> Any:
+        return super().__iter__() if self.ndim > 1 else self._refuse()
+
+    __array_ufunc__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __contains__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __copy__ = __deepcopy__ = __reduce__ = _refuse  # type: ignore[assignment]
 
 
 def _space() -> Any:
@@ -37,45 +76,17 @@ def empty_meta(shape: Any, d: dtype, strides: tuple[int, ...] | None = None) -> 
     count = 1
     for n in shape:
         count *= n
-    space = _space()
-    if count * d.itemsize > space.size:
-        raise RuntimeError(
-            f"a meta tensor of shape {list(shape)} is larger than the address space reserved for meta tensors"
-        )
-    flat = space[: max(count, 1) * d.itemsize].view(d.numpy)
-    if strides is None:
-        return flat[:count].reshape(shape)
-    return np.lib.stride_tricks.as_strided(flat, shape, [s * d.itemsize for s in strides], writeable=False)
+    space, size = _space(), d.itemsize
+    if count * size <= space.size:
+        steps = None if strides is None else [s * size for s in strides]
+        return np.ndarray.__new__(Elementless, shape, d.numpy, space, 0, steps)
+    if count * size >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    one = np.ndarray.__new__(Elementless, (1,), d.numpy, space)
+    steps = [s * size for s in strides or contiguous_strides(shape)]
+    return np.lib.stride_tricks.as_strided(one, shape, steps, subok=True, writeable=False)
 
 
 def holds(array: Any) -> bool:
     """Whether a NumPy array is one of those over no memory."""
-    if not _state:
-        return False
-    start = _state["bytes"].__array_interface__["data"][0]
-    return bool(start <= array.__array_interface__["data"][0] < start + _state["bytes"].size)
-
-
-def run_on_zeros(op: Any, arrays: list[Any], static: Any) -> Any:
-    """The shape of a result found by computing it: for ops without a shape rule, while their inputs are small."""
-    from .cpu import cpu
-
-    def real(a: Any) -> Any:
-        if isinstance(a, list):
-            return [real(b) for b in a]
-        if not isinstance(a, np.ndarray):
-            return a
-        if a.size > _ZERO_RUN:
-            raise NotImplementedError(f"{op.name}: no shape rule for meta tensors of this size")
-        return np.zeros(a.shape, a.dtype)
-
-    made = op.forward(cpu, *[real(a) for a in arrays], *static)
-
-    def back(m: Any) -> Any:
-        if isinstance(m, (tuple, list)):
-            return type(m)(back(part) for part in m)
-        if isinstance(m, (np.ndarray, np.generic)):
-            return empty_meta(m.shape, from_numpy_dtype(m.dtype))
-        return m
-
-    return back(made)
+    return isinstance(array, Elementless)

@@ -19,6 +19,7 @@ from .primitive import primitive
 from .registry import functions, ops, public
 from .replay import second
 from .rules import not_implemented
+from .shape_rules import dtype_of
 
 
 class Kinds:
@@ -50,7 +51,23 @@ def _attention_name(node: Any) -> str:
     return "ScaledDotProductFlashAttentionForCpuBackward0" if rank == 4 and not dropout else "UnsafeViewBackward0"
 
 
-@primitive(tensors=5, name="attention", grad=_attention_grad, backward_name=_attention_name, batch=attended)
+def _attention_shapes(q: Any, k: Any, v: Any, *rest: Any) -> list[Any]:
+    shape, d = (*q.shape[:-1], v.shape[-1]), dtype_of(q)
+    return [(shape, d, attention_arrays.result_strides(q, shape)), (q.shape[:-1], d)]
+
+
+def _gradient_shapes(cotangent: Any, q: Any, k: Any, v: Any, *rest: Any) -> list[Any]:
+    return [(a.shape, dtype_of(a), attention_arrays.result_strides(q, a.shape, True)) for a in (q, k, v)]
+
+
+@primitive(
+    batch=attended,
+    meta=_attention_shapes,
+    tensors=5,
+    name="attention",
+    grad=_attention_grad,
+    backward_name=_attention_name,
+)
 def attention_op(
     backend: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, group: int,
     dropout: float, rounded: dtype | None,
@@ -104,7 +121,7 @@ def _attention_second(
     return [*second(formula, [q, k, v], cotangent, (True, True, True), gs, needs[:4]), None, None, None, None]
 
 
-@primitive(tensors=8, name="attention_backward", grad=_attention_second, batch=attended)
+@primitive(batch=attended, meta=_gradient_shapes, tensors=8, name="attention_backward", grad=_attention_second)
 def attention_back(
     backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, totals: Any, scale: float,
     causal: bool, group: int, dropout: float, rounded: dtype | None,

@@ -13,6 +13,7 @@ import numpy as np
 from .._backend import copies, threads
 from .._backend.blas import Scratch
 from .._core.allocation import empty
+from .._core.layouts import strides_in_order
 from .._kernel import attention as kernels
 from .._kernel import attention_few as few
 from .._kernel import pool
@@ -27,6 +28,9 @@ _LARGE = 1 << 20  # elements from which copies are shared among threads
 _PLAIN, _ZEROS = (0, 1, 2), (0,) * 7
 _WORD, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _scratch = Scratch()
+
+
+_BESIDE = (0, 2, 1)  # heads of a row are neighbours
 
 
 def _four(a: Any) -> Any:
@@ -61,6 +65,15 @@ def _cut(a: Any, width: int, shape: tuple[int, ...]) -> Any:
     if a.shape[3] != width:
         a = np.ascontiguousarray(a[..., :width])
     return a if len(shape) == 4 else a.reshape(shape)
+
+
+def result_strides(q: Any, shape: tuple[int, ...], gradient: bool = False) -> tuple[int, ...]:
+    """Strides in elements of the result for the queries `q`, or of a gradient."""
+    order = _BESIDE if gradient else _order(_four(q))
+    four = (1,) * (4 - len(shape)) + tuple(shape)
+    if shape[-1] % _layout(_CODES[q.dtype], q.shape[-2]).unit:
+        order = _PLAIN  # what was filled up is copied
+    return strides_in_order(four, (*order, 3))[4 - len(shape) :]
 
 
 def _bits(x: float) -> int:
@@ -208,7 +221,7 @@ def _backward_call(
 ) -> _Call:  # fmt: skip
     lay = _layout(code, q[0][2])
     (batch, heads, length, full), keys = q[0], k[0][2]
-    order = (0, 2, 1)  # heads of a row are neighbours
+    order = _BESIDE
     element = SIZE[code]
     rooms = [_Room((*a[0][:3], n), element, lay.unit, order) for a, n in ((q, width), (k, width), (v, depth))]
     pieces = batch * heads // group

@@ -17,17 +17,24 @@ from .casting import cast_array
 from .inplace import check_writable, rewrite_history
 from .primitive import primitive
 from .registry import memory_problem, ops
+from .shape_rules import dense, same
 
 
-@primitive(
-    grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype", batch=leading
-)
-def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
-    """A copy in another dtype; strides are kept."""
+def _cast_shape(x: Any, d: dtype) -> Any:
     if d in QUANTIZED:
         raise RuntimeError(f"to {d}: tensors are not cast to quantized types; use quantize_per_tensor")
     if (x.dtype.names or (not d.code and d.numpy.names)) and x.dtype != d.numpy:
         raise NotImplementedError(f'"copy_" not implemented for packed bits ({d}); view() them as bytes')
+    return dense(x, d=d)
+
+
+@primitive(
+    meta=_cast_shape,
+    grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype", batch=leading,
+)  # fmt: skip
+def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
+    """A copy in another dtype; strides are kept."""
+    _cast_shape(x, d)
     return cast_array(x, d)
 
 
@@ -36,7 +43,13 @@ def in_dtype(t: Tensor, d: dtype) -> Tensor:
     return t if t.dtype is d else to_dtype(t, d)
 
 
-@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone", batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda x, order="K": dense(x) if order == "K" else same(x),
+    grad={"x": lambda g: g},
+    backward_name="CloneBackward0",
+    name="clone",
+)
 def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""
     return duplicate(x) if order == "K" else row_major(x)
@@ -62,6 +75,11 @@ def zeros(shape: Any, d: dtype, k: int = 0) -> Tensor:
     if device & CUDA:
         array.fill(0)
     return wrap(array, d, device)
+
+
+def answer(question: Tensor, unknown: bool) -> bool:
+    """What a tensor of one element says; a meta tensor does not know, and `unknown` stands for it."""
+    return unknown if question._k & META else bool(question)
 
 
 def fit_gradient(g: Tensor, shape: Any, d: dtype) -> Tensor:
@@ -97,6 +115,7 @@ def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
 
 
 @primitive(
+    meta=dense,
     tensors=2,
     grad={"x": lambda g: ops.zeros_like(g), "source": lambda g, source_shape: sum_to(g, source_shape)},
     name="copy",

@@ -43,6 +43,7 @@ from .replay import gradients as replayed
 from .replay import second
 from .rules import floating_only
 from .saved import fetch
+from .shape_rules import dense, dtype_of, same
 
 _LINE = 16  # channels that a thread takes at least, where channels lie side by side
 
@@ -224,7 +225,23 @@ def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, needs: Any) -> An
     return batch_norm_back(gs[0], x, weight, outs[1], outs[2], eps, tuple(needs))
 
 
-@primitive(tensors=3, name="batch_norm", grad=_grad, backward_name="NativeBatchNormBackward0", batch=by_channel(1, 2))
+def _like_shape(x: Any) -> Any:
+    return dense(x) if _in_columns(x) else same(x)
+
+
+def _shapes(x: Any, weight: Any, bias: Any, eps: float) -> list[Any]:
+    kept, channels = dtype_of(x if weight is None else weight), x.shape[1:2]
+    return [_like_shape(x), (channels, kept), (channels, kept), (channels, kept)]
+
+
+@primitive(
+    batch=by_channel(1, 2),
+    meta=_shapes,
+    tensors=3,
+    name="batch_norm",
+    grad=_grad,
+    backward_name="NativeBatchNormBackward0",
+)
 def batch_norm_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result, means, factors and unbiased variances of the channels."""
     d = x.dtype if x.dtype.itemsize > 2 else np.dtype(np.float32)
@@ -246,7 +263,13 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, wanted: An
     return [*found, *[None] * (5 - len(found))]
 
 
-@primitive(tensors=5, name="batch_norm_backward", grad=_second, batch=by_channel(2, 3, 4))
+def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
+    d = dtype_of(x if weight is None else weight)
+    made = _like_shape(x), (x.shape[1:2], d), (x.shape[1:2], d)
+    return [m if want else None for m, want in zip(made, rest[-1])]
+
+
+@primitive(batch=by_channel(2, 3, 4), meta=_gradient_shapes, tensors=5, name="batch_norm_backward", grad=_second)
 def batch_norm_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, wanted: Any
 ) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.layouts import is_channels_last as strides_channels_last
+from .._core.layouts import strides_in_order
 
 
 def is_channels_last(a: Any) -> bool:
@@ -51,20 +52,26 @@ def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None
     """
 
     def decorate(forward: Any) -> Any:
+        def applies(args: Any) -> bool:
+            if not any([a is not None and _has_channels_last(a) for a in args[:count]]):
+                return False
+            return bool(args[0].ndim > 3 if takes is None else takes(*args))
+
         @functools.wraps(forward)
         def compute(backend: Any, *args: Any) -> Any:
             made = forward(backend, *args)
-            for a in args[:count]:
-                if a is not None and _has_channels_last(a):
-                    break
-            else:
-                return made
-            if not (args[0].ndim > 3 if takes is None else takes(*args)):
+            if not applies(args):
                 return made
             if isinstance(made, (tuple, list)):
                 return [with_channels_last(backend, a) if a.ndim == args[0].ndim else a for a in made]
             return with_channels_last(backend, made)
 
+        def layout(number: int, shape: tuple[int, ...], args: Any) -> tuple[int, ...] | None:
+            if len(shape) != args[0].ndim or not applies(args):
+                return None
+            return strides_in_order(shape, (0, *range(2, len(shape)), 1))
+
+        compute.layout = layout  # type: ignore[attr-defined]
         compute.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
         return compute
 

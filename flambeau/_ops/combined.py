@@ -17,6 +17,7 @@ from .pointwise_op import Pointwise
 from .primitive import primitive
 from .registry import older_forms, ops, public
 from .rules import Refusing, Rule, floating, floating_only, real_floating_only, ring
+from .shape_rules import joint
 
 # -- three operands ----------------------------------------------------------------------------------------------
 
@@ -187,6 +188,7 @@ nextafter_op = pointwise(
 
 
 @primitive(
+    meta=lambda x, y: joint(None, x, y),
     tensors=2,
     name="nextafter_half",
     grad={

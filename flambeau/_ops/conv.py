@@ -21,6 +21,7 @@ from .matmul import conjugate
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .rules import not_implemented, type_name
+from .shape_rules import dtype_of
 
 # -- records -------------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ def convolution_op(
 
 
 @primitive(
+    meta=lambda x, small, kernel, *rest: ((small.shape[1], x.shape[1] // rest[-1], *kernel), dtype_of(x)),
     tensors=2, name="convolution_weight", backward_name="ConvolutionBackwardBackward0",
     grad={
         "x": lambda g, small, x_shape, stride, padding, dilation, groups: _adjoint(

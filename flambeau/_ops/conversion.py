@@ -29,7 +29,7 @@ from .._core.dtypes import (
     scalar_dtype,
     uint8,
 )  # fmt: skip
-from .._core.layouts import channel_order, contiguous_format, like_strides, memory_format, preserve_format
+from .._core.layouts import channel_order, contiguous_format, memory_format, preserve_format, strides_in_order
 from .._core.state import CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Borrowed, Storage, Tensor, detached, read_as, storage_of, wrap
@@ -40,6 +40,7 @@ from .casting import cast_array, combine
 from .primitive import Primitive, primitive
 from .registry import expose, frequent, ops, public, relabel
 from .rules import SCALAR_NAMES, type_name
+from .shape_rules import dense, dtype_of, same
 
 _PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
 
@@ -65,7 +66,15 @@ def _ordered(x: Any, format: memory_format) -> Any:
     return x.transpose(order).copy("C").transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
-@primitive(grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone_format", batch=in_format)
+def _ordered_shape(x: Any, format: memory_format) -> Any:
+    if format is contiguous_format:
+        return same(x)
+    return x.shape, dtype_of(x), strides_in_order(x.shape, channel_order(format, x.ndim))
+
+
+@primitive(
+    batch=in_format, meta=_ordered_shape, grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone_format"
+)
 def clone_format(backend: Any, x: Any, format: memory_format) -> Any:
     return _ordered(x, format)
 
@@ -85,7 +94,7 @@ def move_array(array: Any, k: int, d: dtype, target: device) -> Any:
     if there & META:
         from .._backend.meta import empty_meta  # meta tensors are rare
 
-        return empty_meta(array.shape, d, like_strides(array.shape, array.strides, array.itemsize))
+        return empty_meta(*dense(array, d=d))
     if not there & CUDA:
         array = backend_of(k).asnumpy(array)
         return array if array.dtype == d.numpy else cast_array(array, d)
@@ -101,7 +110,7 @@ def _move(backend: Any, x: Any, d: dtype, target: device, home: device) -> Any:
 
 move = Move(
     _move, grad={"x": lambda g, x_dtype, home: ops.to_device(g, x_dtype, home)}, name="to_copy",
-    backward_name="ToCopyBackward0", batch=leading,
+    backward_name="ToCopyBackward0", batch=leading, meta=lambda x, d, target, home: dense(x, d=d),
 )  # fmt: skip
 
 
@@ -467,8 +476,6 @@ def get_device(input: Tensor) -> int:
     """The number of the GPU that the tensor is on; -1 on the CPU."""
     if input._k & CUDA:
         return int(input._array.device.id)
-    if input._k & META:
-        raise NotImplementedError("get_device is not implemented for meta tensors")
     return -1
 
 

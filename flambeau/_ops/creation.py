@@ -50,6 +50,7 @@ from .inplace import into_out, write_out
 from .primitive import primitive
 from .registry import labelled, ops, public, quick
 from .rules import type_name
+from .shape_rules import dtype_of, joint
 
 _SPARSE = sparse_coo, sparse_csr, sparse_csc  # of which zeros are made without further settings
 
@@ -460,6 +461,7 @@ def scalar_tensor(
 
 
 @primitive(
+    meta=lambda re, im: joint(dtype_of(re).to_complex(), re, im),
     tensors=2, name="complex",
     grad={
         "re": lambda g, re_shape: ops.sum_to(ops.real(g), re_shape),

@@ -16,6 +16,7 @@ from .._core.sizes import wrap_dim
 from .._core.state import local
 from .._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
 from .._tensor import Tensor
+from .basic import answer
 from .batching import along
 from .folding import to_first, to_last
 from .primitive import primitive
@@ -23,6 +24,7 @@ from .reduction import require_tensor
 from .registry import ops, public
 from .row_gradients import placed
 from .rules import not_implemented
+from .shape_rules import same
 
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
@@ -106,7 +108,7 @@ def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int, d: dtype) -> Tens
         return g * 1
     if x._array.size == 0:
         return g * x
-    if not bool(ops.any(ops.eq(x, 0))):
+    if not answer(ops.any(ops.eq(x, 0)), False):
         return _flipped(ops.cumsum, g * ops.conj(out), dim) / x
     before = _shifted(ops.cumprod(x, dim), dim, 1.0)
     after = _shifted(ops.flip(x, (dim,)), dim, 1.0)
@@ -124,6 +126,7 @@ def _recurrence_back(g: Tensor, a: Tensor, dim: int) -> Tensor:
 
 
 @primitive(
+    meta=same,
     tensors=2, name="linear_recurrence",
     grad={
         "x": lambda g, a, dim: _recurrence_back(g, a, dim),

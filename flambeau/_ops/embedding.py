@@ -21,6 +21,7 @@ from .inplace import check_writable
 from .primitive import primitive
 from .registry import ops, public, quick
 from .saved import fetch
+from .shape_rules import dtype_of
 
 _OUT_OF_RANGE = "index out of range in self"
 
@@ -128,6 +129,7 @@ def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
 
 
 @primitive(
+    meta=lambda x, index, count, *rest: ((count, x.shape[-1]), dtype_of(x)),
     tensors=2, name="embedding_backward", backward_name="EmbeddingBackwardBackward0",
     grad={"x": lambda g, index, padding, scale: _of_backward(g, index, padding, scale)},
     batch=looked_up_backward,

@@ -19,11 +19,13 @@ from .embedding import _renormalise
 from .fused import parts_of, side_by_side
 from .primitive import primitive
 from .registry import functions, labelled, ops, public, relabel
+from .shape_rules import dtype_of
 
 _MODES = ("sum", "mean", "max")
 
 
 @primitive(
+    meta=lambda x, index: ((len(index), x.shape[1]), dtype_of(x)),
     tensors=2, name="sum_bags", backward_name="EmbeddingBagBackward0",
     grad={"x": lambda g, index, x_shape: sum_bags_backward(g, index, x_shape[0])},
     batch=bags,
@@ -40,7 +42,13 @@ def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     return out
 
 
-@primitive(tensors=2, name="sum_bags_backward", grad={"x": lambda g, index: sum_bags(g, index)}, batch=bags)
+@primitive(
+    batch=bags,
+    meta=lambda x, index, count: ((count, x.shape[1]), dtype_of(x)),
+    tensors=2,
+    name="sum_bags_backward",
+    grad={"x": lambda g, index: sum_bags(g, index)},
+)
 def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     """The rows of x added up for each row of the table; every thread fills a part of the table."""
     out = empty((count, x.shape[1]), x.dtype)

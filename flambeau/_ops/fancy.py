@@ -18,6 +18,7 @@ from . import index_kernels as kernels
 from .batching import aligned, rank_of, samples, stacked
 from .primitive import Primitive
 from .registry import ops
+from .shape_rules import data_dependent, dtype_of
 from .update import Update
 
 _ALL = slice(None)
@@ -120,6 +121,16 @@ def _result_strides(x: Any, arrays: Any, dims: Any, shape: Any) -> tuple[int, ..
         own = [0] * (len(common) - array.ndim) + [0 if n == 1 else s for n, s in zip(array.shape, array.strides)]
         lines.append([*[0] * start, *own, *[0] * (len(shape) - start - len(common))])
     return strides_in_order(shape, joint_order(shape, lines))
+
+
+def _indexed_shape(x: Any, arrays: Any, dims: Any) -> Any:
+    """The shape rule of `read`; how many elements a mask has, nobody knows."""
+    if any(a.dtype == bool or a.dtype == np.uint8 for a in arrays):
+        data_dependent()
+    shape = _result_shape(x.shape, dims, _broadcast(arrays))
+    if x.flags.c_contiguous or len(shape) < 2 or 0 in shape:
+        return shape, dtype_of(x)
+    return shape, dtype_of(x), _result_strides(x, arrays, dims, shape)
 
 
 def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
@@ -379,7 +390,7 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         Primitive(
             _signed(index, f"backend x {indices} dims"), tensors=1 + count, name="index" + suffix,
             grad={"x": _signed(of_index, f"g x_shape {indices} dims")}, backward_name="IndexBackward0",
-            batch=_indexed,
+            batch=_indexed, meta=lambda x, *rest: _indexed_shape(x, rest[:count], rest[count]),
         ),
         Update(
             _signed(index_put, f"backend x values {indices} dims accumulate"), tensors=2 + count,
@@ -393,7 +404,7 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         Primitive(
             _signed(index_backward, f"backend x {indices} dims shape"), tensors=1 + count,
             name="index_backward" + suffix, grad={"x": _signed(of_backward, f"g {indices} dims")},
-            batch=_put_gradient,
+            batch=_put_gradient, meta=lambda x, *rest: (rest[count + 1], dtype_of(x)),
         ),
     )  # fmt: skip
     _records[count] = made

@@ -18,6 +18,7 @@ from .inplace import assign, check_writable, pointwise_in_place
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .rules import not_implemented, real_floating_only
+from .shape_rules import dense
 
 prelu_op = pointwise(
     "prelu_kernel", lambda m, x, weight: m.where(x > 0.0, x, x * weight), real_floating_only, public=False,
@@ -127,7 +128,7 @@ def _glu_gradient(g: Tensor, x: Tensor, dim: int) -> Tensor:
 
 
 def _glu_meta(x: Any, dim: int) -> Any:
-    return (*x.shape[:dim], x.shape[dim] // 2, *x.shape[dim + 1 :]), from_numpy_dtype(x.dtype)
+    return dense(x[(*(slice(None),) * dim, slice(x.shape[dim] // 2))])
 
 
 @primitive(name="glu", grad={"x": _glu_gradient}, meta=_glu_meta, batch=along)

@@ -19,6 +19,7 @@ from .._dispatch import backend_of
 from .._kernel import direct, jit, samplers
 from .._tensor import Tensor, wrap
 from .primitive import primitive
+from .shape_rules import data_dependent
 
 random_native.install(jit.compile, direct.address_function)
 random_samplers.use_native(samplers.bulk)
@@ -122,7 +123,7 @@ def engine_of(generator: Any, name: str, k: int = 0) -> MersenneState:
     return generator._engine
 
 
-@primitive(tensors=0, differentiable=False, name="random")
+@primitive(meta=data_dependent, tensors=0, differentiable=False, name="random")
 def draw_op(backend: Any, function: Callable[..., Any], engine: MersenneState, args: tuple[Any, ...]) -> Any:
     with engine.lock:
         return function(engine, *args)

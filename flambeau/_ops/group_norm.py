@@ -36,6 +36,7 @@ from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .replay import second
 from .saved import fetch
+from .shape_rules import dtype_of, same
 
 
 def _block_parameter(given: Any, value: float, x: Any, groups: int) -> Any:
@@ -132,9 +133,19 @@ def _sums(
 _by_channel = lambda t: ops.reshape(t, (t._array.shape[0], 1, -1, 1))
 
 
+def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> list[Any]:
+    kept = dtype_of(x if weight is None else weight)
+    return [same(x), *[((x.shape[0], groups), kept)] * 3]
+
+
 @primitive(
-    tensors=3, name="norm_blocks", grad=_grad, backward_name="NativeGroupNormBackward0", batch=normalized(_by_channel)
-)  # fmt: skip
+    batch=normalized(_by_channel),
+    meta=_shapes,
+    tensors=3,
+    name="norm_blocks",
+    grad=_grad,
+    backward_name="NativeGroupNormBackward0",
+)
 @keeps_channels_last()
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
     out, *stats = _normalized(x, weight, bias, eps, groups, rounded)
@@ -154,7 +165,19 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: in
     return [*found, *[None] * (5 - len(found))]
 
 
-@primitive(tensors=5, name="norm_blocks_backward", grad=_second, batch=normalized_backward(_by_channel, _sums))
+def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
+    d = wide_of(x) if weight is None else dtype_of(weight)
+    made = same(x), (x.shape[1:2], d), (x.shape[1:2], d)
+    return [m if want else None for m, want in zip(made, rest[-1])]
+
+
+@primitive(
+    batch=normalized_backward(_by_channel, _sums),
+    meta=_gradient_shapes,
+    tensors=5,
+    name="norm_blocks_backward",
+    grad=_second,
+)
 def norm_blocks_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, groups: int, rounded: bool,
     wanted: Any,

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from .._backend.copies import rows_of
-from .._core.dtypes import COMPLEX, FLOATING, float64, int64
+from .._core.dtypes import COMPLEX, FLOATING, float64, int64, uint64
 from .._core.sizes import wrap_dims
 from .._tensor import Tensor
 from .batching import along
+from .folding import reduced_shape
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
 
 
-@primitive(differentiable=False, name="hash_tensor", batch=along)
+@primitive(
+    batch=along,
+    meta=lambda x, dims, keepdim: (reduced_shape(x.shape, dims, keepdim), uint64),
+    differentiable=False,
+    name="hash_tensor",
+)
 def hash_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     xp = backend.xp
     return rows_of(xp.asarray(xp.bitwise_xor.reduce(x.view(xp.uint64), axis=dims, keepdims=keepdim)))

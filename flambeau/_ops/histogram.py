@@ -11,7 +11,7 @@ from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from .._core.sizes import check_room
-from .._core.state import CUDA
+from .._core.state import CUDA, META
 from .._kernel.sort import upper_bound
 from .._tensor import Tensor, computed
 from .casting import checked_number
@@ -20,13 +20,14 @@ from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
+from .shape_rules import data_dependent, dtype_of
 
 _FEW = 1 << 14  # elements up to which NumPy counts as quickly
 _LARGEST = 2**63 - 1
 _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
 
-@primitive(tensors=2, differentiable=False, name="bincount")
+@primitive(meta=data_dependent, tensors=2, differentiable=False, name="bincount")
 def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
     xp = backend.xp
     if weights is None and backend is cpu and x.size >= _FEW and x.dtype.kind in "iu" and x.dtype != np.uint64:
@@ -68,7 +69,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 # -- bins of equal width -----------------------------------------------------------------------------------------
 
 
-@primitive(differentiable=False, name="histc")
+@primitive(meta=lambda x, bins, low, high: ((bins,), dtype_of(x)), differentiable=False, name="histc")
 def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
     xp = backend.xp
     kind = x.dtype.type  # every step is rounded to the elements' own precision, as PyTorch does
@@ -108,7 +109,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     for bound in (min, max):
         checked_number(bound, input.dtype)
-    low, high = _range("torch.histc", computed(input)._array, float(min), float(max))
+    low, high = float(min), float(max)
+    if low != high or not input._k & META:  # whose range nobody knows
+        low, high = _range("torch.histc", computed(input)._array, low, high)
     return histc_op(input, int(bins), low, high)
 
 
@@ -123,7 +126,13 @@ def _last_edge(backend: Any, values: Any, edges: Any) -> Any:
     return cpu.kernel(upper_bound, (code, code, "i64"))(values, edges) - 1
 
 
-@primitive(tensors=3, many=True, differentiable=False, name="histogram_counts")
+@primitive(
+    meta=lambda edges, x, *rest: (tuple(len(e) - 1 for e in edges), dtype_of(x)),
+    tensors=3,
+    many=True,
+    differentiable=False,
+    name="histogram_counts",
+)
 def counts_op(backend: Any, edges: list[Any], x: Any, weights: Any, density: bool) -> Any:
     """Counts of points (rows of x) in the boxes between edges; the last box of a dimension is closed."""
     xp = backend.xp

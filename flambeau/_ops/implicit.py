@@ -10,6 +10,7 @@ from .declare import pointwise
 from .primitive import primitive
 from .registry import ops
 from .rules import narrow
+from .shape_rules import same
 
 _HOW = "How samples move with the parameter that they were drawn for."
 gamma_grad_op = pointwise(
@@ -36,14 +37,20 @@ def _through_dirichlet(g: Any, x: Any, out: Any) -> Any:
 
 
 @primitive(
-    grad={"x": lambda g, x, out: g * ops._standard_gamma_grad(x, out)}, tensors=2, name="standard_gamma", batch=leading
+    batch=leading,
+    meta=lambda x, drawn: same(drawn),
+    grad={"x": lambda g, x, out: g * ops._standard_gamma_grad(x, out)},
+    tensors=2,
+    name="standard_gamma",
 )
 def drawn_gamma(backend: Any, x: Any, drawn: Any) -> Any:
     """Samples as a function of their concentrations `x`."""
     return drawn
 
 
-@primitive(grad={"x": _through_dirichlet}, tensors=2, name="sample_dirichlet", batch=leading)
+@primitive(
+    batch=leading, meta=lambda x, drawn: same(drawn), grad={"x": _through_dirichlet}, tensors=2, name="sample_dirichlet"
+)
 def drawn_dirichlet(backend: Any, x: Any, drawn: Any) -> Any:
     return drawn
 

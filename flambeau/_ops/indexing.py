@@ -21,6 +21,7 @@ from .primitive import primitive
 from .registry import functions, methods, ops, public, records, relabel
 from .rules import type_name
 from .scatter import picked
+from .shape_rules import dtype_of
 from .update import updates, write_into
 from .view_op import view_of, view_primitive
 
@@ -33,7 +34,11 @@ _DOTS = type(...)
 
 
 @primitive(
-    name="getitem_backward", grad={"x": lambda g, key: slice_op(g, key)}, backward_name="SliceBackward0", batch=along
+    batch=along,
+    meta=lambda x, shape, key: (shape, dtype_of(x)),
+    name="getitem_backward",
+    grad={"x": lambda g, key: slice_op(g, key)},
+    backward_name="SliceBackward0",
 )
 def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> Any:
     """Zeros of a shape with x in the part that a basic key names."""

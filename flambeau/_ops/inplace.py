@@ -439,14 +439,14 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (POSTPONED | DUAL):
+    if k & (POSTPONED | DUAL | META):
         if not k & BATCHED:
             check_writable(t, args)
         before = alias(t)
         result = op(before, *args)
         keep_original(before, result)
         return assign(t, result, op.name)
-    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | META | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
+    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
         before = alias(t) if k & BATCHED and local.grad else t
         result = op(before, *args)
         if before is not t:
@@ -454,11 +454,6 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         return assign(t, result, op.name)
     check_writable(t, args)
     common = op.common(others)
-    if k & META:
-        result = op.compute(others, k)
-        _check_result(op.name, t, result.dtype, result._array.shape)
-        bump(t)
-        return t
     if k & CUDA:
         _check_devices(op, others)
     backend = backend_of(k)
@@ -518,7 +513,7 @@ def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
 
 
 def _copy_with_history(t: Tensor) -> Tensor:
-    copy = wrap(t._array.copy(), t.dtype, t._k)
+    copy = wrap(t._array if t._k & META else t._array.copy(), t.dtype, t._k)
     copy._edge = t._edge or ((t, 0) if t._k & GRAD else None)
     return copy
 

@@ -32,6 +32,7 @@ from .picking import Places, picked
 from .primitive import primitive
 from .registry import functions, ops, public, relabel
 from .rules import not_implemented
+from .shape_rules import dtype_of
 
 _MANY_TAPS = 4
 _WORTH_TURNING = 1 << 12  # elements
@@ -85,6 +86,7 @@ def _turned(groups: int, x: Any, dim: int, taps: Taps, size: int, back: bool) ->
 
 
 @primitive(
+    meta=lambda x, dim, taps: ((*x.shape[:dim], len(taps.index), *x.shape[dim + 1 :]), dtype_of(x)),
     name="resample", backward_name="UpsampleBackward0",
     grad={"x": lambda g, x_shape, dim, taps: resample_back(g, dim, taps, x_shape[dim])},
     batch=along,
@@ -111,6 +113,7 @@ def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
 
 
 @primitive(
+    meta=lambda x, dim, taps, size: ((*x.shape[:dim], size, *x.shape[dim + 1 :]), dtype_of(x)),
     name="resample_backward",
     grad={"x": lambda g, dim, taps: resample(g, dim, Taps(taps.index, taps.exact))},
     batch=along,

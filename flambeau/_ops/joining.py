@@ -23,6 +23,7 @@ from .joining_arrays import joined
 from .primitive import primitive
 from .registry import ops, public, quick, relabel
 from .rules import type_name
+from .shape_rules import dtype_of
 
 
 def _counted(shapes: Any) -> list[bool]:
@@ -385,7 +386,13 @@ def _block_gradient(g: Tensor, xs_shape: Any) -> list[Tensor]:
     ]
 
 
-@primitive(many=True, name="block_diag", grad={"xs": _block_gradient}, batch=in_blocks)
+@primitive(
+    batch=in_blocks,
+    meta=lambda xs: (_corners([x.shape for x in xs])[-1], dtype_of(xs[0])),
+    many=True,
+    name="block_diag",
+    grad={"xs": _block_gradient},
+)
 def block_diag_op(backend: Any, xs: Any) -> Any:
     corners = _corners([x.shape for x in xs])
     made = backend.zeros(corners[-1], xs[0].dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._backend import lapack, threads
 from .._backend.copies import rows_of
-from .._core.dtypes import FLOATING, bfloat16, float16, from_numpy_dtype
+from .._core.dtypes import FLOATING, bfloat16, float16
 from .._core.sizes import broadcast_shapes
 from .._core.state import META
 from .._tensor import Tensor
@@ -19,6 +19,7 @@ from .batching import every_element, leading
 from .primitive import primitive
 from .registry import ops
 from .rules import type_name
+from .shape_rules import column_strides, dtype_of
 
 
 def eye_like(t: Tensor, rows: int, columns: int | None = None) -> Tensor:
@@ -170,6 +171,10 @@ def column_major(*places: int) -> Callable[[Any], Any]:
                 return columns(xp, made)
             return tuple([columns(xp, m) if i in places and m.ndim > 1 else rows_of(m) for i, m in enumerate(made)])
 
+        def layout(number: int, shape: tuple[int, ...], args: Any) -> tuple[int, ...] | None:
+            return column_strides(shape) if len(shape) > 1 and (not places or number in places) else None
+
+        compute.layout = layout  # type: ignore[attr-defined]
         compute.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
         return compute
 
@@ -178,8 +183,7 @@ def column_major(*places: int) -> Callable[[Any], Any]:
 
 @primitive(
     name="in_columns", grad={"x": lambda g: g}, backward_name="CloneBackward0",
-    meta=lambda x, rows: (x.shape, from_numpy_dtype(x.dtype)),
-    batch=leading,
+    batch=leading, meta=lambda x, rows: (x.shape, dtype_of(x), column_strides(x.shape, rows)),
 )  # fmt: skip
 def in_columns(backend: Any, x: Any, rows: int) -> Any:
     """A copy that is column-major, with columns of at least `rows` elements."""

@@ -28,6 +28,7 @@ from .linalg_checks import (
 from .matmul import adjoint
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
+from .shape_rules import dtype_of, factor, matrices, same
 
 
 def on_host(backend: Any, function: Any, *arrays: Any) -> Any:
@@ -128,7 +129,7 @@ def _cholesky_grad(gs: Any, outs: Any, upper: bool) -> Tensor:
     return adjoint(triangular_op(turned, adjoint(left), True, False))
 
 
-@primitive(grad=_cholesky_grad, name="linalg_cholesky_ex", batch=leading)
+@primitive(batch=leading, meta=factor, grad=_cholesky_grad, name="linalg_cholesky_ex")
 @column_major(0)
 def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     """(factor, order of the first leading minor that is not positive, or 0). Only one triangle is read."""
@@ -263,8 +264,7 @@ def _cholesky_inverse_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool) 
 
 @primitive(
     grad={"factor": _cholesky_inverse_grad}, name="cholesky_inverse",
-    meta=lambda factor, upper: (factor.shape, from_numpy_dtype(factor.dtype)),
-    batch=leading,
+    batch=leading, meta=lambda factor, upper: matrices(dtype_of(factor), factor.shape[:-2], *factor.shape[-2:]),
 )  # fmt: skip
 def cholesky_inverse_op(backend: Any, factor: Any, upper: bool) -> Any:
     eye = backend.xp.broadcast_to(backend.xp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
@@ -313,7 +313,12 @@ def _lu_grad(gs: Any, outs: Any, pivot: bool) -> Tensor:
     return ops.matmul(_permutation_matrix(pivots, m, made.dtype), made) if pivot else made
 
 
-@primitive(grad=_lu_grad, name="linalg_lu_factor_ex", batch=leading)
+def _lu_shapes(a: Any, pivot: bool) -> list[Any]:
+    *lead, m, n = a.shape
+    return [matrices(dtype_of(a), tuple(lead), m, n), ((*lead, min(m, n)), int32), (tuple(lead), int32)]
+
+
+@primitive(batch=leading, meta=_lu_shapes, grad=_lu_grad, name="linalg_lu_factor_ex")
 def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
     made = systems.lu(a) if pivot and backend is cpu else None
     return lapack.lu_factor(backend.xp, a, pivot) if made is None else made
@@ -470,7 +475,11 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 # -- LDL -----------------------------------------------------------------------------------------------------------
 
 
-@primitive(name="linalg_ldl_factor_ex", batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda a, hermitian: [same(a), (a.shape[:-1], int32), (a.shape[:-2], int32)],
+    name="linalg_ldl_factor_ex",
+)
 @column_major(0)
 def ldl_op(backend: Any, a: Any, hermitian: bool) -> Any:
     return on_host(backend, lambda x: lapack.ldl_factor(x, hermitian), a)
@@ -503,7 +512,7 @@ def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     return return_types.linalg_ldl_factor(packed, pivots)
 
 
-@primitive(tensors=3, name="linalg_ldl_solve", batch=leading)
+@primitive(batch=leading, meta=lambda packed, pivots, b, hermitian: same(b), tensors=3, name="linalg_ldl_solve")
 @column_major()
 def ldl_solve_op(backend: Any, packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     return on_host(backend, lambda x, p, y: lapack.ldl_solve(x, p, y, hermitian), packed, pivots, b)

@@ -11,11 +11,12 @@ from .._backend import lapack, systems
 from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core import return_types
-from .._core.dtypes import COMPLEX, from_numpy_dtype
+from .._core.dtypes import COMPLEX, from_numpy_dtype, int64
 from .._core.info import finfo
 from .._core.sizes import broadcast_shapes
 from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
+from .basic import answer
 from .batching import leading
 from .linalg_checks import (
     check_info,
@@ -33,6 +34,7 @@ from .linalg_checks import (
 from .matmul import adjoint, product
 from .primitive import primitive
 from .registry import ops, public, relabel
+from .shape_rules import dtype_of
 
 
 def _singular(name: str) -> Any:
@@ -230,7 +232,7 @@ def _det_grad(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
     """G with Aᴴ G = conj(det) g I; where A is singular, its cofactors."""
     n = a._array.shape[-1]
     scale = ops.unsqueeze(ops.unsqueeze(g * ops.conj(out), -1), -1) * eye_like(a, n)
-    if bool(ops.any(ops.eq(out, 0))):
+    if answer(ops.any(ops.eq(out, 0)), False):
         return _cofactors(g, a)
     return solve_op(adjoint(a), scale)[0]
 
@@ -287,7 +289,12 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
     return solve_op(adjoint(a), scale)[0]
 
 
-@primitive(grad=_slogdet_grad, name="linalg_slogdet", batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda a: [(a.shape[:-2], dtype_of(a)), (a.shape[:-2], dtype_of(a).to_real())],
+    grad=_slogdet_grad,
+    name="linalg_slogdet",
+)
 def slogdet_op(backend: Any, a: Any) -> Any:
     made = systems.sign_and_size(a) if backend is cpu else None
     if made is not None:
@@ -343,7 +350,13 @@ def _pinv_grad(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
     return made + right - ops.matmul(ops.matmul(right, out), a)
 
 
-@primitive(grad={"a": _pinv_grad}, tensors=3, name="linalg_pinv", batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda a, *rest: ((*a.shape[:-2], a.shape[-1], a.shape[-2]), dtype_of(a)),
+    grad={"a": _pinv_grad},
+    tensors=3,
+    name="linalg_pinv",
+)
 def pinv_op(backend: Any, a: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     xp = backend.xp
     if not a.size:
@@ -406,7 +419,13 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@primitive(tensors=2, differentiable=False, batch=leading)
+def _least_squares_shapes(a: Any, b: Any, rcond: float, values: bool) -> list[Any]:
+    *lead, m, n = a.shape
+    kept = (*lead, min(m, n)) if values else (0,)
+    return [((*lead, n, b.shape[-1]), dtype_of(a)), (tuple(lead), int64), (kept, dtype_of(a).to_real())]
+
+
+@primitive(batch=leading, meta=_least_squares_shapes, tensors=2, differentiable=False)
 def least_squares(backend: Any, a: Any, b: Any, rcond: float, values: bool) -> Any:
     """(solution of least norm, rank, singular values if wanted) for a whole batch."""
     xp = backend.xp
@@ -417,14 +436,14 @@ def least_squares(backend: Any, a: Any, b: Any, rcond: float, values: bool) -> A
         k = min(a.shape[-2:])
         return (
             xp.zeros((*a.shape[:-2], a.shape[-1], b.shape[-1]), a.dtype), xp.zeros(a.shape[:-2], xp.int64),
-            xp.zeros((*a.shape[:-2], k), xp.zeros(0, a.dtype).real.dtype),
+            xp.zeros((*a.shape[:-2], k) if values else 0, xp.zeros(0, a.dtype).real.dtype),
         )  # fmt: skip
     u, s, vh = svd_arrays("torch.linalg.lstsq", xp, a)
     kept = s > (rcond * s.max(-1))[..., None]
     with np.errstate(all="ignore"):
         inverted = xp.where(kept, 1 / s, 0).astype(s.dtype)
     inner = xp.matmul(u.swapaxes(-1, -2).conj(), b) * inverted[..., None]
-    return xp.matmul(vh.swapaxes(-1, -2).conj(), inner), xp.asarray(kept.sum(-1)), s
+    return xp.matmul(vh.swapaxes(-1, -2).conj(), inner), xp.asarray(kept.sum(-1)), s if values else xp.zeros(0, s.dtype)
 
 
 @public("linalg.lstsq", method=False, out=True)
@@ -464,7 +483,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     solution, rank, values = least_squares(a, b, precision if driver == "gels" else cut, driver in ("gelsd", "gelss"))
     if (A._k | B._k) & (DUAL | GRAD if local.grad else DUAL):
         solution = ops.matmul(linalg_pinv(a, cut), b)
-    if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and bool(ops.all(ops.eq(rank, x[-1]))))):
+    if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and answer(ops.all(ops.eq(rank, x[-1])), True))):
         off = ops.matmul(a, solution) - b
         residuals = ops.sum(ops.real(off * ops.conj(off)) if A.dtype.category == COMPLEX else off * off, -2)
     else:  # none, but they require grad as the solution does

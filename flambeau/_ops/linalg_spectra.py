@@ -14,6 +14,7 @@ from .._core.config import deprecated
 from .._core.dtypes import COMPLEX, int64
 from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
+from .basic import answer
 from .batching import leading
 from .linalg_checks import (
     check_floating,
@@ -31,6 +32,7 @@ from .linalg_solvers import solve_op, tolerances
 from .matmul import adjoint
 from .primitive import primitive
 from .registry import labelled, ops, public
+from .shape_rules import dense, dtype_of, matrices, same
 
 
 def _diagonal(t: Tensor) -> Tensor:
@@ -70,7 +72,13 @@ def _real_as(t: Tensor) -> Tensor:
     return ops.to_dtype(ops.real(t), t.dtype) if t.dtype.category == COMPLEX else t
 
 
-@primitive(grad=_qr_grad, name="linalg_qr", batch=leading)
+def _qr_shapes(a: Any, mode: str) -> list[Any]:
+    *lead, m, n = a.shape
+    k, d = m if mode == "complete" else min(m, n), dtype_of(a)
+    return [((0,) if mode == "r" else (*lead, m, k), d), ((*lead, k, n), d)]
+
+
+@primitive(batch=leading, meta=_qr_shapes, grad=_qr_grad, name="linalg_qr")
 @column_major(0, 1)
 def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
@@ -104,7 +112,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
     return return_types.qr(*qr_op(input, "reduced" if some else "complete"))
 
 
-@primitive(name="geqrf", batch=leading)
+@primitive(batch=leading, meta=lambda a: [same(a), ((*a.shape[:-2], min(a.shape[-2:])), dtype_of(a))], name="geqrf")
 @column_major(0)
 def geqrf_op(backend: Any, a: Any) -> Any:
     packed, tau = converged("geqrf", backend.xp.linalg.qr, a, mode="raw")
@@ -136,7 +144,7 @@ def _reflected(packed: Tensor, tau: Tensor, c: Tensor, turned: bool) -> Tensor:
     return c
 
 
-@primitive(grad={"x": lambda g: None}, name="unused", batch=leading)
+@primitive(batch=leading, meta=dense, grad={"x": lambda g: None}, name="unused")
 def unused(backend: Any, x: Any) -> Any:
     """Zeros that have a tensor in their history, for results that require grad but do not depend on it."""
     return backend.xp.zeros_like(x)
@@ -263,17 +271,26 @@ def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
     for part in (by_u, by_v):
         if part is not None:
             turn = turn + ops.imag(_diagonal(part))
-    if not bool(ops.all(ops.le(ops.abs(turn), 1e-2))):
+    if not answer(ops.all(ops.le(ops.abs(turn), 1e-2)), True):
         raise _phase_error("linalg.svd", "singular vectors")
 
 
-@primitive(grad=_svd_grad, name="linalg_svd", batch=leading)
+def _svd_shapes(a: Any, full: bool) -> list[Any]:
+    *lead, m, n = a.shape
+    k, d = min(m, n), dtype_of(a)
+    u, vh = (*lead, m, m if full else k), (*lead, n if full else k, n)
+    return [(u, d), ((*lead, k), d.to_real()), (vh, d)]
+
+
+@primitive(batch=leading, meta=_svd_shapes, grad=_svd_grad, name="linalg_svd")
 @column_major(0, 2)
 def svd_op(backend: Any, a: Any, full: bool) -> Any:
     return svd_arrays("linalg.svd", backend.xp, a, full)
 
 
-@primitive(differentiable=False, batch=leading)
+@primitive(
+    batch=leading, meta=lambda a: ((*a.shape[:-2], min(a.shape[-2:])), dtype_of(a).to_real()), differentiable=False
+)
 def singular_values(backend: Any, a: Any) -> Any:
     return rows_of(svd_arrays("linalg.svdvals", backend.xp, a, vectors=False)[1])
 
@@ -338,7 +355,7 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
     if g_vectors is None:
         return ops.matmul(v * ops.unsqueeze(_as(g_values, v), -2), turned)
     inner = ops.matmul(turned, g_vectors)
-    if v.dtype.category == COMPLEX and not bool(ops.all(ops.le(ops.abs(ops.imag(_diagonal(inner))), 1e-2))):
+    if v.dtype.category == COMPLEX and not answer(ops.all(ops.le(ops.abs(ops.imag(_diagonal(inner))), 1e-2)), True):
         raise _phase_error("linalg.eigh", "eigenvectors")
     inner = inner / _gaps(values)
     inner = inner - ops.diag_embed(_diagonal(inner))
@@ -348,14 +365,19 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
     return ops.matmul(ops.matmul(v, inner), turned)
 
 
-@primitive(grad=_eigh_grad, name="linalg_eigh", batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda a, uplo: [(a.shape[:-1], dtype_of(a).to_real()), same(a)],
+    grad=_eigh_grad,
+    name="linalg_eigh",
+)
 @column_major(1)
 def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigh", systems.eigh, a, uplo, True) if backend is cpu else None
     return tuple(made or converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo))
 
 
-@primitive(differentiable=False, batch=leading)
+@primitive(batch=leading, meta=lambda a, uplo: (a.shape[:-1], dtype_of(a).to_real()), differentiable=False)
 def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False) if backend is cpu else None
     return rows_of(made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo))
@@ -401,7 +423,7 @@ def _eig_grad(given: Any, outs: Any) -> Tensor:
     inner = ops.zeros_like(v)
     if g_vectors is not None:
         by_v = ops.matmul(turned, g_vectors)
-        if not bool(ops.all(ops.le(ops.abs(ops.imag(_diagonal(by_v))), 1e-2))):
+        if not answer(ops.all(ops.le(ops.abs(ops.imag(_diagonal(by_v))), 1e-2)), True):
             raise _phase_error("linalg.eig", "eigenvectors")
         by_v = by_v - ops.matmul(turned, v) * ops.unsqueeze(_real_as(_diagonal(by_v)), -2)
         inner = by_v / ops.conj(_gaps(values))
@@ -411,12 +433,17 @@ def _eig_grad(given: Any, outs: Any) -> Tensor:
     return solve_op(turned, ops.matmul(inner, turned))[0]
 
 
-@primitive(grad=_eig_grad, name="linalg_eig", batch=leading)
+def _eig_shapes(a: Any) -> list[Any]:
+    d = dtype_of(a).to_complex()
+    return [(a.shape[:-1], d), matrices(d, a.shape[:-2], *a.shape[-2:])]
+
+
+@primitive(batch=leading, meta=_eig_shapes, grad=_eig_grad, name="linalg_eig")
 def eig_op(backend: Any, a: Any) -> Any:
     return _eigen(backend, a, True)
 
 
-@primitive(differentiable=False, batch=leading)
+@primitive(batch=leading, meta=lambda a: (a.shape[:-1], dtype_of(a).to_complex()), differentiable=False)
 def eigvals_op(backend: Any, a: Any) -> Any:
     return _eigen(backend, a, False)[0]
 

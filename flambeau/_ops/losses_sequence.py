@@ -14,13 +14,20 @@ from .losses import check_reduction
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
+from .shape_rules import dtype_of, same
 
 
 def _grad(gs: Any, outs: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank: int, zero: bool) -> Any:
     return ctc_back(gs[0], logs, targets, steps, counts, outs[0], outs[1], blank, zero), None, None, None
 
 
-@primitive(tensors=4, name="ctc_loss", grad=_grad, backward_name="CtcLossBackward0")
+def _ctc_shapes(logs: Any, targets: Any, *rest: Any) -> list[Any]:
+    time, batch, _ = logs.shape
+    places = -(-(2 * targets.shape[1] + 1) // LANES) * LANES
+    return [((batch,), dtype_of(logs)), ((batch, time, places), dtype_of(logs))]
+
+
+@primitive(meta=_ctc_shapes, tensors=4, name="ctc_loss", grad=_grad, backward_name="CtcLossBackward0")
 def ctc_op(backend: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank: int, zero: bool) -> Any:
     """Losses (N) of log-probabilities (T, N, C) with targets (N, S), and what backward needs."""
     time, batch, _ = logs.shape
@@ -34,7 +41,7 @@ def ctc_op(backend: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank
     return loss, alpha
 
 
-@primitive(tensors=7, name="ctc_loss_backward", grad=None)
+@primitive(meta=lambda cotangent, logs, *rest: same(logs), tensors=7, name="ctc_loss_backward", grad=None)
 def ctc_back(
     backend: Any, cotangent: Any, logs: Any, targets: Any, steps: Any, counts: Any, loss: Any, alpha: Any, blank: int,
     zero: bool,

@@ -10,6 +10,7 @@ from .._core.dtypes import BOOL, FLOATING, dtype, int64
 from .._core.info import iinfo
 from .._core.sizes import wrap_dim, wrap_dims
 from .._tensor import Tensor
+from .basic import answer
 from .registry import ops, public
 
 Dims = int | Sequence[int] | None
@@ -131,7 +132,7 @@ def masked_median(
     if mask is None:
         return ops.median(input, dim, keepdim)[0]  # type: ignore[no-any-return]
     counts = _counts("median", input, (dim,), True, mask)
-    if bool(ops.any(ops.eq(counts, 0))):
+    if answer(ops.any(ops.eq(counts, 0)), False):
         raise ValueError(f"masked.median: a slice is masked out completely, which {input.dtype} cannot express")
     # what is masked out sorts last
     ranked = ops.sort(_filled("median", input, mask, inf), dim)[0]

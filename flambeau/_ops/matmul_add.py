@@ -146,7 +146,12 @@ def _linear_arrays(backend: Any, x: Any, bias: Any, weight: Any) -> Any:
     return made if x.ndim == 2 else made.reshape(*x.shape[:-1], weight.shape[0])
 
 
-@primitive(tensors=3, name="linear_backward")
+def _gradient_shapes(g: Any, x: Any, weight: Any, wanted: tuple[bool, ...]) -> list[Any]:
+    shapes = (*g.shape[:-1], weight.shape[1]), g.shape[-1:], weight.shape
+    return [(shape, BY_NUMPY[g.dtype]) for shape, want in zip(shapes, wanted) if want]
+
+
+@primitive(meta=_gradient_shapes, tensors=3, name="linear_backward")
 def linear_backward(backend: Any, g: Any, x: Any, weight: Any, wanted: tuple[bool, ...]) -> Any:
     """The gradients by input, bias and weight, those of them that are wanted."""
     rows = g.reshape(-1, g.shape[-1])

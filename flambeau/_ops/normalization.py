@@ -28,6 +28,7 @@ from .registry import functions, ops, public
 from .replay import second
 from .rules import not_implemented
 from .saved import fetch
+from .shape_rules import dtype_of, same
 
 _SHORT = 1 << 12  # elements of constants that are kept
 WORK = 2  # a normalized element costs as much as so many moved ones
@@ -192,9 +193,19 @@ def _sums(cotangent: Tensor, x: Tensor, mean: Tensor, scale: Tensor, eps: float,
 _by_row = lambda t: ops.unsqueeze(t, 1)
 
 
+def _row_shapes(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> list[Any]:
+    kept = wide_of(x) if not center else dtype_of(x if weight is None else weight)
+    return [same(x), (x.shape[:1], kept), (x.shape[:1], kept)]
+
+
 @primitive(
-    tensors=3, name="norm_rows", grad=_grad, backward_name="NativeLayerNormBackward0", batch=normalized(_by_row)
-)  # fmt: skip
+    batch=normalized(_by_row),
+    meta=_row_shapes,
+    tensors=3,
+    name="norm_rows",
+    grad=_grad,
+    backward_name="NativeLayerNormBackward0",
+)
 def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool) -> Any:
     return _normalized(x, weight, bias, eps, center)
 
@@ -212,7 +223,15 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bo
     return [*found, *[None] * (5 - len(found))]
 
 
-@primitive(tensors=5, name="norm_rows_backward", grad=_second, batch=normalized_backward(_by_row, _sums))
+def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
+    d = wide_of(x) if weight is None else dtype_of(weight)
+    made = same(x), (x.shape[1:], d), (x.shape[1:], d)
+    return [m if want else None for m, want in zip(made, rest[-1])]
+
+
+@primitive(
+    batch=normalized_backward(_by_row, _sums), meta=_gradient_shapes, tensors=5, name="norm_rows_backward", grad=_second
+)
 def norm_rows_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
 ) -> Any:
@@ -403,7 +422,10 @@ def window_sums(m: Any, x: Any, before: Any, after: Any, out: Any) -> None:
 
 
 @primitive(
-    name="channel_windows", grad={"x": lambda g, before, after: channel_windows(g, after, before)}, batch=folded()
+    batch=folded(),
+    meta=same,
+    name="channel_windows",
+    grad={"x": lambda g, before, after: channel_windows(g, after, before)},
 )
 def channel_windows(backend: Any, x: Any, before: int, after: int) -> Any:
     """The sums over neighbouring channels: so many before each, itself, and so many after it."""

@@ -19,6 +19,7 @@ from .factory import float_of
 from .picking import Places, picked
 from .primitive import primitive
 from .registry import ops, public, relabel
+from .shape_rules import dtype_of, same
 
 
 @functools.lru_cache(1024)
@@ -30,6 +31,7 @@ def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
 
 
 @primitive(
+    meta=lambda x, pads, value: (_regions(x.shape, pads)[0], dtype_of(x)),
     name="constant_pad_nd", grad={"x": lambda g, pads: constant_pad(g, tuple((-a, -b) for a, b in pads), 0)},
     backward_name="ConstantPadNdBackward0",
     batch=padded,
@@ -207,13 +209,23 @@ def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
     return backend.xp.array(x.reshape(parts).transpose(order), order="C").reshape(shape)
 
 
-@primitive(name="pixel_shuffle", grad={"x": lambda g, r: unshuffle_pixels(g, r)}, batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda x, r: (_shuffling(x.shape, r, False)[2], dtype_of(x)),
+    name="pixel_shuffle",
+    grad={"x": lambda g, r: unshuffle_pixels(g, r)},
+)
 @keeps_channels_last()
 def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(backend, x, r, False)
 
 
-@primitive(name="pixel_unshuffle", grad={"x": lambda g, r: shuffle_pixels(g, r)}, batch=leading)
+@primitive(
+    batch=leading,
+    meta=lambda x, r: (_shuffling(x.shape, r, True)[2], dtype_of(x)),
+    name="pixel_unshuffle",
+    grad={"x": lambda g, r: shuffle_pixels(g, r)},
+)
 @keeps_channels_last()
 def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(backend, x, r, True)
@@ -261,6 +273,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @primitive(
+    meta=same,
     name="channel_shuffle",
     grad={"x": lambda g, groups: shuffle_channels(g, g._array.shape[1] // groups if g._array.shape[1] else groups)},
     batch=folded(),

@@ -252,7 +252,10 @@ def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:
 
 
 def _split_record(name: str, backward_name: str, view: bool) -> Any:
-    return primitive(view=view, name=name, backward_name=backward_name, grad={"x": _joined}, batch=along)(_pieces)
+    rule = None if view else lambda *args: _pieces(None, *args)
+    return primitive(view=view, batch=along, meta=rule, name=name, backward_name=backward_name, grad={"x": _joined})(
+        _pieces
+    )
 
 
 split_op = _split_record("split", "SplitBackward0", True)

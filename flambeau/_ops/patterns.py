@@ -59,7 +59,9 @@ def pattern_of(
             return OUTPUT, own + (s.number << 8)
         if isinstance(s, Tensor):
             return (
-                (MADE, besides(s._array, -1)) if not s._k & GRAD and all([v is not s for v in given]) else (ARGUMENT, place(s))
+                (MADE, besides(s._array, -1))
+                if not s._k & GRAD and all([v is not s for v in given])
+                else (ARGUMENT, place(s))
             )
         if not _is_fixed(s):
             raise Unplannable("something that is kept besides")

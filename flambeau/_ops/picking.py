@@ -20,6 +20,7 @@ from .batching import folded
 from .channels import keeps_channels_last
 from .primitive import primitive
 from .registry import ops
+from .shape_rules import dtype_of
 
 
 class Places:
@@ -76,7 +77,12 @@ def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...
     return call, (planes, *places.results), (planes, *places.planes), made
 
 
-@primitive(name="pick_backward", grad={"x": lambda g, places: pick(g, places)}, batch=folded())
+@primitive(
+    batch=folded(),
+    meta=lambda x, places: ((*x.shape[: x.ndim - len(places)], *places.size), dtype_of(x)),
+    name="pick_backward",
+    grad={"x": lambda g, places: pick(g, places)},
+)
 def pick_back(backend: Any, x: Any, places: Places) -> Any:
     """The adjoint of `pick`: elements are added up where they came from."""
     call, results, planes, shape = _back_plan(places, x.shape, x.dtype)

@@ -24,6 +24,7 @@ from .registry import ops, public, relabel
 from .rules import not_implemented
 from .saved import fetch
 from .scatter import scatter_add_op
+from .shape_rules import dtype_of
 from .update import into_zeros
 
 # -- records -------------------------------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool
 
 
 @primitive(
+    meta=lambda x, windows, *rest: ((*x.shape[: x.ndim - len(windows)], *windows.size), dtype_of(x)),
     name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
     grad={"x": lambda g, windows, divisor, narrow: mean_pool(g, windows, divisor, narrow)},
     batch=folded(),

@@ -41,6 +41,7 @@ from .primitive_call import (
 )
 from .registry import derivative_name, memory_problem, parameter_names, records
 from .saved import pack, trace, versions_of
+from .shape_rules import DataDependent
 
 _new = object.__new__
 _KEPT = CUDA | META  # properties that a result inherits
@@ -65,6 +66,8 @@ class Primitive:
         self.batch = batch  # how it runs on a whole batch (see `batching`); sample by sample without
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
         self.name = name or forward.__name__.strip("_")
+        if meta is None and not view:
+            raise TypeError(f"{self.name}: a primitive needs a shape rule (`meta`), unless its result is a view")
         self.names = parameter_names(forward)[1:]
         self.differentiable = differentiable and grad is not None
         self.missing = differentiable and grad is None  # raises when differentiated
@@ -156,21 +159,31 @@ class Primitive:
         return t
 
     def _compute_meta(self, args: tuple[Any, ...]) -> Any:
-        from .._backend.meta import empty_meta, run_on_zeros  # meta tensors are rare
+        from .._backend.meta import empty_meta  # meta tensors are rare
 
         n = self.tensors
         given = [a._array if isinstance(a, Tensor) else a for a in args[:n]]
         if self.many:
             given[0] = [t._array if isinstance(t, Tensor) else t for t in given[0]]
-        if self.meta is None:
-            made = run_on_zeros(self, given, args[n:])
-        else:
-            made = self.meta(*given, *args[n:])
-            if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], dtype):
-                made = empty_meta(made[0], made[1])
-            elif isinstance(made, (list, tuple)):
-                made = type(made)(empty_meta(*m) for m in made)
-        return wrapped(made, META)
+        layout = getattr(self.forward, "layout", None)
+
+        def array(about: Any, number: int = 0) -> Any:
+            if not isinstance(about, tuple):
+                return about
+            if len(about) == 2 and layout is not None:
+                about = (*about, layout(number, about[0], (*given, *args[n:])))
+            return empty_meta(*about)
+
+        try:
+            made = self.meta(*given, *args[n:])  # type: ignore[misc]
+        except DataDependent:
+            raise DataDependent(
+                f"aten::{self.name}: attempted to run this operator with Meta tensors, but the shape of its result depends "
+                "on their elements, which they do not have"
+            ) from None
+        if isinstance(made, list) or (isinstance(made, tuple) and not isinstance(made[1], dtype)):
+            return wrapped(tuple([array(m, i) for i, m in enumerate(made)]), META)
+        return wrapped(array(made), META)
 
     # -- history -------------------------------------------------------------------------------
 

@@ -397,13 +397,14 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     check_writable(input)
     engine = engine_of(generator, "bernoulli_", input._k)
     node = _history("bernoulli", input, p)
-    order = _memory_order(input._array)
-    wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
-    values = draw(draws.bernoulli_tensor, engine, input.dtype, wide, input.dtype.numpy)
-    if input._k & CUDA:
-        values = wrap(backend_of(CUDA).from_numpy(values._array), input.dtype, CUDA)
-    values = ops.permute(values, sorted(range(len(order)), key=order.__getitem__))
-    assign(input, values, "bernoulli", check=False)
+    if not input._k & META:
+        order = _memory_order(input._array)
+        wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
+        values = draw(draws.bernoulli_tensor, engine, input.dtype, wide, input.dtype.numpy)
+        if input._k & CUDA:
+            values = wrap(backend_of(CUDA).from_numpy(values._array), input.dtype, CUDA)
+        values = ops.permute(values, sorted(range(len(order)), key=order.__getitem__))
+        assign(input, values, "bernoulli", check=False)
     if node is not None:
         rewrite_history(input, (node, 0))
     if input._k & DUAL:
@@ -562,6 +563,8 @@ def multinomial(
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if local.batches:
         return mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))  # type: ignore[no-any-return]
+    if input._k & META:
+        return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")  # type: ignore[no-any-return]
     weights = host_array(input)
     wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
     if not bool(((wide >= 0) & (wide < np.inf)).all()):

@@ -18,6 +18,7 @@ from .recurrent_formulas import layer_formula
 from .registry import ops, public, relabel
 from .replay import gradients
 from .rules import type_name
+from .shape_rules import same
 
 HALF = (float16, bfloat16)
 BY_FORMULA = CUDA | BATCHED | OVERRIDE | SPARSE  # not what the native loops know
@@ -114,7 +115,11 @@ def _layer_second(
     return [*gradients(first, tensors, given, needs[:16]), *[None] * 7]
 
 
-@primitive(tensors=23, name="recurrent_layer_backward", grad=_layer_second)
+def _layer_back_shapes(*given: Any) -> list[Any]:
+    return [None if a is None or not used else same(a) for a, used in zip(given[3:16], given[-1])]
+
+
+@primitive(meta=_layer_back_shapes, tensors=23, name="recurrent_layer_backward", grad=_layer_second)
 def layer_back(
     backend: Any, g_out: Any, g_h: Any, g_c: Any, x: Any, h: Any, c: Any, wi: Any, wh: Any, bi: Any, bh: Any, wr: Any,
     wi2: Any, wh2: Any, bi2: Any, bh2: Any, wr2: Any, out: Any, k1: Any, k2: Any, k3: Any, k4: Any, k5: Any, k6: Any,

@@ -19,6 +19,7 @@ from .recurrent_arrays import Weights
 from .recurrent_formulas import gru_step, lstm_step
 from .registry import ops, public
 from .replay import gradients
+from .shape_rules import like, same
 
 # -- LSTM ----------------------------------------------------------------------------------------------------------
 
@@ -34,7 +35,14 @@ def _lstm_grad(given: Any, others: Any, c: Any) -> Any:
     return by_gates, by_gates, by_c
 
 
-@primitive(tensors=3, name="lstm_gates", grad=_lstm_grad, backward_name="MulBackward0", batch=folded())
+@primitive(
+    batch=folded(),
+    meta=lambda x, u, c: [same(c), same(c), same(x)],
+    tensors=3,
+    name="lstm_gates",
+    grad=_lstm_grad,
+    backward_name="MulBackward0",
+)
 def lstm_gates(backend: Any, x: Any, u: Any, c: Any) -> Any:
     """(next h, next c, gates) from the inputs' and the state's part of the gates."""
     return backend.kernel(kernels.lstm_gates, (BY_NUMPY[x.dtype].code,) * 6)(x, u, c)
@@ -53,7 +61,7 @@ def _lstm_second(given: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any
     return gradients(_lstm_back_formula, (g_h, g_c, c, c_next, gates), given, needs)
 
 
-@primitive(tensors=5, name="lstm_gates_backward", grad=_lstm_second, batch=folded())
+@primitive(batch=folded(), meta=like(4, 2), tensors=5, name="lstm_gates_backward", grad=_lstm_second)
 def lstm_gates_back(backend: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any) -> Any:
     """The gradients by the gates before their functions, and by c."""
     call = backend.kernel(kernels.lstm_gates_backward, (BY_NUMPY[gates.dtype].code,) * 7)
@@ -76,7 +84,11 @@ def _gru_grad(given: Any, others: Any, u: Any, h: Any) -> Any:
     return by_x, by_u, by_h
 
 
-@primitive(tensors=3, name="gru_gates", grad=_gru_grad, backward_name="AddBackward0", batch=folded())
+def _gru_shapes(x: Any, u: Any, h: Any) -> list[Any]:
+    return [same(h), same(x)]
+
+
+@primitive(batch=folded(), meta=_gru_shapes, tensors=3, name="gru_gates", grad=_gru_grad, backward_name="AddBackward0")
 def gru_gates(backend: Any, x: Any, u: Any, h: Any) -> Any:
     """(next h, gates)."""
     return backend.kernel(kernels.gru_gates, (BY_NUMPY[x.dtype].code,) * 5)(x, u, h)
@@ -95,7 +107,7 @@ def _gru_second(given: Any, g_out: Any, u: Any, h: Any, gates: Any, needs: Any) 
     return gradients(_gru_back_formula, (g_out, u, h, gates), given, needs)
 
 
-@primitive(tensors=4, name="gru_gates_backward", grad=_gru_second, batch=folded())
+@primitive(batch=folded(), meta=like(1, 1, 2), tensors=4, name="gru_gates_backward", grad=_gru_second)
 def gru_gates_back(backend: Any, g_out: Any, u: Any, h: Any, gates: Any) -> Any:
     """The gradients by both parts of the gates, and what reaches h beside them."""
     return backend.kernel(kernels.gru_gates_backward, (BY_NUMPY[gates.dtype].code,) * 7)(g_out, u, h, gates)

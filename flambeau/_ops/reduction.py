@@ -26,6 +26,7 @@ from .._core.sizes import size_argument, wrap_dim, wrap_dims
 from .._kernel.row_gradients import shared_rows
 from .._tensor import Tensor
 from . import registry
+from .basic import answer
 from .batching import along, over_all
 from .casting import cast_array
 from .folding import extremum, fold_array, reduced_shape
@@ -233,7 +234,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """Every factor gets the product of the others; where there is a zero, that cannot be had by division."""
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
-    if not bool(ops.any(ops.eq(x, 0))):
+    if not answer(ops.any(ops.eq(x, 0)), False):
         return g * ops.conj(out / x)
     if len(dims) == 1:
         return g * ops.conj(_product_of_others(x, dims[0]))
@@ -290,7 +291,7 @@ def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     made = along_rows(shared_rows, g, x, out, tuple(range(x._array.ndim)), missing=True)
     if made is not None:
         return made
-    mask = ops.isnan(x) if bool(ops.isnan(out)) else ops.eq(x, out)
+    mask = ops.isnan(x) if answer(ops.isnan(out), False) else ops.eq(x, out)
     return mask * (g / sum(mask))
 
 

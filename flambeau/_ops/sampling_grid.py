@@ -24,6 +24,7 @@ from .registry import ops, public, relabel
 from .replay import second
 from .rules import not_implemented
 from .saved import fetch
+from .shape_rules import like
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -186,7 +187,7 @@ def _second(
     return second(lambda x, grid: _formula(x, grid, mode, padding, align), [x, grid], cotangent, used, gs, needs)
 
 
-@primitive(tensors=3, name="grid_sample_backward", grad=_second, batch=folded())
+@primitive(batch=folded(), meta=like(1, 2, wanted=True), tensors=3, name="grid_sample_backward", grad=_second)
 def sample_back(
     backend: Any, cotangent: Any, x: Any, grid: Any, mode: str, padding: str, align: bool, used: Any
 ) -> Any:

@@ -12,7 +12,7 @@ from .._autograd.node import Node
 from .._backend.cpu import cpu
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64, scalar_dtype
 from .._core.sizes import wrap_dim
-from .._core.state import local, modes
+from .._core.state import META, local, modes
 from .._dispatch import backend_of
 from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from . import index_kernels as kernels
@@ -25,6 +25,7 @@ from .inplace import check_out_dtype, check_writable
 from .primitive import primitive
 from .registry import ops, public
 from .rules import type_name
+from .shape_rules import dtype_of
 from .update import fitting, grown, into_zeros, update, updates
 
 # -- checks ------------------------------------------------------------------------------------------------------
@@ -358,7 +359,8 @@ def index_reduce(
     _same_dtype("index_reduce_", input, source)
     _row_shapes("index_reduce_", input, dim, index, source)
     if source._array.size:
-        check_index(backend_of(input._k), input._array, index._array, dim, IndexError, "index out of range in self")
+        if not index._k & META:
+            check_index(backend_of(input._k), input._array, index._array, dim, IndexError, "index out of range in self")
     if source._array.ndim:
         shape = [1] * source._array.ndim
         shape[dim] = index._array.size
@@ -405,7 +407,16 @@ def _as_rows(x: Any, index: Any, source: Any = None) -> tuple[Any, Any, Any]:
     )  # fmt: skip
 
 
+def _selected_shape(x: Any, index: Any, dim: int) -> Any:
+    if not x.ndim:
+        return (), dtype_of(x)
+    if not x.shape[dim] and index.size:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    return (*x.shape[:dim], index.size, *x.shape[dim + 1 :]), dtype_of(x)
+
+
 @primitive(
+    meta=_selected_shape,
     tensors=2, name="index_select",
     grad={"x": lambda g, x_shape, index, dim: into_zeros(index_add_op, x_shape, g, index, g, dim, 1)},
     batch=selected,

@@ -41,6 +41,7 @@ from .primitive import primitive
 from .registry import methods, ops, public, quick
 from .rules import not_implemented, ring, type_name
 from .scatter import gather_op
+from .shape_rules import data_dependent
 from .update import fitting, grown, into_zeros, update, updates
 
 # -- where and masks -----------------------------------------------------------------------------------------------
@@ -149,13 +150,18 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     return masked_fill_op, (input, mask, value)
 
 
+def _taken(g: Tensor, mask: Tensor, shape: Any) -> Tensor:
+    """What a source gets back: the elements that a mask has taken from it, in order, then zeros."""
+    if mask._k & META:
+        return ops.new_empty(g, shape)  # type: ignore[no-any-return]
+    return ops.reshape(grown(masked_select_op(g, mask), (math.prod(shape),)), shape)  # type: ignore[no-any-return]
+
+
 @update(
     tensors=3, name="masked_scatter", rows=True, apart=0,
     grad={
         "x": lambda g, mask: ops.masked_fill(g, mask, 0),
-        "source": lambda g, mask, source_shape: ops.reshape(
-            grown(masked_select_op(g, mask), (math.prod(source_shape),)), source_shape
-        ),
+        "source": lambda g, mask, source_shape: _taken(g, mask, source_shape),
     },
     batch=filled_where,
 )  # fmt: skip
@@ -201,6 +207,7 @@ def _expanded(input: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @primitive(
+    meta=data_dependent,
     tensors=2, name="masked_select",
     grad={"x": lambda g, x_shape, mask: into_zeros(masked_scatter_op, x_shape, g, mask, g)},
     batch=shaped_by_values,
@@ -228,7 +235,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 # -- positions of what is not zero ---------------------------------------------------------------------------------
 
 
-@primitive(name="nonzero", differentiable=False, batch=shaped_by_values)
+@primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero", differentiable=False)
 def nonzero_op(backend: Any, x: Any) -> Any:
     """(number of nonzero elements, dimensions) indices, those of one dimension side by side in memory."""
     if x.ndim == 0:
@@ -241,7 +248,7 @@ def nonzero_op(backend: Any, x: Any) -> Any:
     return out
 
 
-@primitive(name="nonzero_tuple", differentiable=False, batch=shaped_by_values)
+@primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero_tuple", differentiable=False)
 def nonzero_tuple_op(backend: Any, x: Any) -> Any:
     return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
 
@@ -286,6 +293,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    if input._k & META:
+        return ops.t(ops.new_empty(input, (input._array.ndim, size), dtype=int64))  # type: ignore[no-any-return]
     found = nonzero_op(input)
     made = ops.new_full(found, (size, input._array.ndim), fill_value)
     made._array[: len(found._array)] = found._array[:size]
@@ -472,7 +481,13 @@ def _bisect(m: Any, bounds: Any, values: Any, out: Any, right: Any) -> None:
 _FEW = 1 << 12  # searches below which threads do not pay
 
 
-@primitive(tensors=3, name="searchsorted", differentiable=False, batch=searched)
+@primitive(
+    batch=searched,
+    meta=lambda bounds, values, sorter, right, d: (values.shape, d),
+    tensors=3,
+    name="searchsorted",
+    differentiable=False,
+)
 def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: bool, d: dtype) -> Any:
     xp = backend.xp
     if sorter is not None:
@@ -623,7 +638,13 @@ def _among(m: Any, x: Any, test: Any, out: Any, invert: Any) -> None:
         out[i] = ~found if invert else found
 
 
-@primitive(tensors=2, name="isin", differentiable=False, batch=among)
+@primitive(
+    batch=among,
+    meta=lambda elements, test, invert: (elements.shape, bool_),
+    tensors=2,
+    name="isin",
+    differentiable=False,
+)
 def isin_op(backend: Any, elements: Any, test: Any, invert: bool) -> Any:
     if backend is cpu and 0 < elements.size * test.size < _FEW * 16:
         out, code = np.empty(elements.shape, bool), BY_NUMPY[elements.dtype].code

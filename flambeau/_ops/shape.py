@@ -21,18 +21,13 @@ from .joining_arrays import joined
 from .parts import diagonal_op, place_diagonal
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
+from .shape_rules import dense, same
 from .views import by_name, expanded
-
-
-def _same(x: Any, *static: Any) -> Any:
-    """The shape rule of ops whose result is like their input."""
-    return x.shape, from_numpy_dtype(x.dtype)
-
 
 # -- order of elements -------------------------------------------------------------------------------------------
 
 
-@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, meta=_same, batch=along)
+@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, batch=along, meta=dense)
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
 
@@ -78,7 +73,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @primitive(
-    name="roll", meta=_same,
+    name="roll", meta=same,
     grad={"x": lambda g, shifts, dims: roll_op(g, tuple([-s for s in shifts]), dims)},
     batch=rolled,
 )  # fmt: skip
@@ -321,7 +316,7 @@ def _triangle(name: str, lower: bool) -> Any:
             x.dtype, copy=False
         )
 
-    record = primitive(name=name, grad={"x": gradient}, meta=_same, batch=leading)(part)
+    record = primitive(name=name, grad={"x": gradient}, batch=leading, meta=same)(part)
 
     def function(input: Tensor, diagonal: int = 0) -> Tensor:
         if input._array.ndim < 2:

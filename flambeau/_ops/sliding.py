@@ -16,9 +16,16 @@ from .conv_planes import CODES
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
+from .shape_rules import dtype_of
+
+
+def _column_shape(x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
+    counts = output_size(x.shape[2:], kernel, stride, padding, dilation)
+    return (x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)), dtype_of(x)
 
 
 @primitive(
+    meta=_column_shape,
     name="im2col", backward_name="Im2ColBackward0",
     grad={"x": lambda g, x_shape, kernel, dilation, padding, stride: col2im(
         g, tuple(x_shape[2:]), kernel, dilation, padding, stride)},
@@ -35,6 +42,7 @@ def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, st
 
 
 @primitive(
+    meta=lambda x, size, kernel, *rest: ((x.shape[0], x.shape[1] // math.prod(kernel), *size), dtype_of(x)),
     name="col2im", backward_name="Col2ImBackward0",
     grad={"x": lambda g, kernel, dilation, padding, stride: im2col(g, kernel, dilation, padding, stride)},
     batch=batching.folded(),

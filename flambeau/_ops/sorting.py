@@ -25,6 +25,7 @@ from .primitive import primitive
 from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
 from .registry import ops, public, relabel
 from .rules import not_implemented
+from .shape_rules import data_dependent, dense, dtype_of
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
@@ -122,7 +123,7 @@ def _sort_elsewhere(xp: Any, x: Any, dim: int, descending: bool, length: int | N
 
 
 def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
-    return [(x.shape, BY_NUMPY[x.dtype]), (x.shape, int64)]
+    return [dense(x), dense(x, d=int64)]
 
 
 @primitive(
@@ -331,10 +332,11 @@ def _shared_by_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 @primitive(
+    batch=over_all(lambda x, skip: median_op(x, 1, False, skip)[0]),
+    meta=lambda x, skip: ((), dtype_of(x)),
     grad={"x": _shared_by_equals},
     name="median_of_all",
     backward_name="MedianBackward0",
-    batch=over_all(lambda x, skip: median_op(x, 1, False, skip)[0]),
 )
 def median_of_all_op(backend: Any, x: Any, skip: bool) -> Any:
     return median_op.forward(backend, x.reshape(-1), 0, False, skip)[0]
@@ -463,7 +465,7 @@ def _unique_name(node: Any) -> str:
     return f"Unique{'Consecutive' if consecutive else '2' if dim is None else 'Dim'}Backward0"
 
 
-@primitive(grad=None, name="unique", backward_name=_unique_name, batch=shaped_by_values)
+@primitive(batch=shaped_by_values, meta=data_dependent, grad=None, name="unique", backward_name=_unique_name)
 def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_inverse: bool) -> Any:
     """Distinct elements (or slices along a dimension), inverse (which may be missing if nobody wants it), counts."""
     if dim is None and not consecutive and backend is cpu and x.size:

@@ -76,10 +76,12 @@ def _at_places(g: Tensor, x: Tensor) -> Tensor:
     return rebuild(g, array)
 
 
-values_of = Primitive(_values, name="sparse_values", backward_name="ValuesBackward0", grad={"x": _at_places})
+values_of = Primitive(
+    _values, name="sparse_values", backward_name="ValuesBackward0", grad={"x": _at_places}, meta=lambda x: x.values
+)
 rebuild_op = _Rebuild(
     _rebuild, name="sparse_rebuild", backward_name="SparseCooTensorWithDimsAndTensorsBackward0",
-    grad={"x": lambda g, places: values_at(g, places)},
+    grad={"x": lambda g, places: values_at(g, places)}, meta=lambda x, places: places.with_values(x),
 )  # fmt: skip
 
 

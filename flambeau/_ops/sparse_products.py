@@ -17,6 +17,7 @@ from .basic import in_dtype
 from .casting import checked_number
 from .primitive import primitive
 from .registry import ops, public
+from .shape_rules import dtype_of
 from .sparse import (
     coalesce,
     coo_places,
@@ -97,6 +98,7 @@ def _wide(array: Any) -> Any:
 
 
 @primitive(
+    meta=lambda x, y, places: ((places.shape[0], y.shape[1]), dtype_of(y)),
     tensors=2, name="sparse_product",
     grad={
         "x": lambda g, y, places: sampled_op(g, ops.conj(y), places),
@@ -124,6 +126,7 @@ def product_op(backend: Any, x: Any, y: Any, places: Places) -> Any:
 
 
 @primitive(
+    meta=lambda x, y, places: ((len(places.rows),), dtype_of(x)),
     tensors=2, name="sparse_sampled_product",
     grad={
         "x": lambda g, y, places: product_op(g, ops.conj(y), places),

@@ -16,6 +16,7 @@ from .inplace import in_place_form
 from .primitive import primitive
 from .registry import labelled, methods, ops, public
 from .rules import narrow, real_floating, real_floating_only
+from .shape_rules import same
 
 _TWO_BY_ROOT_PI = 2.0 / math.sqrt(math.pi)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
@@ -129,7 +130,9 @@ def _offsets(x: Tensor, p: int) -> Tensor:
     return ops.unsqueeze(x, -1) + steps
 
 
-@primitive(grad={"x": lambda g, x, p: g * ops.sum(ops.digamma(_offsets(x, p)), -1)}, name="mvlgamma", batch=leading)
+@primitive(
+    batch=leading, meta=same, grad={"x": lambda g, x, p: g * ops.sum(ops.digamma(_offsets(x, p)), -1)}, name="mvlgamma"
+)
 def mvlgamma_op(backend: Any, x: Any, p: int) -> Any:
     t = wrap(x, from_numpy_dtype(x.dtype), CUDA if backend.name == "cuda" else 0)
     total = ops.sum(ops.lgamma(_offsets(t, p)), -1)

@@ -13,10 +13,11 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, not_planned
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
-from .._core.state import modes
+from .._core.state import META, modes
 from .._kernel.row_gradients import deviation_rows, log_sum_rows
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
+from .basic import answer
 from .batching import along, every_element
 from .folding import layout, moments_over, reduced_shape, unlay
 from .primitive import primitive
@@ -277,7 +278,7 @@ def _check_quantile(name: str, input: Tensor, q: Tensor, interpolation: str) -> 
         raise RuntimeError(f"{name} q tensor must be same dtype as the input tensor")
     if q._array.ndim > 1:
         raise RuntimeError(f"{name} q must be a scalar or 1D tensor")
-    if not every_element(ops.logical_and(q >= 0, q <= 1)).all():
+    if not q._k & META and not every_element(ops.logical_and(q >= 0, q <= 1)).all():
         raise RuntimeError(f"{name} q values must be in the range [0, 1]")
 
 
@@ -392,7 +393,7 @@ def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any
             raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
         if given._array.size != count:
             raise RuntimeError(f"cov(): expected {name} to have one element for each observation")
-        if count and not bool(ops.all(given >= 0)):
+        if count and not answer(ops.all(given >= 0), True):
             raise RuntimeError(f"cov(): {name} cannot be negative")
         weights = given if weights is None else weights * given
     return weights

@@ -6,12 +6,13 @@ import warnings
 from typing import Any
 
 from .._core.dtypes import COMPLEX, FLOATING
-from .._core.state import META
 from .._tensor import Tensor
+from .basic import answer
 from .batching import leading
 from .fft import MEAN, PLAIN, ROOT, fft_c2c, fft_c2r, fft_r2c, promoted
 from .primitive import primitive
 from .registry import ops, public, relabel
+from .shape_rules import dtype_of
 from .striding import strided
 from .view_op import view_primitive
 
@@ -21,7 +22,7 @@ def _pieces_of(g: Tensor, x_shape: Any, hop: int) -> Tensor:
     return frames(ops.narrow(g, -1, 0, (count - 1) * hop + n), n, hop)  # type: ignore[no-any-return]
 
 
-@primitive(grad={"x": _pieces_of}, batch=leading)
+@primitive(batch=leading, meta=lambda x, hop, length: ((*x.shape[:-2], length), dtype_of(x)), grad={"x": _pieces_of})
 def overlap_add(backend: Any, x: Any, hop: int, length: int) -> Any:
     """Overlapping pieces (the rows) added where they lie in a signal; one addition for each hop within a piece."""
     *lead, count, n = x.shape
@@ -225,7 +226,7 @@ def istft(
     signal, weight = ops.narrow(signal, -1, min(start, there), part), ops.narrow(weight, -1, min(start, there), part)
     if not part:
         raise RuntimeError("istft: there is nothing left of the signal")
-    if not weight._k & META and bool(ops.min(ops.abs(weight)) <= 1e-11):
+    if answer(ops.min(ops.abs(weight)) <= 1e-11, False):
         raise RuntimeError("istft: window overlap add min: 1, the windows do not cover the signal")
     signal = signal / weight
     if end > there:

@@ -16,6 +16,7 @@ from . import primitive as primitive_records
 from .batching import strided_backward
 from .primitive import primitive
 from .registry import ops, public
+from .shape_rules import dtype_of, same
 
 _ndarray = np.ndarray
 
@@ -284,7 +285,12 @@ def strided_arguments(input: Tensor, size: Any, stride: Any, storage_offset: Any
     return shape, strides, relative_offset(input, shape, strides, storage_offset)
 
 
+def _scattered_shape(x: Any, source: Any, strides: Any, offset: int, x_strides: Any) -> Any:
+    return (x.shape, dtype_of(x), x_strides) if is_disjoint(x.shape, x_strides, 1) else same(x)
+
+
 @primitive(
+    meta=_scattered_shape,
     tensors=2, name="as_strided_scatter",
     grad={
         "x": lambda g, source_shape, strides, offset, x_strides: as_strided_scatter_op(

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._backend.copies import duplicate, row_major
 from .._backend.cpu import cpu
-from .._core.dtypes import COMPLEX, dtype, from_numpy_dtype
+from .._core.dtypes import COMPLEX, dtype
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import _check_devices, backend_of
 from .._tensor import Tensor, alias, bump, wrap
@@ -32,6 +32,7 @@ from .inplace import (
 from .pointwise_op import Pointwise
 from .primitive import Primitive
 from .registry import functions, methods, ops
+from .shape_rules import dense, same
 
 _PLAIN = GRAD | CUDA | META
 
@@ -55,7 +56,7 @@ class Update(Primitive):
 
         forward.__name__ = write.__name__
         forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
-        options.setdefault("meta", lambda x, *rest: (x.shape, from_numpy_dtype(x.dtype)))
+        options.setdefault("meta", same if rows else dense)
         super().__init__(forward, **options)
         self.write, self.apart, self.expanded = write, apart, expanded
         # a derivative that looks at the old or new value of x needs them as separate tensors

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from .._backend.copies import with_gaps
-from .._core.dtypes import from_numpy_dtype
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .basic import clone
@@ -13,6 +12,7 @@ from .batching import along
 from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
 from .primitive import primitive
 from .registry import expose, labelled, ops, public, relabel
+from .shape_rules import dense
 
 
 def _copy_of(view: Tensor) -> Tensor:
@@ -72,8 +72,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         "x": lambda g, source_shape, index: index_scatter_op(g, ops.new_zeros(g, source_shape), index),
         "source": lambda g, index: index_op(g, index),
     },
-    meta=lambda x, source, index: (x.shape, from_numpy_dtype(x.dtype)),
-    batch=along,
+    batch=along, meta=dense,
 )  # fmt: skip
 def index_scatter_op(backend: Any, x: Any, source: Any, index: tuple[Any, ...]) -> Any:
     """A copy of x with `source` written at a basic index."""
@@ -132,8 +131,7 @@ def slice_scatter(
         "x": lambda g, source_shape, offset, a, b: diagonal_scatter_op(g, ops.new_zeros(g, source_shape), offset, a, b),
         "source": lambda g, offset, a, b: diagonal_op(g, offset, a, b),
     },
-    meta=lambda x, source, offset, a, b: (x.shape, from_numpy_dtype(x.dtype)),
-    batch=along,
+    batch=along, meta=dense,
 )  # fmt: skip
 def diagonal_scatter_op(backend: Any, x: Any, source: Any, offset: int, a: int, b: int) -> Any:
     made = with_gaps(x)

@@ -22,6 +22,7 @@ from .conversion import move_array, tensor_type_name
 from .inplace import assign, check_writable, is_frozen, rewrite_history
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public, relabel
+from .shape_rules import dense
 
 
 def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
@@ -119,6 +120,7 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
 
 
 @primitive(
+    meta=dense,
     tensors=2,
     grad={"x": lambda g: ops.zeros_like(g), "value": lambda g: ops.sum(g)},
     backward_name=lambda node: f"FillBackward{2 if node.info[1] is None else 3}",
@@ -131,7 +133,9 @@ def fill_op(backend: Any, x: Any, value: Any) -> Any:
     return made
 
 
-@primitive(grad={"x": lambda g: ops.zeros_like(g)}, backward_name="ZeroBackward0", name="zero", batch=leading)
+@primitive(
+    batch=leading, meta=dense, grad={"x": lambda g: ops.zeros_like(g)}, backward_name="ZeroBackward0", name="zero"
+)
 def zero_op(backend: Any, x: Any) -> Any:
     return backend.xp.zeros_like(x)
 
