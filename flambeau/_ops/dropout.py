@@ -49,16 +49,10 @@ def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tens
         return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted)), p))  # type: ignore[no-any-return]
     engine = default_of(input._k)._engine
     if shape is not None or array.flags.c_contiguous:
-        return _placed(draw_at(input._k, draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p), input)
+        return draw_at(input._k, draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p)
     order = sorted(range(array.ndim), key=lambda i: -array.strides[i])
     mask = draw_at(input._k, draws.keep_mask, engine, bool_, tuple(array.shape[i] for i in order), 1.0 - p)
-    return _placed(ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__)), input)
-
-
-def _placed(mask: Tensor, input: Tensor) -> Tensor:
-    if input._k & META:
-        return ops.empty_like(input, dtype=bool_)  # type: ignore[no-any-return]
-    return mask
+    return ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__))  # type: ignore[no-any-return]
 
 
 def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled: bool = True) -> Tensor:

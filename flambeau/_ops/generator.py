@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.meta import empty_meta
 from .._backend.placement import as_device, bits
 from .._core import random_native, random_samplers
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
-from .._core.state import CUDA, DRAWING, held_over_forks, modes
+from .._core.state import CUDA, DRAWING, META, held_over_forks, modes
 from .._dispatch import backend_of
 from .._kernel import direct, jit, samplers
 from .._tensor import Tensor, wrap
@@ -139,6 +140,8 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
 
 def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtype, shape: Any, *args: Any) -> Tensor:
     """`draw` on the device that the bits in `k` name: a GPU has numbers of its own for a key from the stream."""
+    if k & META:
+        return wrap(empty_meta(shape, d), d, META)
     if not k & CUDA:
         return draw(function, engine, d, shape, *args)
     backend = backend_of(CUDA)

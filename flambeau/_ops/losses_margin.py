@@ -10,7 +10,7 @@ import numpy as np
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import float32, float64, int64
-from .._core.state import GRAD, local, modes
+from .._core.state import GRAD, META, local, modes
 from .._kernel.margins import (
     multi_margin_gradient,
     multi_margin_rows,
@@ -160,7 +160,7 @@ def multi_margin_loss(
     rows, count = x._array.shape
     if y._array.shape[0] != rows or target._array.ndim > 1:
         raise RuntimeError(f"inconsistent target size, expected {rows} but got {list(target._array.shape)}")
-    if rows and (y._array.min() < 0 or y._array.max() >= count):
+    if rows and not y._k & META and (y._array.min() < 0 or y._array.max() >= count):
         raise RuntimeError("target out of range")
     loss = _multi(x, y, p, margin, weight)
     if reduction == "none" and single and not target._array.ndim:
@@ -186,7 +186,7 @@ def multilabel_margin_loss(
     single = len(shape) < 2
     x, y = (ops.reshape(t, (1, -1)) if single else t for t in (input, target))
     count = x._array.shape[1]
-    if y._array.size and (y._array.min() < -1 or y._array.max() >= count):
+    if y._array.size and not y._k & META and (y._array.min() < -1 or y._array.max() >= count):
         raise RuntimeError("target out of range")
     loss = _multilabel(x, y)
     if reduction == "none" and single:

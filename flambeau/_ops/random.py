@@ -454,8 +454,9 @@ def _sampled(
     engine = engine_of(generator, name, k)
     if k & META:
         shape = np.broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
-        return wrap(memory(shape, d, META), d, META)
-    values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
+        values = wrap(memory(shape, d, META), d, META)
+    else:
+        values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
     if k & CUDA:
         values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
     node = _history(name, *sources)

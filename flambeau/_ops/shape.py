@@ -12,6 +12,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import from_numpy_dtype, int32, int64
 from .._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
+from .._core.state import META
 from .._dispatch import backend_of
 from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
@@ -385,6 +386,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)  # type: ignore[attr-defined]
+    if input._k & META and num_classes > 0:
+        return ops.new_empty(input, (*x.shape, num_classes))  # type: ignore[no-any-return]
     if x.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     highest = int(x.max())
