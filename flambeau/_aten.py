@@ -122,10 +122,8 @@ _local_scalar_dense(Tensor self) -> Scalar
 alias(Tensor(a) self) -> Tensor(a)
 slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)
 index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
-index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor
 index.list_Tensor(Tensor[] self, Tensor el) -> int
 index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
-index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor
 _softmax(Tensor self, int dim, bool half_to_float) -> Tensor
 _log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
 _convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor

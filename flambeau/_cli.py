@@ -27,6 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("-m", action="store_true", dest="module", help="the program is a module, as in python -m")
     run.add_argument("program", help="path of a script, or name of a module after -m")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    typings = commands.add_parser(
+        "typings", help="let mypy and pyright find flambeau's types where programs say `import torch`"
+    )
+    typings.add_argument(
+        "folder", nargs="?", default="typings", help="where the link is made (typings, where pyright looks)"
+    )
     commands.add_parser("info", help="versions, CPU, cache: what a bug report needs")
     chosen = parser.parse_args(arguments)
     if chosen.command == "demo":
@@ -35,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
         return run_program(chosen.program, chosen.arguments, chosen.module)
+    if chosen.command == "typings":
+        return make_typings(chosen.folder)
     return info()
 
 
@@ -57,6 +65,18 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False) ->
     else:
         sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
         runpy.run_path(os.path.abspath(program), run_name="__main__")  # absolute, as `python` gives it
+    return 0
+
+
+def make_typings(folder: str) -> int:
+    """Makes a link `torch` to this package: modules import each other relatively, so its types are right under that name, too."""
+    link = os.path.join(folder, "torch")
+    os.makedirs(folder, exist_ok=True)
+    if os.path.lexists(link):
+        print(f"flambeau typings: {link} is there already; remove it first", file=sys.stderr)
+        return 2
+    os.symlink(os.path.dirname(os.path.abspath(__file__)), link, target_is_directory=True)
+    print(f"{link} made: pyright finds it in a folder called typings, mypy with MYPYPATH={folder}")
     return 0
 
 

@@ -2,6 +2,10 @@
 
 A file that declares operations ends with `SCHEMAS`: one line for each overload, in PyTorch's notation. What follows from others
 is not written down: aliases, in-place forms, `out=` forms with the usual names, copies of views, pointwise functions of one tensor.
+After two spaces and a `#` follow facts about the operation, on the first of its lines:
+
+    python   PyTorch has a function in Python, `torch.functional.name`, before the operator
+    parsed   the function reads its arguments itself: it takes lists for tensors, or gives other results than the operator
 """
 
 from __future__ import annotations
@@ -54,9 +58,32 @@ def lines() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for module in _modules():
         for line in getattr(module, "SCHEMAS", "").split("\n"):
-            if line:
-                found.setdefault(_NAME.match(line)[0], []).append(line)  # type: ignore[index]
+            if "(" in line:
+                found.setdefault(_NAME.match(line)[0], []).append(line.partition("  # ")[0])  # type: ignore[index]
     return found
+
+
+@functools.cache
+def facts() -> dict[str, dict[str, str]]:
+    """What is said of operations after their schemas, or after their names alone: by name, fact -> value ("" if it has none)."""
+    found: dict[str, dict[str, str]] = {}
+    for module in _modules():
+        for line in getattr(module, "SCHEMAS", "").split("\n"):
+            text, _, said = line.partition("  # ")
+            for fact in said.split(", ") if said else ():
+                name, _, value = fact.partition("=")
+                found.setdefault(_NAME.match(text)[0], {})[name] = value  # type: ignore[index]
+    return found
+
+
+def is_python(name: str) -> bool:
+    """Whether PyTorch has a function in Python before an operator."""
+    return "python" in facts().get(name, ())
+
+
+def has_own_arguments(name: str) -> bool:
+    """Whether the function that programs call takes other arguments than the operator."""
+    return not facts().get(name, {}).keys().isdisjoint(("python", "parsed"))
 
 
 @functools.cache
@@ -83,7 +110,8 @@ def takes_out(function: Any) -> bool:
         elif hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         else:
-            return hasattr(function, "__code__") and "out" in parameter_names(function)
+            code = getattr(function, "__code__", None)
+            return code is not None and ("out" in parameter_names(function) or "options" in code.co_varnames)
     return function is not None
 
 

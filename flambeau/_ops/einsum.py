@@ -501,9 +501,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 SCHEMAS = """
-einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
-tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor
+einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor  # python
+tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor  # python
 kron(Tensor self, Tensor other) -> Tensor
 linalg_multi_dot(Tensor[] tensors) -> Tensor
-chain_matmul(Tensor[] matrices) -> Tensor
+chain_matmul(Tensor[] matrices) -> Tensor  # python
 """

@@ -478,16 +478,3 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 __all__ = ["array_from", "as_tensor", "asarray", "from_numpy", "frombuffer", "tensor"]
-
-
-SCHEMAS = """
-tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor
-tensor.float(float t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor
-tensor.int(int t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor
-tensor.complex(complex t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor
-as_tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None) -> Tensor
-as_tensor.float(float t, *, ScalarType? dtype=None, Device? device=None) -> Tensor
-as_tensor.int(int t, *, ScalarType? dtype=None, Device? device=None) -> Tensor
-as_tensor.complex(complex t, *, ScalarType? dtype=None, Device? device=None) -> Tensor
-as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)
-"""

@@ -632,11 +632,8 @@ functions["index_put_"] = ops.index_put_  # type: ignore[attr-defined]
 
 
 SCHEMAS = """
-__getitem__.Dict_Tensor(Dict(Tensor, t) self, Tensor key) -> t(*)
 _unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
-_unsafe_index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor
 _unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
-_unsafe_index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor
 _unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor
 _unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor
 """

@@ -432,9 +432,9 @@ column_stack(Tensor[] tensors) -> Tensor
 dstack(Tensor[] tensors) -> Tensor
 hstack(Tensor[] tensors) -> Tensor
 vstack(Tensor[] tensors) -> Tensor
-meshgrid(Tensor[] tensors) -> Tensor[]
+meshgrid(Tensor[] tensors) -> Tensor[]  # python
 meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
-cartesian_prod(Tensor[] tensors) -> Tensor
+cartesian_prod(Tensor[] tensors) -> Tensor  # python
 combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor
-block_diag(Tensor[] tensors) -> Tensor
+block_diag(Tensor[] tensors) -> Tensor  # python
 """

@@ -312,6 +312,6 @@ nuclear_norm(Tensor self, bool keepdim=False) -> Tensor
 nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor
 linalg_cond(Tensor self, Scalar? p=None) -> Tensor
 linalg_cond.p_str(Tensor self, str p) -> Tensor
-cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor
+cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor  # python
 pdist(Tensor self, float p=2.) -> Tensor
 """

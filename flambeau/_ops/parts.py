@@ -594,7 +594,7 @@ narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
 narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)
 diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
 diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
-split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]
+split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]  # python
 split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]
 split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]
 split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]
@@ -616,10 +616,10 @@ view_as_real(Tensor(a) self) -> Tensor(a)
 view_as_complex(Tensor(a) self) -> Tensor(a)
 real(Tensor(a) self) -> Tensor(a)
 imag(Tensor(a) self) -> Tensor(a)
-atleast_3d(Tensor self) -> Tensor
+atleast_3d(Tensor self) -> Tensor  # python
 atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]
-atleast_2d(Tensor self) -> Tensor
+atleast_2d(Tensor self) -> Tensor  # python
 atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
-atleast_1d(Tensor self) -> Tensor
+atleast_1d(Tensor self) -> Tensor  # python
 atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
 """

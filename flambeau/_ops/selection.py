@@ -697,7 +697,7 @@ masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor
 masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor
 masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
 masked_select(Tensor self, Tensor mask) -> Tensor
-nonzero(Tensor self) -> Tensor
+nonzero(Tensor self) -> Tensor  # parsed
 argwhere(Tensor self) -> Tensor
 nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor
 take(Tensor self, Tensor index) -> Tensor
@@ -710,4 +710,5 @@ bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool r
 isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
 isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor
 isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
+unravel_index  # python
 """

@@ -216,6 +216,7 @@ def istft(
         )
         window = ops.ones(size, dtype=input.dtype.to_real(), device=input.device)  # type: ignore[attr-defined]
     full = _full_window(window, size, n_fft, input)
+    assert full is not None  # as there is a window
     pieces = _pieces_back(input, n_fft, ROOT if normalized else MEAN, return_complex, half) * full
     count = pieces._array.shape[-2]
     signal, weight = _added(pieces, hop), _added(ops.expand(full * full, (count, n_fft)), hop)  # type: ignore[operator]
@@ -239,7 +240,7 @@ def istft(
 
 
 SCHEMAS = """
-stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor
+stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor  # python
 stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode="reflect", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor
-istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor
+istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor  # python
 """

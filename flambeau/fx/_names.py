@@ -14,32 +14,9 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._ops.registry import functions, methods
 from .._ops.registry import ops as _ops
+from .._schemas import is_python
 from .._tensor import Tensor
 
-# Where PyTorch keeps functions that it also has at the top.
-_FUNCTIONAL = frozenset(
-    [
-        "broadcast_tensors",
-        "broadcast_shapes",
-        "split",
-        "einsum",
-        "meshgrid",
-        "stft",
-        "unique",
-        "unique_consecutive",
-        "tensordot",
-        "cartesian_prod",
-        "block_diag",
-        "cdist",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "norm",
-        "unravel_index",
-        "chain_matmul",
-        "lu",
-    ]
-)
 # Names that generated code uses for its own ends.
 RESERVED = frozenset(["inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"])
 _BUILTIN = frozenset(dir(builtins))
@@ -138,7 +115,7 @@ def public_path(function: Any) -> str | None:
     found = _find(function)
     if found is None:
         return None
-    return f"functional.{found[0]}" if found[0] in _FUNCTIONAL else found[0]
+    return f"functional.{found[0]}" if is_python(found[0]) else found[0]
 
 
 def public_form(function: Any) -> Any:

@@ -43,7 +43,7 @@ class _ConvNd(Module):
     groups: int
     padding_mode: str
     weight: Tensor
-    bias: Tensor | None
+    bias: Tensor | Any  # None without one; whoever asks for it knows that it is there
     _reversed_padding_repeated_twice: Any  # of `functional.pad`, for padding modes other than zeros
 
     def __init__(

@@ -43,7 +43,7 @@ class Linear(Module):
     in_features: int
     out_features: int
     weight: Tensor
-    bias: Tensor | None
+    bias: Tensor | Any  # None without one; whoever asks for it knows that it is there
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -92,7 +92,7 @@ class Bilinear(Module):
     in2_features: int
     out_features: int
     weight: Tensor
-    bias: Tensor | None
+    bias: Tensor | Any  # None without one; whoever asks for it knows that it is there
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,

@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
@@ -106,9 +106,13 @@ class Module(TreeMethods, StateMethods, HookMethods):
 
     # -- the call ------------------------------------------------------------------------------------------------
 
-    def forward(self, *input: Any) -> Any:
-        """What the module computes; every subclass defines it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+    if TYPE_CHECKING:
+        forward: Callable[..., Any]  # subclasses choose their arguments
+    else:
+
+        def forward(self, *input: Any) -> Any:
+            """What the module computes; every subclass defines it."""
+            raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__  # attributes of modules are slow to look up: `__getattr__` stands behind them

@@ -52,7 +52,7 @@ class DataLoader(Generic[_T_co]):
     [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 
-    dataset: Dataset[_T_co]
+    dataset: Any  # programs ask it for its length, which not every dataset has
     batch_size: int | None
     num_workers: int
     pin_memory: bool

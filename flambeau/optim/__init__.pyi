@@ -1,0 +1,42 @@
+# Written by tools/stubs.py from the operations' schemas and signatures. Do not edit.
+from typing import Any
+
+from .asgd import ASGD as ASGD
+from .adadelta import Adadelta as Adadelta
+from ._adafactor import Adafactor as Adafactor
+from .adagrad import Adagrad as Adagrad
+from .adam import Adam as Adam
+from .adamw import AdamW as AdamW
+from .adamax import Adamax as Adamax
+from .lbfgs import LBFGS as LBFGS
+from ._muon import Muon as Muon
+from .nadam import NAdam as NAdam
+from .optimizer import Optimizer as Optimizer
+from .radam import RAdam as RAdam
+from .rmsprop import RMSprop as RMSprop
+from .rprop import Rprop as Rprop
+from .sgd import SGD as SGD
+from .sparse_adam import SparseAdam as SparseAdam
+from . import _adafactor as _adafactor
+from . import _elementwise as _elementwise
+from . import _gpu as _gpu
+from . import _muon as _muon
+from . import _one_by_one as _one_by_one
+from . import _swap as _swap
+from . import adadelta as adadelta
+from . import adagrad as adagrad
+from . import adam as adam
+from . import adamax as adamax
+from . import adamw as adamw
+from . import asgd as asgd
+from . import lbfgs as lbfgs
+from . import lr_scheduler as lr_scheduler
+from . import nadam as nadam
+from . import optimizer as optimizer
+from . import radam as radam
+from . import rmsprop as rmsprop
+from . import rprop as rprop
+from . import sgd as sgd
+from . import sparse_adam as sparse_adam
+from . import swa_utils as swa_utils
+from ._swap import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state

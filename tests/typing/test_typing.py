@@ -1,0 +1,66 @@
+"""The type stubs: up to date, silent about programs as users write them, loud about mistakes."""
+
+import importlib.util
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+PROGRAMS = sorted((HERE / "programs").glob("*.py"))
+
+
+def test_stubs_are_up_to_date():
+    spec = importlib.util.spec_from_file_location("stubs", ROOT / "tools" / "stubs.py")
+    stubs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stubs)
+    assert list(stubs.stale()) == [], "run tools/stubs.py"
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_programs_run(program, capsys):
+    runpy.run_path(str(program), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def _mypy(folder, *files):
+    pytest.importorskip("mypy")
+    (folder / "mypy.ini").write_text(
+        "[mypy]\nfollow_imports = silent\nignore_missing_imports = true\ncheck_untyped_defs = true\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        str(folder / "mypy.ini"),
+        "--cache-dir",
+        str(folder / "cache"),
+    ]
+    answer = subprocess.run(
+        [*command, *map(str, files)], cwd=folder, capture_output=True, text=True, env={"MYPYPATH": str(ROOT)}
+    )
+    return answer.stdout + answer.stderr
+
+
+def test_programs_and_mistakes(tmp_path):
+    """Checked in one go: reading the package takes the time."""
+    said = _mypy(tmp_path, *PROGRAMS, HERE / "mistakes.py")
+    found = {(Path(m[1]).name, int(m[2])) for m in re.finditer(r"^(.*?):(\d+): error", said, re.MULTILINE)}
+    lines = (HERE / "mistakes.py").read_text().split("\n")
+    planted = {("mistakes.py", i + 1) for i, line in enumerate(lines) if "  # " in line}
+    assert len(planted) > 20
+    assert found == planted, said
+
+
+def test_link_for_programs_that_import_torch(tmp_path):
+    command = [sys.executable, "-m", "flambeau", "typings", "typings"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "typings" / "torch" / "nn" / "functional.pyi").exists()
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
+    assert again.returncode == 2 and "is there already" in again.stderr
