@@ -41,7 +41,7 @@ def function_of(name: str) -> Callable[..., Any] | None:
     if found is None:
         found = functions.get(f"nn.functional.{name}") or methods.get(name)
     if found is None and (name in lines() or name.removesuffix("_") in lines()):  # no function of Python's
-        found = ops.__dict__.get(name)
+        found = getattr(ops, name, None)
     return found if callable(found) else None
 
 

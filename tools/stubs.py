@@ -144,11 +144,17 @@ def innermost(function: Any) -> Any:
             return function
 
 
+def _is_variadic(function: Any) -> bool:
+    """Whether a function's signature says nothing: that of a pointwise operation."""
+    return bool(getattr(function, "__code__", None) and function.__code__.co_flags & inspect.CO_VARARGS)
+
+
 def public_function(path: str, function: Any) -> str:
     """The stub of a function below the package."""
     module, _, name = path.rpartition(".")
     operator = f"{module}_{name}" if module in ("linalg", "special", "fft") else name
-    of_python = module not in ("", "linalg", "special", "fft") or has_own_arguments(operator)
+    of_python = module not in ("", "linalg", "special", "fft") and not _is_variadic(innermost(function))
+    of_python = of_python or has_own_arguments(operator)
     forms = [] if of_python else forms_of(operator, False, RESULTS)
     if forms and function_of(operator) is function:
         return define(name, of_schemas(forms, False))
@@ -160,12 +166,13 @@ def write_functions(path: str) -> str:
     module = importlib.import_module(f"flambeau.{path}")
     text = [header("." * (path.count(".") + (2 if "__init__" in str(module.__file__) else 1)))]
     text += reexports(Path(module.__file__ or ""))
-    for name, value in sorted(vars(module).items()):
+    for name in sorted(dir(module)):
+        value = getattr(module, name)
         if functions.get(f"{path}.{name}") is value:
             text.append(public_function(f"{path}.{name}", value))
         elif (
             name.startswith("_")
-            or name in ("Any", "annotations")
+            or name in ("Any", "annotations", "install")
             or f"as {name}\n" in "".join(text[1:])
             or isinstance(value, types.ModuleType)
         ):
@@ -203,8 +210,8 @@ def write_package() -> str:
             known.add(name)
     text.append("from ._ops_namespace import ops as ops\n" if "ops" not in known else "")
     text.append("\n__version__: str\nnewaxis: None\ntorch: Any\n\n")
-    for name in sorted(vars(flambeau)):
-        value = vars(flambeau)[name]
+    for name in sorted(dir(flambeau)):
+        value = getattr(flambeau, name)
         if (
             name in known
             or name.startswith("__")
@@ -319,8 +326,9 @@ def write_tensor() -> str:
         for n in c.body
         if isinstance(n, ast.FunctionDef)
     }
-    known: list[tuple[str, Any]] = sorted(vars(flambeau.Tensor).items())
-    for name, value in known:
+    for name in list(vars(flambeau.Tensor)):
+        getattr(flambeau.Tensor, name)  # what waits for its first use is made
+    for name, value in sorted(vars(flambeau.Tensor).items()):
         if name in (
             "__module__",
             "__doc__",
