@@ -114,6 +114,8 @@ def run(
         if walk.depth > _DEEPEST:
             return _in_another_thread(roots, gradients, keep_graph, create_graph, wanted, into_leaves)
     state["grad"], state["walk"] = create_graph, walk
+    # in forward mode derivatives are computed by operations, which give the gradients their tangents
+    formulas = create_graph or state.get("duals") is not None
     hooks = state.get("saved_hooks", ()) if modes.on else None
     look_for_nan, profiler = (local.anomaly, local.profiler) if modes.on else (None, None)
     try:
@@ -149,7 +151,7 @@ def run(
                 raise RuntimeError(FREED)
             walk.node = node
             asked = node if needed is None else _narrowed(node, needed, wanted_edges)
-            results = (node.op if profiler is None else profiler).backward(asked, g, create_graph)
+            results = (node.op if profiler is None else profiler).backward(asked, g, formulas)
             if look_for_nan:
                 _check_for_nan(node, results)
             if node.hooks:

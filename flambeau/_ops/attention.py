@@ -20,6 +20,7 @@ from .registry import functions, ops, public
 from .replay import second
 from .rules import not_implemented
 from .shape_rules import dtype_of
+from .tangents import Composed, softmax_backward
 
 
 class Kinds:
@@ -60,8 +61,28 @@ def _gradient_shapes(cotangent: Any, q: Any, k: Any, v: Any, *rest: Any) -> list
     return [(a.shape, dtype_of(a), attention_arrays.result_strides(q, a.shape, True)) for a in (q, k, v)]
 
 
+def _tangent(op: Any, args: Any, out: Any, tangents: Any) -> Any:
+    q, k, v, mask, keep, scale, causal, group, _, rounded = args
+    by_q, by_k, by_v = tangents[:3]
+    if keep is not None or group > 1 or rounded is not None or tangents[3] is not None:
+        return NotImplemented
+    weights = _weights(q, k, mask, scale, causal)
+    total = None if by_v is None else ops.matmul(weights, by_v)
+    scores = [
+        ops.matmul(a * scale, ops.transpose(b, -2, -1))
+        for a, b in ((by_q, k), (q, by_k))
+        if a is not None and b is not None
+    ]
+    if scores:
+        moved = softmax_backward(scores[0] if len(scores) == 1 else scores[0] + scores[1], weights, -1)
+        made = ops.matmul(moved, v)
+        total = made if total is None else total + made
+    return total, None
+
+
 @primitive(
     batch=attended,
+    tangent=_tangent,
     meta=_attention_shapes,
     tensors=5,
     name="attention",
@@ -121,7 +142,27 @@ def _attention_second(
     return [*second(formula, [q, k, v], cotangent, (True, True, True), gs, needs[:4]), None, None, None, None]
 
 
-@primitive(batch=attended, meta=_gradient_shapes, tensors=8, name="attention_backward", grad=_attention_second)
+def _backward_formula(
+    cotangent: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, keep: Any, out: Any, totals: Any, scale: float, causal: bool,
+    group: int, dropout: float, rounded: dtype | None,
+) -> Any:  # fmt: skip
+    """What `attention_back` computes, over tensors."""
+    if keep is not None or group > 1 or rounded is not None:
+        return NotImplemented
+    weights = _weights(q, k, mask, scale, causal)
+    moved = softmax_backward(ops.matmul(cotangent, ops.transpose(v, -2, -1)), weights, -1) * scale
+    by_v = ops.matmul(ops.transpose(weights, -2, -1), cotangent)
+    return ops.matmul(moved, k), ops.matmul(ops.transpose(moved, -2, -1), q), by_v
+
+
+@primitive(
+    batch=attended,
+    tangent=Composed(_backward_formula),
+    meta=_gradient_shapes,
+    tensors=8,
+    name="attention_backward",
+    grad=_attention_second,
+)
 def attention_back(
     backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, totals: Any, scale: float,
     causal: bool, group: int, dropout: float, rounded: dtype | None,

@@ -18,6 +18,7 @@ from .inplace import check_writable, rewrite_history
 from .primitive import primitive
 from .registry import memory_problem, ops
 from .shape_rules import dense, same
+from .tangents import linear
 
 
 def _cast_shape(x: Any, d: dtype) -> Any:
@@ -31,6 +32,7 @@ def _cast_shape(x: Any, d: dtype) -> Any:
 @primitive(
     meta=_cast_shape,
     grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype", batch=leading,
+    tangent=linear("x"),
 )  # fmt: skip
 def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     """A copy in another dtype; strides are kept."""
@@ -49,6 +51,7 @@ def in_dtype(t: Tensor, d: dtype) -> Tensor:
     grad={"x": lambda g: g},
     backward_name="CloneBackward0",
     name="clone",
+    tangent=linear("x"),
 )
 def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""
@@ -121,6 +124,7 @@ def clone_strided(g: Tensor, shape: Any, strides: Any) -> Tensor:
     name="copy",
     backward_name="torch::autograd::CopyBackwards",
     batch=leading,
+    tangent=linear("x", "source"),
 )
 def copied(backend: Any, x: Any, source: Any) -> Any:
     """The functional form of `copy_`: `source` in the shape and dtype of `x`."""

@@ -22,6 +22,7 @@ from .primitive import primitive
 from .registry import ops, public, relabel
 from .rules import not_implemented, type_name
 from .shape_rules import dtype_of
+from .tangents import multilinear
 
 # -- records -------------------------------------------------------------------------------------------------------
 
@@ -115,6 +116,7 @@ def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) 
         "bias": lambda g: ops.sum(g, (0, *range(2, g.dim()))),
     },
     batch=convolved,
+    tangent=multilinear("x", "weight", added="bias"),
 )  # fmt: skip
 @keeps_channels_last(2, takes=lambda x, *rest: not (rest[5] and x.ndim == 5))
 def convolution_op(
@@ -154,6 +156,7 @@ def convolution_op(
         ),
     },
     batch=convolved_weight,
+    tangent=multilinear("x", "small"),
 )  # fmt: skip
 def convolution_weight(
     backend: Any, x: Any, small: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int

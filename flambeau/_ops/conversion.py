@@ -41,6 +41,7 @@ from .primitive import Primitive, primitive
 from .registry import expose, frequent, ops, public, relabel
 from .rules import SCALAR_NAMES, type_name
 from .shape_rules import dense, dtype_of, same
+from .tangents import linear
 
 _PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
 
@@ -73,7 +74,12 @@ def _ordered_shape(x: Any, format: memory_format) -> Any:
 
 
 @primitive(
-    batch=in_format, meta=_ordered_shape, grad={"x": lambda g: g}, backward_name="CloneBackward0", name="clone_format"
+    batch=in_format,
+    meta=_ordered_shape,
+    grad={"x": lambda g: g},
+    backward_name="CloneBackward0",
+    name="clone_format",
+    tangent=linear("x"),
 )
 def clone_format(backend: Any, x: Any, format: memory_format) -> Any:
     return _ordered(x, format)
@@ -110,7 +116,7 @@ def _move(backend: Any, x: Any, d: dtype, target: device, home: device) -> Any:
 
 move = Move(
     _move, grad={"x": lambda g, x_dtype, home: ops.to_device(g, x_dtype, home)}, name="to_copy",
-    backward_name="ToCopyBackward0", batch=leading, meta=lambda x, d, target, home: dense(x, d=d),
+    backward_name="ToCopyBackward0", batch=leading, tangent=linear("x"), meta=lambda x, d, target, home: dense(x, d=d),
 )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ from .primitive import primitive
 from .registry import labelled, ops, public, quick
 from .rules import type_name
 from .shape_rules import dtype_of, joint
+from .tangents import linear
 
 _SPARSE = sparse_coo, sparse_csr, sparse_csc  # of which zeros are made without further settings
 
@@ -468,6 +469,7 @@ def scalar_tensor(
         "im": lambda g, im_shape: ops.sum_to(ops.imag(g), im_shape),
     },
     batch=broadcast,
+    tangent=linear("re", "im"),
 )  # fmt: skip
 def complex_op(backend: Any, re: Any, im: Any) -> Any:
     shape = broadcast_shapes(re.shape, im.shape)

@@ -25,6 +25,7 @@ from .registry import ops, public
 from .row_gradients import placed
 from .rules import not_implemented
 from .shape_rules import same
+from .tangents import chosen_along, linear
 
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
@@ -89,7 +90,13 @@ def _flipped(op: Any, x: Tensor, dim: int) -> Tensor:
     return ops.flip(op(ops.flip(x, (dim,)), dim), (dim,)) if x._array.ndim else op(x, dim)
 
 
-@primitive(grad={"x": lambda g, dim: _flipped(ops.cumsum, g, dim)}, name="cumsum", meta=_same_shape, batch=along)
+@primitive(
+    grad={"x": lambda g, dim: _flipped(ops.cumsum, g, dim)},
+    name="cumsum",
+    meta=_same_shape,
+    batch=along,
+    tangent=linear("x"),
+)
 def cumsum_op(backend: Any, x: Any, dim: int, d: dtype) -> Any:
     return scan_array(backend, x, dim, "sum", d)
 
@@ -210,12 +217,12 @@ def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
     return values, places
 
 
-@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule, batch=along)
+@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule, batch=along, tangent=chosen_along())
 def cummax_op(backend: Any, x: Any, dim: int) -> Any:
     return _extrema(backend, x, dim, 1)
 
 
-@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule, batch=along)
+@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule, batch=along, tangent=chosen_along())
 def cummin_op(backend: Any, x: Any, dim: int) -> Any:
     return _extrema(backend, x, dim, -1)
 

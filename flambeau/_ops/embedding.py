@@ -22,6 +22,7 @@ from .primitive import primitive
 from .registry import ops, public, quick
 from .saved import fetch
 from .shape_rules import dtype_of
+from .tangents import linear
 
 _OUT_OF_RANGE = "index out of range in self"
 
@@ -88,6 +89,7 @@ def _summed(g: Any, index: Any, count: int, padding: int) -> Any:
     meta=lambda x, index, padding, scale, sparse: ((*index.shape, x.shape[1]), from_numpy_dtype(x.dtype)),
     grad={"x": lambda g, x_shape, index, padding, scale, sparse: _back(g, index, x_shape[0], padding, scale, sparse)},
     batch=looked_up,
+    tangent=linear("x"),
 )  # fmt: skip
 def embedding_op(backend: Any, x: Any, index: Any, padding: int, scale: bool, sparse: bool) -> Any:
     if backend is cpu:
@@ -133,6 +135,7 @@ def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
     tensors=2, name="embedding_backward", backward_name="EmbeddingBackwardBackward0",
     grad={"x": lambda g, index, padding, scale: _of_backward(g, index, padding, scale)},
     batch=looked_up_backward,
+    tangent=linear("x"),
 )  # fmt: skip
 def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: int, scale: bool) -> Any:
     """Rows of gradients added to the rows of the table they came from; those of `padding` are left out."""

@@ -20,6 +20,7 @@ from .fused import parts_of, side_by_side
 from .primitive import primitive
 from .registry import functions, labelled, ops, public, relabel
 from .shape_rules import dtype_of
+from .tangents import linear
 
 _MODES = ("sum", "mean", "max")
 
@@ -29,6 +30,7 @@ _MODES = ("sum", "mean", "max")
     tensors=2, name="sum_bags", backward_name="EmbeddingBagBackward0",
     grad={"x": lambda g, index, x_shape: sum_bags_backward(g, index, x_shape[0])},
     batch=bags,
+    tangent=linear("x"),
 )  # fmt: skip
 def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     """The sums of the rows of x that each row of the index names."""
@@ -48,6 +50,7 @@ def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     tensors=2,
     name="sum_bags_backward",
     grad={"x": lambda g, index: sum_bags(g, index)},
+    tangent=linear("x"),
 )
 def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     """The rows of x added up for each row of the table; every thread fills a part of the table."""

@@ -19,6 +19,7 @@ from .batching import aligned, rank_of, samples, stacked
 from .primitive import Primitive
 from .registry import ops
 from .shape_rules import data_dependent, dtype_of
+from .tangents import linear
 from .update import Update
 
 _ALL = slice(None)
@@ -390,12 +391,12 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         Primitive(
             _signed(index, f"backend x {indices} dims"), tensors=1 + count, name="index" + suffix,
             grad={"x": _signed(of_index, f"g x_shape {indices} dims")}, backward_name="IndexBackward0",
-            batch=_indexed, meta=lambda x, *rest: _indexed_shape(x, rest[:count], rest[count]),
+            batch=_indexed, tangent=linear("x"), meta=lambda x, *rest: _indexed_shape(x, rest[:count], rest[count]),
         ),
         Update(
             _signed(index_put, f"backend x values {indices} dims accumulate"), tensors=2 + count,
             name="index_put" + suffix, backward_name="IndexPutBackward0", expanded="index_put_",
-            batch=_put,
+            batch=_put, tangent=linear("x", "values"),
             grad={
                 "x": _signed(of_self, f"g {indices} dims accumulate"),
                 "values": _signed(of_values, f"g values_shape {indices} dims"),
@@ -404,7 +405,7 @@ def records_for(count: int) -> tuple[Primitive, Update, Primitive]:
         Primitive(
             _signed(index_backward, f"backend x {indices} dims shape"), tensors=1 + count,
             name="index_backward" + suffix, grad={"x": _signed(of_backward, f"g {indices} dims")},
-            batch=_put_gradient, meta=lambda x, *rest: (rest[count + 1], dtype_of(x)),
+            batch=_put_gradient, tangent=linear("x"), meta=lambda x, *rest: (rest[count + 1], dtype_of(x)),
         ),
     )  # fmt: skip
     _records[count] = made

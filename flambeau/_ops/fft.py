@@ -24,6 +24,7 @@ from .inplace import into_out, write_out
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .rules import type_name
+from .tangents import linear
 
 # How a transform is scaled: by nothing, by one over the root of the number of points, by one over that number.
 PLAIN, ROOT, MEAN = 0, 1, 2
@@ -130,6 +131,7 @@ def _c2c_meta(x: Any, dims: Any, scale: int, forward: bool) -> Any:
 @primitive(
     meta=_c2c_meta, grad={"x": lambda g, dims, scale, forward: fft_c2c(g, dims, scale, not forward)},
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bool) -> Any:
     names = _FORWARD_NAMES if forward else _INVERSE_NAMES
@@ -142,6 +144,7 @@ def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bo
     meta=lambda x, dims, scale: (x.shape, from_numpy_dtype(x.real.dtype)),
     grad={"x": lambda g, dims, scale: fft_r2c(g, dims, scale, False)},
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 def real_of_inverse(backend: Any, x: Any, dims: tuple[int, ...], scale: int) -> Any:
     """The real part of an inverse transform."""
@@ -167,7 +170,7 @@ def _r2c_meta(x: Any, dims: Any, scale: int, onesided: bool) -> Any:
     return _half(x.shape, dims[-1]) if onesided else x.shape, from_numpy_dtype(made)
 
 
-@primitive(grad={"x": _r2c_grad}, meta=_r2c_meta, batch=along)
+@primitive(grad={"x": _r2c_grad}, meta=_r2c_meta, batch=along, tangent=linear("x"))
 def fft_r2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, onesided: bool) -> Any:
     names = _FORWARD_NAMES
     made = _along(backend, "rfft" if onesided else "fft", x, dims[-1], names[scale])
@@ -186,7 +189,7 @@ def _c2r_meta(x: Any, dims: Any, scale: int, n: int) -> Any:
     return tuple(shape), from_numpy_dtype(x.real.dtype)
 
 
-@primitive(grad={"x": _c2r_grad}, meta=_c2r_meta, batch=along)
+@primitive(grad={"x": _c2r_grad}, meta=_c2r_meta, batch=along, tangent=linear("x"))
 def fft_c2r(backend: Any, x: Any, dims: tuple[int, ...], scale: int, n: int) -> Any:
     names = _INVERSE_NAMES
     for dim in reversed(dims[:-1]):

@@ -14,6 +14,7 @@ from .._core.dtypes import BY_NUMPY, float32
 from .._core.state import GRAD, local, modes
 from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat
 from .._tensor import Tensor, wrap
+from . import tangents
 from .basic import in_dtype
 from .batch_norm import follow, with_given
 from .batched_layers import normalized, normalized_backward
@@ -140,6 +141,9 @@ def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bo
 
 @primitive(
     batch=normalized(_by_channel),
+    tangent=tangents.normalized(
+        lambda t: ops.unsqueeze(t, 1), lambda x, *rest: norm_blocks_op(x, None, None, *rest)[0]
+    ),
     meta=_shapes,
     tensors=3,
     name="norm_blocks",
@@ -171,8 +175,32 @@ def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[An
     return [m if want else None for m, want in zip(made, rest[-1])]
 
 
+def _backward_formula(
+    cotangent: Tensor, x: Tensor, weight: Tensor | None, mean: Any, scale: Any, eps: float, groups: int, rounded: bool,
+    wanted: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What `norm_blocks_back` computes, over tensors."""
+    shape = x._array.shape
+    blocks = (shape[0], groups, -1)
+    x = ops.reshape(x, blocks)
+    x = x - ops.mean(x, 2, True)
+    factor = ops.rsqrt(ops.mean(x * x, 2, True) + eps)
+    values = x * factor
+    g = ops.reshape(cotangent if weight is None else cotangent * ops.unsqueeze(weight, 1), blocks)
+    by_x = by_weight = by_bias = None
+    if wanted[0]:
+        by_x = factor * (g - ops.mean(g, 2, True) - values * ops.mean(g * values, 2, True))
+        by_x = ops.reshape(by_x, shape)
+    if wanted[1]:
+        by_weight = ops.sum(cotangent * ops.reshape(values, shape), (0, 2))
+    if wanted[2]:
+        by_bias = ops.sum(cotangent, (0, 2))
+    return by_x, by_weight, by_bias
+
+
 @primitive(
     batch=normalized_backward(_by_channel, _sums),
+    tangent=tangents.Composed(_backward_formula),
     meta=_gradient_shapes,
     tensors=5,
     name="norm_blocks_backward",

@@ -22,6 +22,7 @@ from .registry import functions, methods, ops, public, records, relabel
 from .rules import type_name
 from .scatter import picked
 from .shape_rules import dtype_of
+from .tangents import linear
 from .update import updates, write_into
 from .view_op import view_of, view_primitive
 
@@ -39,6 +40,7 @@ _DOTS = type(...)
     name="getitem_backward",
     grad={"x": lambda g, key: slice_op(g, key)},
     backward_name="SliceBackward0",
+    tangent=linear("x"),
 )
 def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> Any:
     """Zeros of a shape with x in the part that a basic key names."""

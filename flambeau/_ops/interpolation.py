@@ -33,6 +33,7 @@ from .primitive import primitive
 from .registry import functions, ops, public, relabel
 from .rules import not_implemented
 from .shape_rules import dtype_of
+from .tangents import linear
 
 _MANY_TAPS = 4
 _WORTH_TURNING = 1 << 12  # elements
@@ -90,6 +91,7 @@ def _turned(groups: int, x: Any, dim: int, taps: Taps, size: int, back: bool) ->
     name="resample", backward_name="UpsampleBackward0",
     grad={"x": lambda g, x_shape, dim, taps: resample_back(g, dim, taps, x_shape[dim])},
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 @keeps_channels_last()
 def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
@@ -117,6 +119,7 @@ def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
     name="resample_backward",
     grad={"x": lambda g, dim, taps: resample(g, dim, Taps(taps.index, taps.exact))},
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 def resample_back(backend: Any, x: Any, dim: int, taps: Taps, size: int) -> Any:
     shape, index, weights = (*x.shape[:dim], size, *x.shape[dim + 1 :]), taps.index, taps.exact

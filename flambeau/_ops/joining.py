@@ -24,6 +24,7 @@ from .primitive import primitive
 from .registry import ops, public, quick, relabel
 from .rules import type_name
 from .shape_rules import dtype_of
+from .tangents import linear
 
 
 def _counted(shapes: Any) -> list[bool]:
@@ -56,7 +57,7 @@ def _cat_gradient(g: Tensor, xs_shape: Any, dim: int, needs: Any) -> list[Any]:
     return [next(pieces) if taken else ops.new_zeros(g, 0) for taken in counts]
 
 
-@primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta, batch=listed)
+@primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta, batch=listed, tangent=linear("xs"))
 def cat_op(backend: Any, xs: Any, dim: int) -> Any:
     first = xs[0].dtype
     for x in xs:
@@ -180,7 +181,12 @@ def _stack_meta(xs: Any, dim: int) -> Any:
 
 
 @primitive(
-    many=True, name="stack", grad={"xs": lambda g, dim: list(ops.unbind(g, dim))}, meta=_stack_meta, batch=listed
+    many=True,
+    name="stack",
+    grad={"xs": lambda g, dim: list(ops.unbind(g, dim))},
+    meta=_stack_meta,
+    batch=listed,
+    tangent=linear("xs"),
 )
 def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     shape = xs[0].shape
@@ -392,6 +398,7 @@ def _block_gradient(g: Tensor, xs_shape: Any) -> list[Tensor]:
     many=True,
     name="block_diag",
     grad={"xs": _block_gradient},
+    tangent=linear("xs"),
 )
 def block_diag_op(backend: Any, xs: Any) -> Any:
     corners = _corners([x.shape for x in xs])

@@ -20,6 +20,7 @@ from .primitive import primitive
 from .registry import ops
 from .rules import type_name
 from .shape_rules import column_strides, dtype_of
+from .tangents import linear
 
 
 def eye_like(t: Tensor, rows: int, columns: int | None = None) -> Tensor:
@@ -184,6 +185,7 @@ def column_major(*places: int) -> Callable[[Any], Any]:
 @primitive(
     name="in_columns", grad={"x": lambda g: g}, backward_name="CloneBackward0",
     batch=leading, meta=lambda x, rows: (x.shape, dtype_of(x), column_strides(x.shape, rows)),
+    tangent=linear("x"),
 )  # fmt: skip
 def in_columns(backend: Any, x: Any, rows: int) -> Any:
     """A copy that is column-major, with columns of at least `rows` elements."""

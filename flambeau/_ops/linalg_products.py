@@ -19,6 +19,7 @@ from .linalg_solvers import linalg_inv
 from .matmul import adjoint, conjugate, product
 from .primitive import primitive
 from .registry import ops, public
+from .tangents import multilinear
 
 # -- powers --------------------------------------------------------------------------------------------------------
 
@@ -172,6 +173,7 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
         "y": lambda g, x, dim: cross_op(g, conjugate(x), dim),
     },
     batch=along,
+    tangent=multilinear("x", "y"),
 )  # fmt: skip
 def cross_op(backend: Any, x: Any, y: Any, dim: int) -> Any:
     xp = backend.xp

@@ -36,6 +36,7 @@ from .casting import broadcast_error
 from .primitive import primitive
 from .registry import expose, functions, labelled, ops, public, quick
 from .rules import not_implemented, type_name
+from .tangents import multilinear
 from .views import permute_op
 
 _C_NAMES = {
@@ -147,6 +148,7 @@ def _result_shape(x: Any, y: Any) -> tuple[Any, dtype]:
     tensors=2, name="mm", meta=_result_shape,
     grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
     batch=multiplied,
+    tangent=multilinear("x", "y"),
 )  # fmt: skip
 def mm_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -156,6 +158,7 @@ def mm_op(backend: Any, x: Any, y: Any) -> Any:
     tensors=2, name="bmm", meta=_result_shape,
     grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
     batch=multiplied,
+    tangent=multilinear("x", "y"),
 )  # fmt: skip
 def bmm_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -165,6 +168,7 @@ def bmm_op(backend: Any, x: Any, y: Any) -> Any:
     tensors=2, name="mv", meta=_result_shape,
     grad={"x": lambda g, y: _outer(g, conjugate(y)), "y": lambda g, x: mv_op(adjoint(x), g)},
     batch=multiplied,
+    tangent=multilinear("x", "y"),
 )  # fmt: skip
 def mv_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -174,6 +178,7 @@ def mv_op(backend: Any, x: Any, y: Any) -> Any:
     tensors=2, name="dot", meta=_result_shape,
     grad={"x": lambda g, y: g * conjugate(y), "y": lambda g, x: g * conjugate(x)},
     batch=multiplied,
+    tangent=multilinear("x", "y"),
 )  # fmt: skip
 def dot_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
@@ -217,6 +222,7 @@ def _name_by_ranks(node: Node) -> str:
         "y": lambda g, x, y_shape: _right_gradient(g, x, y_shape),
     },
     batch=multiplied,
+    tangent=multilinear("x", "y"),
 )  # fmt: skip
 def matmul_op(backend: Any, x: Any, y: Any) -> Any:
     """Any ranks; dimensions before the last two broadcast."""

@@ -36,6 +36,7 @@ from .primitive import Primitive, primitive
 from .registry import expose, functions, labelled, methods, older_forms, ops, public
 from .rules import type_name
 from .saved import check_version, fetch
+from .tangents import multilinear
 from .views import permute_op
 
 _new = object.__new__
@@ -69,6 +70,7 @@ _BY_INPUT = lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape)
         "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
     },
     batch=added_product,
+    tangent=multilinear("x", "y", added="c"),
 )  # fmt: skip
 def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return _add_product(backend, c, x, y, beta, alpha)
@@ -82,6 +84,7 @@ def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any
         "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
     },
     batch=added_product,
+    tangent=multilinear("x", "y", added="c"),
 )  # fmt: skip
 def baddbmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return _add_product(backend, c, x, y, beta, alpha)
@@ -95,6 +98,7 @@ def baddbmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> A
         "y": lambda g, x, alpha: _scaled(ops.mv(adjoint(x), g), alpha),
     },
     batch=added_product,
+    tangent=multilinear("x", "y", added="c"),
 )  # fmt: skip
 def addmv_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return _add_product(backend, c, x, y, beta, alpha)
@@ -109,6 +113,7 @@ def addmv_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any
         "y": lambda g, x, alpha: _scaled(ops.mv(_transposed(g), conjugate(x)), alpha),
     },
     batch=added_product,
+    tangent=multilinear("x", "y", added="c"),
 )  # fmt: skip
 def addr_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     scale = x.dtype.type
@@ -263,6 +268,7 @@ linear_op = _Linear(
         "weight": lambda g, x: _by_weight(_rows(g), _rows(x)),
     },
     batch=linearly,
+    tangent=multilinear("x", "weight", added="bias"),
 )  # fmt: skip
 
 
@@ -300,6 +306,7 @@ def _bilinear_by_right(g: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         "weight": lambda g, x, y: _bilinear_by_weight(g, x, y),
     },
     batch=twice_linear,
+    tangent=multilinear("x", "y", "weight"),
 )  # fmt: skip
 def bilinear_op(backend: Any, x: Any, y: Any, weight: Any) -> Any:
     """Two products: (rows, in1) @ (in1, out * in2), then each row's (out, in2) with its vector of in2."""

@@ -19,6 +19,7 @@ from .._kernel.lang import independent, kernel
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
 from .._kernel.pool import settings
 from .._tensor import Tensor, wrap
+from . import tangents
 from .basic import in_dtype
 from .batched_layers import normalized, normalized_backward
 from .batching import folded
@@ -29,6 +30,7 @@ from .replay import second
 from .rules import not_implemented
 from .saved import fetch
 from .shape_rules import dtype_of, same
+from .tangents import linear
 
 _SHORT = 1 << 12  # elements of constants that are kept
 WORK = 2  # a normalized element costs as much as so many moved ones
@@ -200,6 +202,7 @@ def _row_shapes(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> lis
 
 @primitive(
     batch=normalized(_by_row),
+    tangent=tangents.normalized(lambda t: t, lambda x, eps, center: norm_rows_op(x, None, None, eps, center)[0]),
     meta=_row_shapes,
     tensors=3,
     name="norm_rows",
@@ -229,8 +232,27 @@ def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[An
     return [m if want else None for m, want in zip(made, rest[-1])]
 
 
+def _backward_formula(
+    cotangent: Tensor, x: Tensor, weight: Tensor | None, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
+) -> tuple[Any, ...]:
+    """What `norm_rows_back` computes, over tensors."""
+    if center:
+        x = x - ops.mean(x, 1, True)
+    factor = ops.rsqrt(ops.mean(x * x, 1, True) + eps)
+    values = x * factor
+    g = cotangent if weight is None else cotangent * weight
+    rest = values * ops.mean(g * values, 1, True)
+    by_x = factor * (g - (ops.mean(g, 1, True) + rest if center else rest)) if wanted[0] else None
+    return by_x, ops.sum(cotangent * values, 0) if wanted[1] else None, ops.sum(cotangent, 0) if wanted[2] else None
+
+
 @primitive(
-    batch=normalized_backward(_by_row, _sums), meta=_gradient_shapes, tensors=5, name="norm_rows_backward", grad=_second
+    batch=normalized_backward(_by_row, _sums),
+    tangent=tangents.Composed(_backward_formula),
+    meta=_gradient_shapes,
+    tensors=5,
+    name="norm_rows_backward",
+    grad=_second,
 )
 def norm_rows_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
@@ -426,6 +448,7 @@ def window_sums(m: Any, x: Any, before: Any, after: Any, out: Any) -> None:
     meta=same,
     name="channel_windows",
     grad={"x": lambda g, before, after: channel_windows(g, after, before)},
+    tangent=linear("x"),
 )
 def channel_windows(backend: Any, x: Any, before: int, after: int) -> Any:
     """The sums over neighbouring channels: so many before each, itself, and so many after it."""

@@ -20,6 +20,7 @@ from .picking import Places, picked
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .shape_rules import dtype_of, same
+from .tangents import linear
 
 
 @functools.lru_cache(1024)
@@ -35,6 +36,7 @@ def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
     name="constant_pad_nd", grad={"x": lambda g, pads: constant_pad(g, tuple((-a, -b) for a, b in pads), 0)},
     backward_name="ConstantPadNdBackward0",
     batch=padded,
+    tangent=linear("x"),
 )  # fmt: skip
 @keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
@@ -214,6 +216,7 @@ def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
     meta=lambda x, r: (_shuffling(x.shape, r, False)[2], dtype_of(x)),
     name="pixel_shuffle",
     grad={"x": lambda g, r: unshuffle_pixels(g, r)},
+    tangent=linear("x"),
 )
 @keeps_channels_last()
 def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
@@ -225,6 +228,7 @@ def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     meta=lambda x, r: (_shuffling(x.shape, r, True)[2], dtype_of(x)),
     name="pixel_unshuffle",
     grad={"x": lambda g, r: shuffle_pixels(g, r)},
+    tangent=linear("x"),
 )
 @keeps_channels_last()
 def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
@@ -277,6 +281,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     name="channel_shuffle",
     grad={"x": lambda g, groups: shuffle_channels(g, g._array.shape[1] // groups if g._array.shape[1] else groups)},
     batch=folded(),
+    tangent=linear("x"),
 )
 @keeps_channels_last()
 def shuffle_channels(backend: Any, x: Any, groups: int) -> Any:

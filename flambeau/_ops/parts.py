@@ -18,6 +18,7 @@ from .registry import _overridable as overridable
 from .registry import expose, functions, labelled, methods, ops, public
 from .rules import type_name
 from .striding import element_strides, spread, strided
+from .tangents import linear
 from .view_op import view_of, view_primitive, views_of
 
 # -- basic indices -----------------------------------------------------------------------------------------------
@@ -33,6 +34,7 @@ def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
     name="place", grad={"g": lambda g, index: index_op(g, index)},
     meta=lambda g, shape, index: (shape, from_numpy_dtype(g.dtype)),
     batch=along,
+    tangent=linear("g"),
 )  # fmt: skip
 def place(backend: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of a shape with `g` written at a basic index: the gradient of taking that part."""
@@ -147,6 +149,7 @@ def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
     name="diagonal_backward", grad={"g": lambda g, offset, a, b: diagonal_op(g, offset, a, b)},
     meta=lambda g, shape, offset, a, b: (shape, from_numpy_dtype(g.dtype)),
     batch=along,
+    tangent=linear("g"),
 )  # fmt: skip
 def place_diagonal(backend: Any, g: Any, shape: tuple[int, ...], offset: int, a: int, b: int) -> Any:
     """Zeros of a shape with `g` on a diagonal."""
@@ -253,9 +256,15 @@ def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:
 
 def _split_record(name: str, backward_name: str, view: bool) -> Any:
     rule = None if view else lambda *args: _pieces(None, *args)
-    return primitive(view=view, batch=along, meta=rule, name=name, backward_name=backward_name, grad={"x": _joined})(
-        _pieces
-    )
+    return primitive(
+        view=view,
+        batch=along,
+        tangent=linear("x"),
+        meta=rule,
+        name=name,
+        backward_name=backward_name,
+        grad={"x": _joined},
+    )(_pieces)
 
 
 split_op = _split_record("split", "SplitBackward0", True)

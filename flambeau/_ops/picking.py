@@ -21,6 +21,7 @@ from .channels import keeps_channels_last
 from .primitive import primitive
 from .registry import ops
 from .shape_rules import dtype_of
+from .tangents import linear
 
 
 class Places:
@@ -58,6 +59,7 @@ def _plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     meta=lambda x, places: ((*x.shape[: x.ndim - len(places)], *places.counts), from_numpy_dtype(x.dtype)),
     grad={"x": lambda g, places: pick_back(g, places)},
     batch=folded(),
+    tangent=linear("x"),
 )  # fmt: skip
 @keeps_channels_last()
 def pick(backend: Any, x: Any, places: Places) -> Any:
@@ -82,6 +84,7 @@ def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...
     meta=lambda x, places: ((*x.shape[: x.ndim - len(places)], *places.size), dtype_of(x)),
     name="pick_backward",
     grad={"x": lambda g, places: pick(g, places)},
+    tangent=linear("x"),
 )
 def pick_back(backend: Any, x: Any, places: Places) -> Any:
     """The adjoint of `pick`: elements are added up where they came from."""

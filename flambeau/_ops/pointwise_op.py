@@ -106,6 +106,43 @@ def _is_identity(formula: Callable[..., Any]) -> bool:
         return False
 
 
+def tangent(op: Any, args: Any, out: Any, tangents: Any) -> Any:
+    """Of pointwise operations: derivative times tangent, summed over the operands."""
+    if op.outputs > 1 or out.dtype.category != 2:  # complex ones are not always differentiable in this sense
+        return NotImplemented
+    total = None
+    for i, t in enumerate(tangents[: op.arity]):
+        if t is None:
+            continue
+        derivative = op.grads[i]
+        if derivative is None or t.dtype.category != 2:
+            return NotImplemented
+        if t.dtype is not out.dtype:
+            t = ops.to_dtype(t, out.dtype)
+        if derivative.identity:
+            made = t
+        else:
+            values = [out if j == len(op.names) else args[j] for j in derivative.uses]
+            k = t._k
+            for v in values:
+                if isinstance(v, Tensor):
+                    k |= v._k
+            if (k & GRAD and local.grad) or (op.stepwise and t.dtype.itemsize == 2):
+                values = [v if j >= op.arity else as_tensor(v, t) for j, v in zip(derivative.uses, values)]
+                made = derivative.formula(ops, t, *values)
+                if not made._k & GRAD:
+                    made = constant_in(made, [v for v in values if isinstance(v, Tensor) and v._k & GRAD])
+            else:
+                made = derivative.kernel.call(t, *values)
+        total = made if total is None else ops.add(total, made)
+    if total is None:
+        return None
+    if total.dtype is not out.dtype:
+        total = ops.to_dtype(total, out.dtype)
+    shape = out._array.shape
+    return total if total._array.shape == shape else ops.expand(total, shape)
+
+
 _common_shape = functools.lru_cache(1024)(np.broadcast_shapes)
 
 
@@ -117,6 +154,8 @@ def _grows(arrays: list[Any]) -> bool:
 
 class Pointwise:
     """One pointwise operation: dtype rule, body, derivatives, and the kernels made so far."""
+
+    tangent = staticmethod(tangent)
 
     def __init__(
         self,
@@ -395,7 +434,7 @@ class Pointwise:
             if formulas and not derivative.identity:  # parameters stay numbers
                 saved = [(j, fetch(node, j)) for j in derivative.uses]
                 r = derivative.formula(ops, g, *[s if j >= self.arity else as_tensor(s, g) for j, s in saved])
-                if create_graph and not r._k & GRAD:
+                if create_graph and local.grad and not r._k & GRAD:
                     r = constant_in(r, [s for _, s in saved if isinstance(s, Tensor) and s._k & GRAD])
             else:
                 r = derivative.apply(node, g)

@@ -14,6 +14,7 @@ from .._core.dtypes import FLOATING, bfloat16, dtype, float32, from_numpy_dtype,
 from .._core.state import GRAD, local, modes
 from .._tensor import Tensor, wrap
 from . import pool_arrays as arrays
+from . import tangents
 from .batching import folded
 from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
 from .conv_arrays import Ints
@@ -25,6 +26,7 @@ from .rules import not_implemented
 from .saved import fetch
 from .scatter import scatter_add_op
 from .shape_rules import dtype_of
+from .tangents import linear
 from .update import into_zeros
 
 # -- records -------------------------------------------------------------------------------------------------------
@@ -84,6 +86,7 @@ def _named(out: Tensor, kind: str, rank: int) -> Tensor:
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
     grad={"x": lambda g, others, x_shape, windows: to_places(g, others[0], x_shape, len(windows))},
     batch=folded(),
+    tangent=tangents.largest,
 )  # fmt: skip
 @keeps_channels_last(takes=lambda x, windows: x.ndim == len(windows) + 2 > 3)
 def max_pool(backend: Any, x: Any, windows: Windows) -> Any:
@@ -123,6 +126,7 @@ def _maxima(input: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
     meta=lambda x, windows, divisor, narrow: _max_shape(x, windows)[0],
     grad={"x": lambda g, windows, divisor, narrow: mean_pool_backward(g, windows, divisor, narrow)},
     batch=folded(),
+    tangent=linear("x"),
 )  # fmt: skip
 @keeps_channels_last(takes=lambda x, windows, *rest: x.ndim == len(windows) + 2 < 5)
 def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
@@ -135,6 +139,7 @@ def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool
     name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
     grad={"x": lambda g, windows, divisor, narrow: mean_pool(g, windows, divisor, narrow)},
     batch=folded(),
+    tangent=linear("x"),
 )  # fmt: skip
 def mean_pool_backward(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
     """The adjoint of `mean_pool`."""

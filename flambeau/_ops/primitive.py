@@ -62,7 +62,9 @@ class Primitive:
         backward_name: str | Callable[[Node], str] | None = None,
         differentiable: bool = True,
         batch: Callable[..., Any] | None = None,
+        tangent: Any = None,
     ):
+        self.tangent = tangent  # how tangents go through it (see `tangents`); by its derivative without
         self.batch = batch  # how it runs on a whole batch (see `batching`); sample by sample without
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
         self.name = name or forward.__name__.strip("_")

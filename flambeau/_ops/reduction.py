@@ -34,6 +34,7 @@ from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .row_gradients import along_rows, placed
 from .rules import not_implemented, type_name
+from .tangents import chosen_along, linear
 
 
 def restore_dims(g: Tensor, dims: Any, keepdim: bool) -> Tensor:
@@ -90,6 +91,7 @@ def _shape_rule(result: Any) -> Any:
     grad={"x": lambda g, x_shape, dims, keepdim: expand_back(g, x_shape, dims, keepdim)}, name="sum",
     meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Sum"),
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 def sum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d)
@@ -152,6 +154,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtyp
     grad={"x": lambda g, x_shape, dims, keepdim: _share_back(g, x_shape, dims, keepdim, _count(x_shape, dims))},
     name="mean", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Mean"),
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 def mean_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
     return fold_array(backend, x, dims, keepdim, "sum", d, "mean")
@@ -352,12 +355,26 @@ def _extremum_rule(x: Any, dim: int, keepdim: bool) -> Any:
     return [(shape, _own(x)), (shape, int64)]
 
 
-@primitive(grad={"x": chosen_grad}, name="max", meta=_extremum_rule, backward_name="MaxBackward0", batch=along)
+@primitive(
+    grad={"x": chosen_grad},
+    name="max",
+    meta=_extremum_rule,
+    backward_name="MaxBackward0",
+    batch=along,
+    tangent=chosen_along(),
+)
 def max_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     return _extremum(backend, x, dim, keepdim, 1)
 
 
-@primitive(grad={"x": chosen_grad}, name="min", meta=_extremum_rule, backward_name="MinBackward0", batch=along)
+@primitive(
+    grad={"x": chosen_grad},
+    name="min",
+    meta=_extremum_rule,
+    backward_name="MinBackward0",
+    batch=along,
+    tangent=chosen_along(),
+)
 def min_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     return _extremum(backend, x, dim, keepdim, -1)
 

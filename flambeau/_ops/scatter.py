@@ -26,6 +26,7 @@ from .primitive import primitive
 from .registry import ops, public
 from .rules import type_name
 from .shape_rules import dtype_of
+from .tangents import linear
 from .update import fitting, grown, into_zeros, update, updates
 
 # -- checks ------------------------------------------------------------------------------------------------------
@@ -112,6 +113,7 @@ def _row_index(name: str, x: Tensor, dim: int, index: Tensor, error: type[Except
     tensors=2, name="gather", meta=lambda x, index, dim: (index.shape, from_numpy_dtype(x.dtype)),
     grad={"x": lambda g, x_shape, index, dim: into_zeros(scatter_add_op, x_shape, g, index, g, dim)},
     batch=along,
+    tangent=linear("x"),
 )  # fmt: skip
 def gather_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     made, bad = kernels.gather(backend, x, dim, index)
@@ -174,6 +176,7 @@ def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
         "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim),
     },
     batch=along,
+    tangent=linear("x", "src"),
 )  # fmt: skip
 def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     _write(backend, x, index, src, dim, "set")
@@ -183,6 +186,7 @@ def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     tensors=3, name="scatter_add", rows=True,
     grad={"x": lambda g: g, "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim)},
     batch=along,
+    tangent=linear("x", "src"),
 )  # fmt: skip
 def scatter_add_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
     _write(backend, x, index, src, dim, "add")
@@ -420,6 +424,7 @@ def _selected_shape(x: Any, index: Any, dim: int) -> Any:
     tensors=2, name="index_select",
     grad={"x": lambda g, x_shape, index, dim: into_zeros(index_add_op, x_shape, g, index, g, dim, 1)},
     batch=selected,
+    tangent=linear("x"),
 )  # fmt: skip
 def index_select_op(backend: Any, x: Any, index: Any, dim: int) -> Any:
     rows, index, _ = _as_rows(x, index)
@@ -469,6 +474,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
         ),
     },
     batch=by_rows("scatter_add"),
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha: Any) -> None:
     rows, index, source = _as_rows(x, index, source)
@@ -506,6 +512,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         "source": lambda g, index, source_shape, dim: ops.reshape(index_select_op(g, index, dim), source_shape),
     },
     batch=by_rows("scatter"),
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def index_copy_op(backend: Any, x: Any, index: Any, source: Any, dim: int) -> None:
     rows, index, source = _as_rows(x, index, source)

@@ -42,6 +42,7 @@ from .registry import methods, ops, public, quick
 from .rules import not_implemented, ring, type_name
 from .scatter import gather_op
 from .shape_rules import data_dependent
+from .tangents import linear
 from .update import fitting, grown, into_zeros, update, updates
 
 # -- where and masks -----------------------------------------------------------------------------------------------
@@ -164,6 +165,7 @@ def _taken(g: Tensor, mask: Tensor, shape: Any) -> Tensor:
         "source": lambda g, mask, source_shape: _taken(g, mask, source_shape),
     },
     batch=filled_where,
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def masked_scatter_op(backend: Any, x: Any, mask: Any, source: Any) -> None:
     """`mask` has the shape of x."""
@@ -316,6 +318,7 @@ def _flat_check(backend: Any, name: str, x: Any, index: Any) -> None:
     tensors=2, name="take", meta=lambda x, index: (index.shape, BY_NUMPY[x.dtype]),
     grad={"x": lambda g, x_shape, index: into_zeros(put_op, x_shape, g, index, g, True)},
     batch=taken,
+    tangent=linear("x"),
 )  # fmt: skip
 def take_op(backend: Any, x: Any, index: Any) -> Any:
     _flat_check(backend, "take", x, index)
@@ -357,6 +360,7 @@ def _of_put(g: Tensor, index: Tensor, accumulate: bool) -> Tensor:
         "source": lambda g, index, source_shape: ops.reshape(take_op(g, index), source_shape),
     },
     batch=put_flat,
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def put_op(backend: Any, x: Any, index: Any, source: Any, accumulate: bool) -> None:
     _flat_check(backend, "put", x, index)

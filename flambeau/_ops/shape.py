@@ -23,12 +23,13 @@ from .parts import diagonal_op, place_diagonal
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .shape_rules import dense, same
+from .tangents import linear
 from .views import by_name, expanded
 
 # -- order of elements -------------------------------------------------------------------------------------------
 
 
-@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, batch=along, meta=dense)
+@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, batch=along, meta=dense, tangent=linear("x"))
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
 
@@ -77,6 +78,7 @@ def flipud(input: Tensor) -> Tensor:
     name="roll", meta=same,
     grad={"x": lambda g, shifts, dims: roll_op(g, tuple([-s for s in shifts]), dims)},
     batch=rolled,
+    tangent=linear("x"),
 )  # fmt: skip
 def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     for shift, dim in zip(shifts, dims):
@@ -169,6 +171,7 @@ def _repeat_gradient(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
     name="repeat", grad={"x": _repeat_gradient},
     meta=lambda x, times: (_tiling(x.shape, times)[3], from_numpy_dtype(x.dtype)),
     batch=repeated,
+    tangent=linear("x"),
 )  # fmt: skip
 def repeat_op(backend: Any, x: Any, times: tuple[int, ...]) -> Any:
     spread, wide, _, full = _tiling(x.shape, times)
@@ -317,7 +320,7 @@ def _triangle(name: str, lower: bool) -> Any:
             x.dtype, copy=False
         )
 
-    record = primitive(name=name, grad={"x": gradient}, batch=leading, meta=same)(part)
+    record = primitive(name=name, grad={"x": gradient}, batch=leading, meta=same, tangent=linear("x"))(part)
 
     def function(input: Tensor, diagonal: int = 0) -> Tensor:
         if input._array.ndim < 2:

@@ -17,6 +17,7 @@ from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
 from .shape_rules import dtype_of
+from .tangents import linear
 
 
 def _column_shape(x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
@@ -30,6 +31,7 @@ def _column_shape(x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: I
     grad={"x": lambda g, x_shape, kernel, dilation, padding, stride: col2im(
         g, tuple(x_shape[2:]), kernel, dilation, padding, stride)},
     batch=batching.folded(),
+    tangent=linear("x"),
 )  # fmt: skip
 def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """(N, C, H, W) to (N, C * elements of a block, blocks)."""
@@ -46,6 +48,7 @@ def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, st
     name="col2im", backward_name="Col2ImBackward0",
     grad={"x": lambda g, kernel, dilation, padding, stride: im2col(g, kernel, dilation, padding, stride)},
     batch=batching.folded(),
+    tangent=linear("x"),
 )  # fmt: skip
 def col2im(backend: Any, x: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """The adjoint of `im2col`: blocks are added where they came from."""

@@ -24,6 +24,7 @@ from .._kernel.softmax import (
     softmax_rows_past_caches,
 )
 from .._tensor import Tensor
+from . import tangents
 from .batching import along
 from .folding import to_last
 from .primitive import primitive
@@ -110,13 +111,19 @@ def _like(x: Any, *rest: Any) -> Any:
     return x.shape, BY_NUMPY[x.dtype]
 
 
-@primitive(grad={"x": lambda g, out, dim: softmax_backward(g, out, dim)}, name="softmax", meta=_like, batch=along)
+@primitive(
+    grad={"x": lambda g, out, dim: softmax_backward(g, out, dim)},
+    name="softmax",
+    meta=_like,
+    batch=along,
+    tangent=tangents.softmax,
+)
 def softmax_op(backend: Any, x: Any, dim: int) -> Any:
     return _softmax(backend, x, dim, False)
 
 
 @primitive(
-    tensors=2, name="softmax_backward", meta=_like,
+    tensors=2, name="softmax_backward", meta=_like, tangent=tangents.Composed(tangents.softmax_backward),
     grad={
         "cotangent": lambda g, y, dim: softmax_backward(g, y, dim),
         "y": lambda g, cotangent, y, dim: _second(g, cotangent, y, dim),
@@ -134,14 +141,18 @@ def _second(g: Tensor, cotangent: Tensor, y: Tensor, dim: int) -> Tensor:
 
 
 @primitive(
-    grad={"x": lambda g, out, dim: log_softmax_backward(g, out, dim)}, name="log_softmax", meta=_like, batch=along
+    grad={"x": lambda g, out, dim: log_softmax_backward(g, out, dim)},
+    name="log_softmax",
+    meta=_like,
+    batch=along,
+    tangent=tangents.log_softmax,
 )
 def log_softmax_op(backend: Any, x: Any, dim: int) -> Any:
     return _softmax(backend, x, dim, True)
 
 
 @primitive(
-    tensors=2, name="log_softmax_backward", meta=_like,
+    tensors=2, name="log_softmax_backward", meta=_like, tangent=tangents.Composed(tangents.log_softmax_backward),
     grad={
         "cotangent": lambda g, y, dim: g - ops.sum(g * ops.exp(y), dim, True),
         "y": lambda g, cotangent, y, dim: -g * ops.exp(y) * ops.sum(cotangent, dim, True),

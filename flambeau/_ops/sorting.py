@@ -26,6 +26,7 @@ from .reduction import chosen_grad, require_elements, require_tensor, scatter_ba
 from .registry import ops, public, relabel
 from .rules import not_implemented
 from .shape_rules import data_dependent, dense, dtype_of
+from .tangents import chosen_along
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
@@ -131,6 +132,7 @@ def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
     name="sort",
     meta=_sort_rule,
     batch=along,
+    tangent=chosen_along(),
 )
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
@@ -196,6 +198,7 @@ def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
     name="topk",
     meta=_top_rule,
     batch=along,
+    tangent=chosen_along(),
 )
 def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     xp = backend.xp
@@ -277,7 +280,7 @@ def _one_rule(x: Any, dim: int, keepdim: bool, *rest: Any) -> Any:
     return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
 
 
-@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along)
+@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along, tangent=chosen_along())
 def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
     xp = backend.xp
     if x.ndim == 0:
@@ -318,7 +321,14 @@ def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
 
 
-@primitive(grad={"x": chosen_grad}, name="median", meta=_one_rule, backward_name="MedianBackward1", batch=along)
+@primitive(
+    grad={"x": chosen_grad},
+    name="median",
+    meta=_one_rule,
+    backward_name="MedianBackward1",
+    batch=along,
+    tangent=chosen_along(),
+)
 def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
@@ -384,7 +394,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", input, dim, keepdim)
 
 
-@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along)
+@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along, tangent=chosen_along())
 def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     xp = backend.xp
     if x.ndim == 0:

@@ -14,6 +14,7 @@ from .primitive import primitive
 from .registry import ops, public, relabel
 from .shape_rules import dtype_of
 from .striding import strided
+from .tangents import linear
 from .view_op import view_primitive
 
 
@@ -22,7 +23,12 @@ def _pieces_of(g: Tensor, x_shape: Any, hop: int) -> Tensor:
     return frames(ops.narrow(g, -1, 0, (count - 1) * hop + n), n, hop)  # type: ignore[no-any-return]
 
 
-@primitive(batch=leading, meta=lambda x, hop, length: ((*x.shape[:-2], length), dtype_of(x)), grad={"x": _pieces_of})
+@primitive(
+    batch=leading,
+    meta=lambda x, hop, length: ((*x.shape[:-2], length), dtype_of(x)),
+    grad={"x": _pieces_of},
+    tangent=linear("x"),
+)
 def overlap_add(backend: Any, x: Any, hop: int, length: int) -> Any:
     """Overlapping pieces (the rows) added where they lie in a signal; one addition for each hop within a piece."""
     *lead, count, n = x.shape

@@ -17,6 +17,7 @@ from .batching import strided_backward
 from .primitive import primitive
 from .registry import ops, public
 from .shape_rules import dtype_of, same
+from .tangents import linear
 
 _ndarray = np.ndarray
 
@@ -155,6 +156,7 @@ def _positions(xp: Any, shape: Any, strides: Any, offset: int) -> Any:
     )},
     meta=lambda g, x_shape, x_strides, strides, offset: (x_shape, _dtype_of(g)),
     batch=strided_backward,
+    tangent=linear("g"),
 )  # fmt: skip
 def spread(backend: Any, g: Any, x_shape: Any, x_strides: Any, strides: Any, offset: int) -> Any:
     """The gradient of `as_strided`: g is added up in a flat buffer of the memory, which is then read as `x` was."""
@@ -206,6 +208,7 @@ def _read(flat: Any, shape: Any, strides: Any, start: int) -> Any:
     grad={"x": lambda g, x_shape, x_strides, strides, offset: spread(g, x_shape, x_strides, strides, offset)},
     meta=lambda x, shape, x_strides, strides, offset: (shape, _dtype_of(x)),
     batch=strided_backward,
+    tangent=linear("x"),
 )  # fmt: skip
 def gather(backend: Any, x: Any, shape: Any, x_strides: Any, strides: Any, offset: int) -> Any:
     """The transpose of `spread`: x laid out in memory with `x_strides`, read with `strides`."""
@@ -300,6 +303,7 @@ def _scattered_shape(x: Any, source: Any, strides: Any, offset: int, x_strides: 
             g, source_shape, x_strides, strides, offset
         ),
     },
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def as_strided_scatter_op(backend: Any, x: Any, source: Any, strides: Any, offset: int, x_strides: Any) -> Any:
     xp = backend.xp

@@ -13,6 +13,7 @@ from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, 
 from .primitive import primitive
 from .registry import expose, labelled, ops, public, relabel
 from .shape_rules import dense
+from .tangents import linear
 
 
 def _copy_of(view: Tensor) -> Tensor:
@@ -73,6 +74,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         "source": lambda g, index: index_op(g, index),
     },
     batch=along, meta=dense,
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def index_scatter_op(backend: Any, x: Any, source: Any, index: tuple[Any, ...]) -> Any:
     """A copy of x with `source` written at a basic index."""
@@ -132,6 +134,7 @@ def slice_scatter(
         "source": lambda g, offset, a, b: diagonal_op(g, offset, a, b),
     },
     batch=along, meta=dense,
+    tangent=linear("x", "source"),
 )  # fmt: skip
 def diagonal_scatter_op(backend: Any, x: Any, source: Any, offset: int, a: int, b: int) -> Any:
     made = with_gaps(x)

@@ -32,6 +32,7 @@ from .registry import _overridable as overridable
 from .registry import expose, functions, memory_problem, methods, ops, public, relabel
 from .rules import type_name
 from .striding import address, element_strides, storage_bounds, strided, view_strides
+from .tangents import linear
 from .view_op import view_of, view_primitive
 
 _RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
@@ -48,6 +49,7 @@ def view_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     name="unsafe_view", grad={"x": lambda g, x_shape: reshape(g, x_shape)},
     meta=lambda x, shape: (shape, from_numpy_dtype(x.dtype)),
     batch=reshaped,
+    tangent=linear("x"),
 )  # fmt: skip
 def copied_shape_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     """A copy in another shape, for memory that cannot be viewed in it."""

@@ -23,6 +23,7 @@ from .inplace import assign, check_writable, is_frozen, rewrite_history
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public, relabel
 from .shape_rules import dense
+from .tangents import linear
 
 
 def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
@@ -126,6 +127,7 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
     backward_name=lambda node: f"FillBackward{2 if node.info[1] is None else 3}",
     name="fill",
     batch=filled,
+    tangent=linear("x", "value"),
 )
 def fill_op(backend: Any, x: Any, value: Any) -> Any:
     made = duplicate(x)

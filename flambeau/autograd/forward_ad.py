@@ -15,9 +15,11 @@ from .._autograd import functions
 from .._autograd.functions import Function
 from .._autograd.modes import no_grad
 from .._autograd.node import SavedOutput
+from .._core.dtypes import FLOATING
 from .._core.state import BATCHED, DISPATCH, DUAL, GRAD, META, OVERRIDE, POSTPONED, SPARSE, local
 from .._dispatch import handlers, tensors_in
-from .._ops import inplace, random
+from .._ops import inplace, random, tangents
+from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._ops.striding import storage_bounds
 from .._tensor import Tensor, alias, computed, detached, inherited, meta_of, storage_of, version_of, wrap
@@ -169,7 +171,7 @@ def _dispatch(op: Any, args: tuple[Any, ...], k: int) -> Any:
     if local.inference or not local.forward_grad:
         return _without_tangents(lambda: op(*args), [t for t in tensors_in(args) if t._k & DUAL])
     if not getattr(op, "view", False):
-        return _push(lambda *given: op(*given), args, op.name)
+        return _by_record(op, args)
     parent = args[0]
     out = _without_tangents(lambda: op(*args), [parent])
     tangent = op(tangent_of(parent), *args[1:])  # a view of the tangent, so that writes reach it
@@ -178,20 +180,64 @@ def _dispatch(op: Any, args: tuple[Any, ...], k: int) -> Any:
     return out
 
 
+def _by_record(op: Any, args: tuple[Any, ...]) -> Any:
+    """Runs a record and gives its results the tangents that its rule says; without one, by differentiating twice."""
+    if isinstance(op, Pointwise) and op.derived:
+        return op.body(ops, *args)
+    rule = op.tangent
+    if rule is None:
+        return _push(lambda *given: op(*given), args, op.name)
+    if isinstance(rule, tangents.Composed):
+        out = rule.formula(*args)
+        return _push(lambda *given: op(*given), args, op.name) if out is NotImplemented else out
+    duals, given = [], []
+    for a in args:
+        if isinstance(a, Tensor):
+            given.append(tangent_of(a))
+            if a._k & DUAL:
+                duals.append(a)
+        elif a.__class__ is list or a.__class__ is tuple:
+            parts = [tangent_of(b) if isinstance(b, Tensor) else None for b in a]
+            given.append(parts if any([p is not None for p in parts]) else None)
+            duals += [b for b in a if isinstance(b, Tensor) and b._k & DUAL]
+        else:
+            given.append(None)
+    for t in duals:
+        t._k &= ~DUAL
+    try:
+        out = op(*args)
+        if isinstance(out, Tensor) and out.dtype.category < FLOATING:
+            return out
+        made = rule(op, args, out, given)
+        if made is not NotImplemented and isinstance(made, Tensor) and tangents.is_shared(made, given):
+            made = ops.clone(made)
+    finally:
+        for t in duals:
+            t._k |= DUAL
+    if made is NotImplemented:
+        return _push(lambda *again: op(*again), args, op.name)
+    for t, tangent in zip(*[[m] if isinstance(m, Tensor) or m is None else m for m in (out, made)]):
+        if tangent is not None and t.dtype.category >= FLOATING:
+            set_tangent(t, tangent)
+            if t._k & GRAD:
+                _renew_saved(t)
+    return out
+
+
 def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
     """Runs a function of tensors and gives its results their tangents."""
     everything = tensors_in(args)
     duals = list({id(t): t for t in everything if t._k & DUAL}.values())
-    tangents = [tangent_of(t) for t in duals]
+    given = [tangent_of(t) for t in duals]
     tracked = local.grad and any(t._k & GRAD for t in everything)
-    create_graph = tracked or (local.grad and any(t._k & GRAD for t in tangents))
+    create_graph = tracked or (local.grad and any(t._k & GRAD for t in given))
     outer, local.grad = local.grad, True
     try:
         fresh = [_input(t, tracked) for t in duals]
         places = {id(t): f for t, f in zip(duals, fresh)}
         out = call(*[_replaced(a, places) for a in args])
         made = [t for t in tensors_in((out,)) if not any(t is f for f in fresh)]
-        found = [_with_memory_of_its_own(t, tangents) for t in jvp_of(made, fresh, tangents, create_graph)]
+        found = [_with_memory_of_its_own(t, given) for t in jvp_of(made, fresh, given, create_graph)]
     except NotImplementedError as error:
         raise NotImplementedError(f"Trying to use forward AD with {name} that does not support it: {error}") from error
     finally:
@@ -204,7 +250,7 @@ def _push(call: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
         if tracked and tangent is not None:
             _renew_saved(t)
     if tracked:
-        for t, f, tangent in zip(duals, fresh, tangents):
+        for t, f, tangent in zip(duals, fresh, given):
             f._k &= ~GRAD | t._k  # it was only for the tangent that its operation was recorded
             set_tangent(f, tangent)
     return out
@@ -351,7 +397,7 @@ def _way_from_base(t: Tensor) -> tuple[list[Any], Tensor]:
 
 def _share_with_views(base: Tensor, whole: Tensor) -> None:
     """Gives the views that were taken of a tensor before it had a tangent their parts of it."""
-    for reference in (() if base._storage is None else base._storage.views or ()):
+    for reference in () if base._storage is None else base._storage.views or ():
         view = reference()
         if view is not None and view is not base and tangent_of(view) is None:
             chain, origin = _way_from_base(view)

@@ -213,7 +213,7 @@ def _gradients(
     wanted = [_root(i) for i in inputs]
     pairs = [(o, c) for o, c in zip(roots, given) if o._k & GRAD]
     if pairs:
-        again = attached or local.duals is not None or any([_root(c)._k & GRAD for _, c in pairs])
+        again = attached or any([_root(c)._k & GRAD for _, c in pairs])
         found = _autograd_grad(
             [o for o, _ in pairs], wanted, [c for _, c in pairs], keep or again, create_graph=again, allow_unused=True
         )
