@@ -327,7 +327,8 @@ def gemm(
     at most `tiles.FEW` rows.
     """
     plan = Plan(type, rows, wide, few and COMPUTE[type] == type)
-    address = jit.compile("kernel", render(plan, added))
+    key = "gemm", type, rows, added, wide, plan.few
+    address = jit.compile_rendered("kernel", key, lambda: render(plan, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
     name, units = f"gemm_{type}_{rows}x{wide}", (rows, plan.columns)
     return on_grid(name, address, (*inner, "u8"), plan.result, added, plan.scratch, grid, units)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from .._core.state import COMPILING, held_over_forks
@@ -78,11 +81,43 @@ def _link(state: dict[str, Any], symbol: str, data: bytes) -> int:
     return library[symbol]
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(f"{_target()['key']}\n{text}".encode()).hexdigest()[:40]
+
+
+@functools.cache
+def _sources() -> list[tuple[str, int, int]]:
+    """What changes with any file that a module's text may depend on."""
+    package = Path(__file__).parent.parent
+    files = [f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (package / folder).glob("*.py")]
+    return sorted([(str(f), (info := f.stat()).st_mtime_ns, info.st_size) for f in files])
+
+
+def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
+    """The same for a module whose text takes long to make: it is not made if one is known on this machine by its `key`, which
+    says, together with the files of the package, all that the text depends on."""
+    with _lock:
+        cache, own = _target()["cache"], _digest(f"{name} {key} {_sources()}")
+        known = None if cache is None else cache.read(own)
+        if known is not None:
+            digest = known.decode("ascii", "replace")
+            address = _addresses.get(digest) or _from_disk(_state, f"{name}_{digest}", digest)
+            if address is not None:
+                _addresses[digest] = address
+                return address
+    text = render()
+    address = compile(name, text)
+    if cache is not None:
+        with _lock:
+            cache.write(own, _digest(text).encode())
+    return address
+
+
 def compile(name: str, text: str) -> int:
     """The address of function `name` of a module; the module is compiled at most once on this machine."""
     with _lock:
         state = _target()
-        digest = hashlib.sha256(f"{state['key']}\n{text}".encode()).hexdigest()[:40]
+        digest = _digest(text)
         address = _addresses.get(digest)
         if address is None:
             symbol = f"{name}_{digest}"

@@ -452,9 +452,26 @@ class Kernel:
         return r.text()
 
     def build(self, types: tuple[str, ...], options: dict[str, Any]) -> Any:
-        address = jit.compile("kernel", self.render(types, options))
+        address = self._compiled(types, options)
         count = len(self.inputs)
         return make_ufunc(self.function.__name__, address, types[:count], types[count:], self.signature)
+
+    def _compiled(self, types: tuple[str, ...], options: dict[str, Any]) -> int:
+        def render() -> str:
+            return self.render(types, options)
+
+        function = self.function
+        if function.__closure__ or not all(_is_constant(v) for v in options.values()):
+            return jit.compile("kernel", render())
+        key = function.__module__, function.__qualname__, self.signature, types, sorted(options.items())
+        return jit.compile_rendered("kernel", key, render)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether what `repr` says of a value is all there is."""
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:

@@ -136,4 +136,6 @@ def render_function(name: str, body: Callable[..., Any], parameters: Sequence[st
 
 def compile_function(name: str, body: Callable[..., Any], parameters: Sequence[str], **options: Any) -> int:
     """The address of a function of words."""
-    return jit.compile(name, render_function(name, body, parameters, **options))
+    known = [sorted(vars(o).items()) if hasattr(o, "__dict__") else o for o in options.values()]
+    key = body.__module__, body.__qualname__, known
+    return jit.compile_rendered(name, key, lambda: render_function(name, body, parameters, **options))

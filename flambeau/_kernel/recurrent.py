@@ -461,18 +461,21 @@ _BODIES = {
 
 
 def _compiled(body: Any, operands: tuple[str, ...], type: str, options: dict[str, bool]) -> int:
-    r = Llvm("kernel", _PARAMETERS)
-    names: dict[str, Any] = {"m": KernelScope(r), **options}
-    for i, name in enumerate(operands):
-        kind = "i64" if name in ("counts", "offsets") else type
-        element = r.constant("i64", SIZE[kind])
-        strides = [element] if name in _FLAT else [_word(r, "%steps", i), element]
-        names[name] = Array(r, _pointer(r, "%args", i), kind, [], strides)
-    for i, name in enumerate(_NUMBERS):
-        names[name] = _word(r, "%dims", i)
-    Walker(r, body, names).run()
-    r.clear_float_status()
-    return jit.compile("kernel", r.text())
+    def render() -> str:
+        r = Llvm("kernel", _PARAMETERS)
+        names: dict[str, Any] = {"m": KernelScope(r), **options}
+        for i, name in enumerate(operands):
+            kind = "i64" if name in ("counts", "offsets") else type
+            element = r.constant("i64", SIZE[kind])
+            strides = [element] if name in _FLAT else [_word(r, "%steps", i), element]
+            names[name] = Array(r, _pointer(r, "%args", i), kind, [], strides)
+        for i, name in enumerate(_NUMBERS):
+            names[name] = _word(r, "%dims", i)
+        Walker(r, body, names).run()
+        r.clear_float_status()
+        return r.text()
+
+    return jit.compile_rendered("kernel", (body.__qualname__, operands, type, options), render)
 
 
 @functools.cache

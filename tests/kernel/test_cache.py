@@ -1,5 +1,6 @@
 """Kernels kept on disk: only what this user wrote, and only what is whole."""
 
+import ctypes
 import os
 import stat
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from flambeau._kernel import cache
+from flambeau._kernel import cache, jit
 from flambeau._kernel.cache import Cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
@@ -171,3 +172,29 @@ def test_programs_compile_again_what_is_damaged(tmp_path):
     assert program(tmp_path) == "1 told"
     assert [f.read_bytes() for f in files] == whole
     assert program(tmp_path) == "0 told"
+
+
+def test_texts_are_made_only_if_nothing_is_known_by_their_key(folder, monkeypatch):
+    made = []
+
+    def render():
+        made.append(len(made))
+        return f"define i64 @seven(i64 %a) {{\n  ret i64 {7 + made[-1]}\n}}\n"
+
+    monkeypatch.setitem(jit._target(), "cache", Cache.open())
+    monkeypatch.setattr(jit, "_addresses", {})  # as a new process has it
+    first = jit.compile_rendered("seven", "a key", render)
+    assert _call(first) == 7 and made == [0]
+    jit._addresses.clear()
+    again = jit.compile_rendered("seven", "a key", render)
+    assert _call(again) == 7 and made == [0] and again != first
+    assert _call(jit.compile_rendered("seven", "another", render)) == 8 and made == [0, 1]
+    jit._addresses.clear()
+    for file in folder.iterdir():  # what is damaged is made again
+        file.write_bytes(file.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="is not used"):
+        assert _call(jit.compile_rendered("seven", "a key", render)) == 9
+
+
+def _call(address):
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(1)
