@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -12,6 +13,9 @@ import numpy as np
 from ._kernel.site import Site, another, as_method
 from ._ops.registry import functions, methods, ops, records
 from ._tensor import Tensor
+
+# Modules whose functions are operators of PyTorch's, and what those have before their names.
+_SCHEMATIC = {"": "", "linalg": "linalg_", "special": "special_", "fft": "fft_"}
 
 
 def finder(namespace: dict[str, Any], path: str = "") -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -25,7 +29,7 @@ def finder(namespace: dict[str, Any], path: str = "") -> tuple[Callable[[str], A
             raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
         namespace[name] = function
         _give_home(function, namespace["__name__"], name)
-        _describe(function, name)
+        _describe(function, name, path)
         return function
 
     def names() -> list[str]:
@@ -68,8 +72,53 @@ def _give_home(function: Any, module: str, name: str) -> None:
             function.__module__, function.__qualname__ = module, name
 
 
-def _describe(function: Any, name: str) -> None:
-    """In-place forms are made from the operations, whose docstrings speak of a new tensor."""
+class _Shown(inspect.Signature):
+    """The signature that PyTorch's schema gives a function, found out when somebody looks at it."""
+
+    __slots__ = ("_found", "_function", "_name")
+
+    def __init__(self, name: str, function: FunctionType):
+        self._name, self._function, self._found = name, function, None
+
+    def _signature(self) -> inspect.Signature:
+        if self._found is None:
+            from ._signatures import signature_of  # which imports all families
+
+            self._found = signature_of(self._name) or own_signature(self._function)
+        return self._found
+
+    @property
+    def _parameters(self) -> Any:
+        return self._signature().parameters
+
+    @property
+    def _return_annotation(self) -> Any:
+        return self._signature().return_annotation
+
+    def replace(self, **changes: Any) -> inspect.Signature:
+        return self._signature().replace(**changes)
+
+    def __reduce__(self) -> Any:
+        return inspect.Signature, (list(self._parameters.values()),)
+
+
+def own_signature(function: Any) -> inspect.Signature:
+    """The signature that a function has in this package, in whose order calls are bound."""
+    while isinstance(vars(function).get("__signature__") if hasattr(function, "__dict__") else None, _Shown):
+        if hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            plain = FunctionType(function.__code__, {}, function.__name__, function.__defaults__, function.__closure__)
+            plain.__kwdefaults__, plain.__annotations__ = function.__kwdefaults__, function.__annotations__
+            return inspect.signature(plain)
+    return inspect.signature(function)
+
+
+def _describe(function: Any, name: str, path: str = "") -> None:
+    """Gives a function the signature that PyTorch's has. In-place forms are made from the operations, whose docstrings speak of a new
+    tensor."""
+    if isinstance(function, FunctionType) and path in _SCHEMATIC and "__signature__" not in function.__dict__:
+        function.__signature__ = _Shown(_SCHEMATIC[path] + name, function)  # type: ignore[attr-defined]
     if name[-1] == "_" and name[-2:] != "__" and isinstance(function, FunctionType) and function.__doc__ is None:
         function.__doc__ = f"`{name[:-1]}`, with the result written into the tensor itself, which is returned."
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from . import _aten, _ops
 from ._kernel.site import Site
 from ._library.schema import Argument, FunctionSchema, Return, parse_schema
 from ._ops.pointwise_op import Pointwise
-from ._ops.registry import functions, methods, ops, parameter_names, records
+from ._ops.registry import functions, methods, ops, records
 
 __all__ = ["function_of", "schemas_of", "takes_out"]
 
@@ -111,7 +112,11 @@ def takes_out(function: Any) -> bool:
             function = function.__wrapped__
         else:
             code = getattr(function, "__code__", None)
-            return code is not None and ("out" in parameter_names(function) or "options" in code.co_varnames)
+            if code is None:
+                return False
+            stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+            named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
+            return "out" in named or "options" in named
     return function is not None
 
 

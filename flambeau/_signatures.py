@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import keyword
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ._core.dtypes import BY_NAME
 from ._library.schema import Argument, FunctionSchema
-from ._schemas import function_of, schemas_of, takes_out
+from ._schemas import function_of, has_own_arguments, schemas_of, takes_out
 
-__all__ = ["Form", "Parameter", "forms_of", "merged"]
+__all__ = ["Form", "Parameter", "forms_of", "merged", "signature_of"]
 
 _PLAIN = {
     "Tensor": "Tensor", "int": "_int", "SymInt": "_int", "float": "_float", "bool": "_bool", "str": "str",
@@ -99,8 +102,8 @@ def _default(a: Argument) -> str | None:
         return _DTYPES.get(value, "...")
     if a.declared.startswith("MemoryFormat") and value is not None:
         return "..."
-    if isinstance(value, list):
-        return repr(tuple(value))
+    if isinstance(value, list):  # the same number for every dimension is given as one
+        return repr(value[0]) if value and "[" in a.declared and len({*value}) == 1 else repr(tuple(value))
     return repr(value)
 
 
@@ -168,15 +171,23 @@ def merged(forms: list[Form]) -> list[Parameter]:
     return made
 
 
-def text_of(name: str, shown: str, method: bool = False) -> str:
-    """The signature of an operator as `help` shows it.
+def signature_of(name: str) -> inspect.Signature | None:
+    """The signature of an operator's function as `help` shows it; None where it is that of the function itself.
 
-    >>> text_of("sum", "sum")
-    'sum(input, dim=None, keepdim=False, *, dtype=None, out=None)'
+    >>> print(signature_of("sum"))
+    (input, dim=None, keepdim=False, *, dtype=None, out=None)
     """
-    parts: list[str] = []
-    for p in merged(forms_of(name, method)):
-        if p.named and "*" not in parts:
-            parts.append("*")
-        parts.append(p.name if p.default is None else f"{p.name}={p.default}")
-    return f"{shown}({', '.join(parts)})"
+    forms = [] if has_own_arguments(name) else forms_of(name)
+    if not forms:
+        return None
+    parameters = []
+    for p in merged(forms):
+        kind = inspect.Parameter.KEYWORD_ONLY if p.named else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        kind = inspect.Parameter.VAR_POSITIONAL if p.many else kind
+        default = inspect.Parameter.empty if p.default is None or p.many else _value(p.default)
+        parameters.append(inspect.Parameter(p.name, kind, default=default))
+    return inspect.Signature(parameters)
+
+
+def _value(text: str) -> Any:
+    return BY_NAME[text] if text in BY_NAME else ast.literal_eval(text)

@@ -70,8 +70,10 @@ def _described(name: str, function: Any) -> str:
             named = True
             parts.append("*")
         plain = isinstance(p.default, (bool, int, float, str, tuple))
-        default = "..." if p.default is ... else repr(p.default) if plain else "None"
+        default = repr(p.default) if plain else "None"
         parts.append(p.name if p.default is p.empty else f"{p.name}={default}")
+    if hasattr(function, "takes_out"):
+        parts += ["out=None"] if named else ["*", "out=None"]
     return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
 
 

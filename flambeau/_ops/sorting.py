@@ -551,7 +551,6 @@ def unique_consecutive(
 SCHEMAS = """
 sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
 sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
-sort.Tensor(Tensor[](a!) self, bool reverse=False) -> ()
 sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
 sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
 argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .._methods import own_signature
+
 __all__ = ["ArgsKwargsPair", "normalize_function", "normalize_module"]
 
 
@@ -32,7 +34,7 @@ def normalize_function(
     ArgsKwargsPair(args=(), kwargs={'input': x, 'dim': -1})
     """
     try:
-        signature = inspect.signature(target)
+        signature = own_signature(target)
         bound = signature.bind(*args, **(kwargs or {}))
     except (TypeError, ValueError):
         return None

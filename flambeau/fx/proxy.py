@@ -18,6 +18,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.state import FUNCTION_MODE, modes
+from .._methods import own_signature
 from .._tensor import Tensor
 from ._names import is_method_only, public_form, public_path
 from .graph import Graph
@@ -309,7 +310,7 @@ def _as_recorded(
     if space != "nn.functional" or name in _PLAIN or name.endswith("_"):
         return args, kwargs
     try:
-        signature = inspect.signature(function)
+        signature = own_signature(function)
         bound = signature.bind(*args, **kwargs)
     except (TypeError, ValueError):
         return args, kwargs

@@ -10,6 +10,7 @@ from typing import Any
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
+from .._methods import own_signature
 from .._ops.registry import functions, methods
 from .._ops_namespace import OpOverload, OpOverloadPacket
 from .._tensor import Tensor
@@ -180,7 +181,7 @@ def _has_tensors(out: Any) -> bool:
 
 @functools.cache
 def signature_of(function: Any) -> inspect.Signature:
-    return inspect.signature(function)
+    return own_signature(function)
 
 
 def bound(function: Any, args: Any, named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

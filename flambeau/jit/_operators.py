@@ -4,7 +4,6 @@ and what such programs do with numbers, strings and collections. Nothing that is
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
+from .._methods import own_signature
 from .._schemas import function_of
 from .._tensor import Tensor
 from . import _aten_forms, _containers, _limits
@@ -177,7 +177,7 @@ def _converted(function: Any) -> Any:
     if getattr(function, "raw", False):
         return function
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = own_signature(function).parameters.values()
     except (TypeError, ValueError):
         return function
     names = [p.name for p in parameters]

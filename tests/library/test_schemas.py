@@ -1,5 +1,9 @@
 """The schemas beside the declarations: readable, in the right file, complete; the operators of `torch.ops.aten` that have them."""
 
+import inspect
+import operator
+import pickle
+import pydoc
 import subprocess
 import sys
 
@@ -10,6 +14,7 @@ from flambeau import _schemas
 from flambeau._kernel.site import Site
 from flambeau._library.schema import parse_schema
 from flambeau._ops.registry import functions
+from flambeau._signatures import signature_of
 
 # Functions of the top that are no operators in PyTorch, either.
 PYTHON = {
@@ -105,3 +110,49 @@ def test_arguments_by_the_names_of_the_schema():
 def test_texts_cost_nothing_at_import():
     code = "import sys, flambeau; print([m for m in sys.modules if m in ('flambeau._schemas', 'flambeau._library.schema')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "signature"),
+    [
+        ("add", "(input, other, *, alpha=1, out=None)"),
+        ("sum", "(input, dim=None, keepdim=False, *, dtype=None, out=None)"),
+        ("tanh", "(input, *, out=None)"),
+        ("acos_", "(input)"),
+        ("where", "(condition, input=None, other=None, *, out=None)"),
+        ("conv2d", "(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)"),
+        ("linalg.svd", "(A, full_matrices=True, *, driver=None, out=None)"),
+        ("fft.fft", "(input, n=None, dim=-1, norm=None, *, out=None)"),
+    ],
+)
+def test_signatures(name, signature):
+    function = operator.attrgetter(name)(torch)
+    assert str(inspect.signature(function)) == signature
+    assert (
+        pydoc.render_doc(function, renderer=pydoc.plaintext)
+        .splitlines()[2]
+        .endswith(name.rpartition(".")[2] + signature)
+    )
+
+
+def test_signatures_of_methods():
+    assert str(inspect.signature(torch.ones(2).view)) == "(size=None)"
+    shown = inspect.signature(torch.where)
+    assert pickle.loads(pickle.dumps(shown)) == inspect.signature(torch.where)
+    assert shown.bind(1, other=2).arguments == {"condition": 1, "other": 2}
+
+
+def test_planned_functions_name_their_arguments_as_the_schemas_do():
+    """Their signatures stand in machine memory, so they are those of the functions."""
+    for name in sorted(functions):
+        function = functions[name]
+        if (
+            "." in name
+            or name[0] == "_"
+            or not isinstance(getattr(function, "__self__", None), Site)
+            or _schemas.has_own_arguments(name)
+        ):
+            continue
+        wanted = set(signature_of(name).parameters)
+        got = set(inspect.signature(function).parameters)
+        assert got ^ wanted <= {"out_dtype", "out", "other"}, (name, got ^ wanted)
