@@ -124,6 +124,8 @@ def values_at(t: Tensor, places: SparseArray) -> Tensor:
         return values_at(to_dense(t), places)
     coo = places if places.layout is sparse_coo else coo_places(places)
     held = coalesce(to_sparse_coo(t))
+    if held._array.sparse_dim != coo.sparse_dim:
+        return values_at(to_dense(t), places)
     lead = places.shape[: coo.sparse_dim]
     keys, wanted = linear(held._array.index, lead), linear(coo.index, lead)
     values = values_of(held)

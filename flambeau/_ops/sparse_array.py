@@ -97,7 +97,9 @@ class SparseArray:
 
     def same_places(self, other: SparseArray) -> bool:
         """Whether the entries lie at the same places in the same order."""
-        if self.layout is not other.layout or self.shape != other.shape:
+        if self.layout is not other.layout or self.shape != other.shape or self.count != other.count:
+            return False
+        if len(self.index) != len(other.index):  # another number of dense dimensions
             return False
         return self.index is other.index or all(np.array_equal(a, b) for a, b in zip(self.index, other.index))
 

@@ -187,7 +187,17 @@ def _add(op: Any, x: Any, y: Any) -> Tensor:
     index = np.concatenate([x._array.index, y._array.index], 1)
     total = rebuild(held, SparseArray(sparse_coo, index, held._array, x._array.shape))
     settled = x._array.coalesced and y._array.coalesced
+    if not settled and _in_order(x) and _in_order(y):  # merged, though nobody said that they are coalesced
+        merged = coalesce(total)
+        places = SparseArray(sparse_coo, merged._array.index, merged._array.values, x._array.shape)
+        return rebuild(values_of(merged), places)
     return to_sparse(coalesce(total) if settled else total, layout=kind)
+
+
+def _in_order(t: Tensor) -> bool:
+    """Whether the places of a tensor in coordinates come in order, each once."""
+    places = linear(t._array.index, t.shape[: t._array.sparse_dim])
+    return bool((places[1:] > places[:-1]).all())
 
 
 def _add_to_dense(x: Any, y: Tensor) -> Tensor:

@@ -211,3 +211,31 @@ def test_zeros_of_a_sparse_layout(layout):
     assert not x.to_dense().any()
     with pytest.raises(RuntimeError):
         torch.ones(2, 3, layout=torch.sparse_coo)
+
+
+def test_sums_of_ordered_places_are_merged():
+    first = torch.sparse_coo_tensor([[0, 3, 4], [0, 2, 2]], torch.ones(3, 2), (6, 3, 2))
+    second = torch.sparse_coo_tensor([[0, 1, 3, 4], [0, 1, 2, 2]], torch.full((4, 2), 2.0), (6, 3, 2))
+    for total in (first + second, second + first):
+        assert total._indices().tolist() == [[0, 1, 3, 4], [0, 1, 2, 2]] and not total.is_coalesced()
+        assert total._values()[:, 0].tolist() == [3, 2, 3, 3]
+    doubled = torch.sparse_coo_tensor([[4, 4]], torch.ones(2), (6,)) + torch.sparse_coo_tensor([[4]], torch.ones(1), (6,))
+    assert doubled.to_dense()[4] == 3
+
+
+def test_gradients_of_tensors_without_sparse_dimensions():
+    values = torch.arange(10.0).reshape(5, 2).requires_grad_()
+    made = torch.sparse_coo_tensor(torch.zeros(0, 5, dtype=torch.int64), values, (2,))
+    other = torch.sparse_coo_tensor(torch.zeros(0, 5, dtype=torch.int64), torch.ones(5, 2), (2,))
+    total = (made + other).coalesce()
+    assert total.values().tolist() == [[25, 30]]
+    total.values().backward(torch.tensor([[1.0, 2.0]]))
+    assert values.grad.tolist() == [[1, 2]] * 5
+
+
+def test_a_gradient_with_other_dense_dimensions_is_taken_as_it_reads():
+    x = torch.ones(2, 2, requires_grad=True).to_sparse()
+    copy = x.clone()
+    copy.register_hook(lambda g: g.to_dense().to_sparse(1))
+    (g,) = torch.autograd.grad((copy.to_dense() * torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum(), x)
+    assert g.to_dense().tolist() == [[1, 2], [3, 4]]
