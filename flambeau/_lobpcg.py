@@ -60,6 +60,7 @@ def lobpcg(
         raise ValueError("lobpcg.backward is only implemented without B")
     if A._k & SPARSE:
         raise ValueError("lobpcg.backward is only implemented for dense A")
+    A = (A + ops.transpose(A, -1, -2)) / 2  # so that the derivative is that of what is computed
     return LOBPCGAutogradFunction.apply(A, settings)  # type: ignore[no-any-return]
 
 

@@ -21,7 +21,7 @@ from .basic import zeros
 from .batched_places import by_rows, selected
 from .batching import along
 from .casting import checked_array, checked_number, number_array
-from .inplace import check_out_dtype, check_writable
+from .inplace import Stale, check_out_dtype, check_writable
 from .primitive import primitive
 from .registry import ops, public
 from .rules import type_name
@@ -315,7 +315,18 @@ def _product_gradients(
         return ops.where(ops.eq(zeros, ops.to_dtype(is_zero, int64)), g * others, 0)
 
     picked = [gather_op(t, index, dim) for t in (g, product, zeros)]
-    return share(x, x_zero, g, product, zeros), share(src, src_zero, *picked)
+    gradients = share(x, x_zero, g, product, zeros), share(src, src_zero, *picked)
+    if local.grad and bool(ops.any(ops.gt(zeros, 1))):
+        for t in gradients:
+            if t._edge is not None:
+                t._edge = (Node(Stale(_SEVERAL_ZEROS), (t._edge,)), 0)
+    return gradients
+
+
+_SEVERAL_ZEROS = (
+    "Double backward is unsupported for scatter_reduce and index_reduce by 'prod' when several zeros go to the same place: the "
+    "derivative of each is the product without the others, which is not kept"
+)
 
 
 @update(

@@ -84,3 +84,19 @@ def test_batched_gradients_of_inputs_that_are_results():
     y = x * 3
     assert gradcheck(lambda y: (y.sin(), y**2), (y,), check_batched_grad=True)
     assert y.grad.shape == (2,) and y.grad.isfinite().all()
+
+
+def test_elements_of_complex_inputs_are_compared_as_numbers():
+    class Off(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, z):
+            return z.real * 3 + z.imag * 4
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * (3.05 + 4j)  # wrong by 0.05, of 5
+
+    z = torch.tensor([1 + 2j], dtype=torch.complex128, requires_grad=True)
+    assert gradcheck(Off.apply, (z,), atol=0, rtol=0.011)  # of the real part alone it would be 0.017
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Off.apply, (z,), atol=0, rtol=0.009)

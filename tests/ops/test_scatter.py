@@ -352,3 +352,14 @@ def test_an_index_without_dimensions_names_one_element():
     zeros = torch.zeros(5)
     for made in (zeros.scatter(0, i, one), zeros.scatter_add(0, i, one), zeros.scatter_reduce(0, i, one, "sum")):
         assert made.tolist() == [0, 0, 0, 7, 0]
+
+
+@pytest.mark.parametrize("function", [torch.scatter_reduce, torch.index_reduce])
+def test_second_derivatives_of_products_with_several_zeros_are_refused(function):
+    x, index = torch.ones(1, dtype=torch.float64, requires_grad=True), torch.tensor([0, 0])
+    src = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(function, (x, 0, index, src, "prod"))
+    with pytest.raises(RuntimeError, match="Double backward is unsupported for"):
+        gradgradcheck(function, (x, 0, index, src, "prod"))
+    src = torch.tensor([0.0, 2.0], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(function, (x, 0, index, src, "prod"))
