@@ -15,7 +15,7 @@ from .._core.allocation import empty
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from .._core.sizes import wrap_dim
 from .._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
-from .._tensor import Tensor
+from .._tensor import Tensor, wrap
 from .batching import along, over_all, shaped_by_values
 from .counting import extent_of, ranked, tallied
 from .cumulative import run_rows
@@ -502,7 +502,7 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
     return xp.moveaxis(kept.reshape(len(kept), *moved.shape[1:]), 0, dim), inverse, counts
 
 
-def _unique(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
+def _unique_of(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
     require_tensor(name, input)
     if input.dtype.category == COMPLEX:
         raise not_implemented("unique", input.dtype)
@@ -532,7 +532,28 @@ def unique(
     >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
-    return _unique("unique", input, dim, return_inverse, return_counts, False)
+    return _unique_of("unique", input, dim, return_inverse, return_counts, False)
+
+
+@public(method=False)
+def _unique2(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, ...]:
+    """What `unique` gives; inverse and counts, too, which are empty unless they were asked for."""
+    return _with_empty(_unique_of("_unique2", input, None, return_inverse, return_counts, False), return_inverse)
+
+
+@public(method=False)
+def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, ...]:
+    """The same without counts."""
+    return _with_empty(_unique_of("_unique", input, None, return_inverse, False, False), return_inverse)[:2]
+
+
+def _with_empty(found: Any, inverse: bool) -> tuple[Tensor, ...]:
+    found = list(found) if isinstance(found, tuple) else [found]
+    if not inverse:
+        found.insert(1, wrap(np.empty(0, np.int64), int64))
+    return (*found, wrap(np.empty(0, np.int64), int64))[:3]
 
 
 @public()
@@ -545,7 +566,7 @@ def unique_consecutive(
     >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    return _unique("unique_consecutive", input, dim, return_inverse, return_counts, True)
+    return _unique_of("unique_consecutive", input, dim, return_inverse, return_counts, True)
 
 
 SCHEMAS = """

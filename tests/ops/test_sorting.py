@@ -205,3 +205,15 @@ def test_unique_rows_with_nan_are_all_kept():
     assert str(rows.tolist()) == "[[0.0, 2.0], [1.0, nan], [1.0, nan]]"
     assert inverse.tolist() == [1, 2, 0, 0] and counts.tolist() == [2, 1, 1]
     assert torch.unique(torch.full((3, 1), nan), dim=0).shape == (3, 1)
+
+
+def test_forms_of_unique_with_all_their_results():
+    x = torch.tensor([3.0, 1.0, 3.0], requires_grad=True)
+    values, inverse, counts = torch._unique2(x, return_inverse=True, return_counts=True)
+    assert values.tolist() == [1, 3] and inverse.tolist() == [1, 0, 1] and counts.tolist() == [1, 2]
+    assert values.requires_grad and not inverse.requires_grad
+    for found in (torch._unique2(x), torch._unique2(x, return_counts=True), torch._VF.unique_dim(x, 0)):
+        assert found[0].tolist() == [1, 3] and found[1].shape == (0,)
+    assert torch._unique2(x, return_counts=True)[2].tolist() == [1, 2]
+    assert [t.tolist() for t in torch._unique(x, return_inverse=True)] == [[1, 3], [1, 0, 1]]
+    assert torch._VF.unique_dim(x, 0, return_counts=True)[2].tolist() == [1, 2]
