@@ -16,7 +16,7 @@ from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
-from .._core.state import GRAD, modes
+from .._core.state import GRAD, local, modes
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
@@ -294,6 +294,11 @@ from .grad_mode import (  # noqa: E402
     set_multithreading_enabled,
 )
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # noqa: E402
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profiler runs in this thread."""
+    return local.profiler is not None
 
 
 def __getattr__(name: str) -> Any:

@@ -251,6 +251,25 @@ class EventList(list[Any]):
     def __str__(self) -> str:
         return self.table()
 
+    def _populate_cpu_children(self) -> None:
+        """Tells events of one thread which of them began and ended inside of which; where two only overlap, the later
+        one takes over."""
+        threads: dict[Any, list[Any]] = {}
+        for event in self:
+            if event.device_type == DeviceType.CPU and not event.is_async:
+                threads.setdefault((event.thread, event.node_id), []).append(event)
+        for events in threads.values():
+            open_events: list[Any] = []
+            for event in sorted(events, key=lambda e: (e.time_range.start, -e.time_range.end)):
+                while open_events:
+                    parent = open_events[-1]
+                    if event.time_range.start < parent.time_range.end and event.time_range.end <= parent.time_range.end:
+                        parent.append_cpu_child(event)
+                        event.set_cpu_parent(parent)
+                        break
+                    open_events.pop()
+                open_events.append(event)
+
     def _alike(self, events: Iterable[Any]) -> EventList:
         return EventList(
             events, use_device=self._use_device, profile_memory=self._profile_memory, with_flops=self._with_flops

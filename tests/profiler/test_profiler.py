@@ -287,3 +287,21 @@ def test_times_on_a_gpu():
     assert product.device_time_total > 0 and product.self_device_memory_usage == 512 * 512 * 4
     table = prof.key_averages().table(sort_by="cuda_time_total")
     assert "Self CUDA" in table and "CUDA Mem" in table and "Self CUDA time total" in table
+
+
+def test_children_of_events_that_overlap():
+    from flambeau.autograd.profiler_util import EventList, FunctionEvent
+
+    spans = [(1, 0, 1), (1, 1, 2), (0, 0, 2), (0, 1, 2), (0, 1, 3)]
+    events = EventList(
+        [FunctionEvent(i, "", thread, start, end, node_id=0) for i, (thread, start, end) in enumerate(spans)]
+    )
+    events._populate_cpu_children()
+    assert [[child.id for child in event.cpu_children] for event in events] == [[], [], [], [], [3]]
+
+
+def test_whether_a_profiler_runs():
+    assert not torch.autograd._profiler_enabled()
+    with torch.autograd.profiler.profile():
+        assert torch.autograd._profiler_enabled()
+    assert not torch.autograd._profiler_enabled()
