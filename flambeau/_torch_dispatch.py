@@ -241,6 +241,11 @@ def _aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], di
     return _records[op.name], args, {}
 
 
+def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
+    """The operator of `torch.ops.aten` that a call of a record is."""
+    return _aten_call(op, args)[0]
+
+
 # -- who takes it over ---------------------------------------------------------------------------------------------
 
 

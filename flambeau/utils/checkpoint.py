@@ -8,12 +8,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .._autograd.functions import Function
+from .._autograd.functions import Function, FunctionRecord
 from .._autograd.modes import enable_grad
 from .._core.state import GRAD, local
+from .._ops.pointwise_op import Pointwise
 from .._ops_namespace import OpOverload, OpOverloadPacket
 from .._ops_namespace import ops as ops_namespace
 from .._tensor import Tensor, detached, version_of, wrap
+from .._torch_dispatch import operator_of
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd import backward as _backward
 from ..autograd.graph import saved_tensors_hooks
@@ -180,6 +182,11 @@ class _Recomputation:
                 raise CheckpointError(
                     "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
                     "gradients) is not allowed while under the same GraphExecGroup."
+                )
+            if now is not None and now == self.pass_of_values and local.walk.node.op.__class__ is FunctionRecord:
+                raise CheckpointError(
+                    "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. Call "
+                    "ctx.saved_tensors only once in backward: what is computed again is dropped when it has been given out."
                 )
             values = self._recomputed()
             if now is None:  # nobody knows whether more of them will be asked for
@@ -420,9 +427,11 @@ class SelectiveCheckpointContext:
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
-def _operator(name: str) -> Any:
-    packet = getattr(ops_namespace.aten, aten_name(name), None)
-    form = "correction" if name in ("var_mean", "std_mean", "var", "std") else "default"
+def _operator(op: Any, args: tuple[Any, ...]) -> Any:
+    if isinstance(op, Pointwise):
+        return operator_of(op, args)
+    packet = getattr(ops_namespace.aten, aten_name(op.name), None)
+    form = "correction" if op.name in ("var_mean", "std_mean", "var", "std") else "default"
     return getattr(packet, form, packet)
 
 
@@ -455,7 +464,7 @@ class _Selective(Watcher):
         self.taken[op.name] = place + 1
         if place >= len(entries):
             raise RuntimeError(
-                f"{_operator(op.name)}: invocation index {place} not found in storage: the forward pass did not run it so often"
+                f"{_operator(op, args)}: invocation index {place} not found in storage: the forward pass did not run it so often"
             )
         found = entries[place]
         if found is _COMPUTED_AGAIN:
@@ -476,7 +485,7 @@ class _Selective(Watcher):
 
     def _keeps(self, op: Any, args: tuple[Any, ...]) -> bool:
         """What the policy says; it is asked in the forward pass only."""
-        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), _operator(op.name), *args)
+        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), _operator(op, args), *args)
         if isinstance(answer, bool):
             return answer
         return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
