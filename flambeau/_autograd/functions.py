@@ -7,12 +7,13 @@ import functools
 import inspect
 import warnings
 import weakref
+from sys import getrefcount
 from typing import Any
 
 from .._core.state import BATCHED, DUAL, GRAD, local
 from .._tensor import MADE_IN_FUNCTION, Tensor, detached, version_of, wrap
 from . import engine
-from .node import Node, SavedOutput, class_named
+from .node import Node, SavedOutput, SeenNode, class_named
 
 _new = object.__new__
 
@@ -90,6 +91,9 @@ restore_packed: Any = None  # set by the ops layer: a saved tensor that went thr
 pack_saved: Any = None
 
 
+_HELD = 3  # what `getrefcount` says of the ctx that only its node holds
+
+
 class BackwardFunction(Node):
     """The node of a user's function; it is also the `ctx` that `backward` gets, through delegation."""
 
@@ -116,7 +120,10 @@ class FunctionRecord:
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
                 "one of them."
             )
-        return own(ctx, gradients) if function.boxed_grads_call else own(ctx, *gradients)
+        made = own(ctx, gradients) if function.boxed_grads_call else own(ctx, *gradients)
+        if getrefcount(ctx) > _HELD:  # `backward` keeps its ctx, which may outlive the graph: so does what it saved
+            ctx.__dict__["_kept_node"] = node
+        return made
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         ctx = node.__dict__["ctx"]
@@ -257,6 +264,12 @@ check_view: Any = None
 view_as_self: Any = None
 
 
+_OF_NODES = {
+    "_input_metadata", "_register_hook_dict", "_sequence_nr", "metadata", "name", "next_functions", "register_hook",
+    "register_prehook",
+}  # fmt: skip
+
+
 class Function(FunctionCtx):
     """Base of operations with their own derivative: static methods `forward` and `backward`, called by `apply`.
 
@@ -296,6 +309,15 @@ class Function(FunctionCtx):
             "Legacy autograd function with non-static forward method is deprecated: make it a staticmethod and call the "
             "class with .apply"
         )
+
+    def __getattr__(self, name: str) -> Any:
+        """A ctx is its node to those who look: `next_functions`, `metadata`, `register_hook` and the like."""
+        if name not in _OF_NODES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        node = self._node
+        if node is None:
+            node = self.__dict__.setdefault("_kept_node", SeenNode(self._record, ()))
+        return getattr(node, name)
 
     @staticmethod
     def forward(*args: Any, **named: Any) -> Any:
@@ -510,9 +532,12 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
     return made
 
 
-FunctionCtx._node = property(  # type: ignore[assignment]
-    lambda self: self.__dict__["_node_reference"]() if "_node_reference" in self.__dict__ else None
-)
+def _node_of(ctx: FunctionCtx) -> Any:
+    reference = ctx.__dict__.get("_node_reference")
+    return None if reference is None else reference() or ctx.__dict__.get("_kept_node")
+
+
+FunctionCtx._node = property(_node_of)  # type: ignore[assignment]
 
 
 def once_differentiable(function: Any) -> Any:
@@ -528,13 +553,15 @@ def once_differentiable(function: Any) -> Any:
         if not local.grad or not any(isinstance(g, Tensor) and g._k & GRAD for g in gradients):
             return results
         single = not isinstance(results, tuple)
-        inputs = [g for g in gradients if isinstance(g, Tensor) and g._k & GRAD]
-        blocked = []
-        for r in (results,) if single else results:
-            if isinstance(r, Tensor):
-                r = wrap(r._array, r.dtype, r._k | GRAD)
-                r._edge = (Node(_Refusal, tuple((g._edge or (g, 0)) for g in inputs)), 0)
-            blocked.append(r)
+        given = (results,) if single else results
+        leaves = [wrap(r._array, r.dtype, r._k | GRAD) if isinstance(r, Tensor) else None for r in given]
+        refusal = Node(_Refusal, tuple(None if r is None else (r, 0) for r in leaves))
+        refusal.outputs = tuple(None if r is None else (r._array.shape, r.dtype, r._k & ~GRAD) for r in leaves)
+        blocked = list(given)
+        for i, r in enumerate(leaves):
+            if r is not None:
+                blocked[i] = wrap(r._array, r.dtype, r._k)
+                blocked[i]._edge = (refusal, i)
         return blocked[0] if single else tuple(blocked)
 
     return backward
@@ -549,7 +576,7 @@ class InplaceFunction(Function):
 
 
 class _Refusal:
-    name = backward_name = "once_differentiable"
+    name, backward_name = "once_differentiable", "torch::autograd::Error"
 
     @staticmethod
     def backward(node: Node, g: Any, create_graph: bool) -> Any:

@@ -6,7 +6,7 @@ import functools
 import itertools
 from typing import Any, NamedTuple
 
-from .._core.state import DISPATCH, GRAD
+from .._core.state import DISPATCH, GRAD, local
 from .._tensor import Storage, Tensor, meta_of, wrap, wrapper_copy
 
 # Later nodes have smaller numbers: the engine takes the smallest first, so every node comes after its consumers.
@@ -77,6 +77,10 @@ class Node:
         """Calls hook(grad_inputs, grad_outputs) after the node's derivative was computed."""
         if self.hooks is None:
             self.hooks = {}
+        walk = local.walk
+        if walk is not None and walk.node is self:  # it runs now, and may have released what it got
+            late = hook
+            hook = lambda made, got: late(made, (None,) * len(got) if local.walk is walk else got)
         return RemovableHandle(self.hooks, hook)
 
     def register_prehook(self, hook: Any) -> Any:
@@ -84,6 +88,19 @@ class Node:
         if self.pre_hooks is None:
             self.pre_hooks = {}
         return _last(self.pre_hooks, hook)
+
+    def _register_hook_dict(self, t: Tensor) -> None:
+        """Lets the hooks of a tensor see (and replace) the gradient that the node gets for it, also those added later."""
+        hooks, number = t._backward_hooks, t.output_nr
+
+        def call(gradients: tuple[Any, ...]) -> Any:
+            made = list(gradients)
+            for hook in list(hooks.values()):
+                found = hook(made[number])
+                made[number] = made[number] if found is None else found
+            return tuple(made)
+
+        self.register_prehook(call)
 
     def __call__(self, *gradients: Any) -> Any:
         expected = 1 if self.outputs is None else len(self.outputs)

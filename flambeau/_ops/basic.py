@@ -9,9 +9,9 @@ from .._backend.copies import duplicate, row_major
 from .._backend.cpu import PARALLEL
 from .._core.allocation import zeros as zeroed
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
-from .._core.state import CUDA, META, modes
+from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import backend_of
-from .._tensor import Tensor, bump, wrap
+from .._tensor import Tensor, bump, detached, wrap
 from .batching import leading
 from .casting import cast_array
 from .inplace import check_writable, rewrite_history
@@ -151,6 +151,8 @@ def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     array = g._array
     if not (g._k or modes.on) and array.size < PARALLEL and leaf._array.flags.c_contiguous:
         return wrap(array.copy(), g.dtype)
+    if local.grad and (g._k | leaf._k) & ~CUDA == GRAD and g._k & GRAD and g.dtype is leaf.dtype:
+        return copied(detached(leaf), g)
     made = clone_strided(g, leaf._array.shape, leaf._array.strides)
     if made._edge is None:
         made._view = None  # nobody else holds its memory

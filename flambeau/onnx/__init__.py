@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from .._version import __version__
 from . import errors, symbolic_helper
 from ._export import ONNXProgram, custom, export, is_in_onnx_export, select_model_mode_for_export
 from .errors import OnnxExporterError
@@ -56,7 +57,7 @@ class TensorProtoDataType(enum.IntEnum):
     BFLOAT16 = 16
 
 
-producer_name = "flambeau"
+producer_name, producer_version = "flambeau", __version__
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:

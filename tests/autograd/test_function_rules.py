@@ -238,3 +238,62 @@ def test_what_is_returned():
     assert isinstance(made, list) and not made[0].requires_grad
     _function(_double, lambda ctx, g: (g, None)).apply(x).sum().backward()  # missing gradients too many
     assert x.grad.tolist() == [1, 1, 1]
+
+
+class Kept(Function):
+    seen: list = []
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        Kept.seen.append(ctx)
+        return g * ctx.saved_tensors[0]
+
+
+def test_a_ctx_that_backward_keeps_has_its_tensors():
+    Kept.seen.clear()
+    x = torch.tensor([3.0], requires_grad=True)
+    out = Kept.apply(x)
+    out.backward(retain_graph=True)
+    del out
+    ctx = Kept.seen.pop()
+    assert ctx.saved_tensors[0] is x
+    assert ctx.name() == "KeptBackward" and ctx.next_functions[0][0].variable is x and ctx.metadata == {}
+
+
+def test_an_instance_of_a_function_can_be_looked_at():
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        made = Kept()
+    assert made.next_functions == () and made.name() == "KeptBackward" and made._sequence_nr() >= 0
+    made.register_hook(lambda made, got: None)
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        _ = made.missing
+
+
+class Once(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return g * 2, g * 3
+
+
+def test_what_is_differentiable_once_is_a_node_named_error():
+    x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
+    start = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="create_graph=True"):
+        Once.apply(x, y).backward(start, create_graph=True)
+    node = x.grad.grad_fn
+    assert type(node).__name__ == "CopyBackwards" and node.next_functions[0] == (None, 0)
+    error = node.next_functions[1][0]
+    assert type(error).__name__ == "Error" and len(error.next_functions) == 2
+    assert y.grad.tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        x.grad.sum().backward()

@@ -103,3 +103,21 @@ def test_kinds_of_a_result(log):
     handle.remove()
     y.sum().backward()
     assert a.grad.tolist() == [40, 40]
+
+
+def test_a_hook_that_is_added_while_the_node_runs_sees_no_gradients_in_this_pass():
+    received = []
+
+    def unpack(t):
+        node = torch._C._current_autograd_node()
+        if not received:
+            node.register_hook(lambda made, got: received.append(got))
+        return t
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        out = x.exp()
+    out.sum().backward(retain_graph=True)
+    assert received == [(None,)]
+    out.sum().backward()
+    assert received[1][0].tolist() == [1, 1]
