@@ -39,7 +39,8 @@ _HEAD = object.__basicsize__  # where an array's own fields begin
 _TYPE = _HEAD - 8
 _NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
 _WORDS = 128  # of a description, at most
-_RANK, _ARGUMENTS, _OPERANDS, _RESULTS = 8, 12, 24, 8  # at most
+_RANK, _ARGUMENTS, _PARTS, _OPERANDS, _RESULTS = 8, 12, 24, 24, 8  # at most
+_MARK = 1 << 16  # smaller than any address
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
 # Objects and functions that the machine code must know, by their addresses in this process.
 KNOWN_NAMES = (
@@ -76,11 +77,33 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             if found < count:  # unknown, or given by position
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
             m.put(values, found * 8 + 8, m.word(args, (count + j) * 8))
+    # Lists are taken apart: a number that says how many there are, then each by itself.
+    parts, all_parts = m.space(_PARTS + 1), 0
+    for i in range(arguments):
+        a, listed = m.word(values, i * 8 + 8), 0 - 1
+        if a != 0:
+            kind = m.word(a, _TYPE)
+            if (kind == at.tuple) | (kind == at.size):
+                listed = m.call("PyTuple_Size", a)
+            if kind == at.list:
+                listed = m.call("PyList_Size", a)
+            if listed >= 0:
+                a = SEVERAL + (listed << 8)
+        if all_parts + listed >= _PARTS:
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        m.put(parts, all_parts * 8 + 8, a)
+        all_parts += 1
+        for j in range(listed):
+            if kind == at.list:
+                m.put(parts, all_parts * 8 + 8, m.call("PyList_GetItem", m.word(values, i * 8 + 8), j))
+            else:
+                m.put(parts, all_parts * 8 + 8, m.call("PyTuple_GetItem", m.word(values, i * 8 + 8), j))
+            all_parts += 1
     # 2. Are all tensors of one shape and row-major? Then that is all a pointwise plan has to know.
     first, alike, history, size = 0, m.word(site, BY_ELEMENT), 0, 1  # history: which arguments require gradients
-    for i in range(arguments):
-        a = m.word(values, i * 8 + 8)
-        if a == 0:
+    for i in range(all_parts):
+        a = m.word(parts, i * 8 + 8)
+        if a < _MARK:
             continue
         kind = m.word(a, _TYPE)
         if (kind == at.tensor) | (kind == at.parameter):
@@ -120,7 +143,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         if recording != at.true:
             history = 0
     # 3. The description, and where operands lie.
-    key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * _ARGUMENTS)
+    key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * _PARTS)
     n, inputs, runtime = 0, 1, m.word(site, RUNTIME)
     m.put(bases, 0, 0)  # from here a constant's own address leads to it
     m.put(key, 0, history)
@@ -128,12 +151,14 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     if alike != 0:
         m.put(key, 8, ALIKE)
         n = 2
-    for i in range(arguments):
-        if n > _WORDS - 2 * _RANK - 4:
+    for i in range(all_parts):
+        if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - _RESULTS):
             return m.call("PyObject_Vectorcall", slow, args, given, names)
-        a = m.word(values, i * 8 + 8)
-        if a == 0:
-            m.put(key, n * 8, ABSENT)
+        a = m.word(parts, i * 8 + 8)
+        if a < _MARK:
+            m.put(key, n * 8, a)
+            if a == 0:
+                m.put(key, n * 8, ABSENT)
             n += 1
             continue
         kind = m.word(a, _TYPE)
@@ -190,30 +215,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                 m.put(key, n * 8, value)
                 n += 1
             continue
-        listed = 0 - 1
-        if (kind == at.tuple) | (kind == at.size):
-            listed = m.call("PyTuple_Size", a)
-        if kind == at.list:
-            listed = m.call("PyList_Size", a)
-        if (listed < 0) | (listed > _RANK):
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
-        m.put(key, n * 8, SEVERAL + (listed << 8))
-        n += 1
-        for j in range(listed):
-            item = 0
-            if kind == at.list:
-                item = m.call("PyList_GetItem", a, j)
-            else:
-                item = m.call("PyTuple_GetItem", a, j)
-            if m.word(item, _TYPE) != at.int:
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
-            value = m.call("PyLong_AsLong", item)
-            if value == -1:
-                if m.call("PyErr_Occurred") != 0:
-                    m.run("PyErr_Clear")
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
-            m.put(key, n * 8, value)
-            n += 1
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 4. The plan that is kept under it.
     h = 0
     for i in range(n):
@@ -268,6 +270,10 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         rank, shape, made = m.word(about, 8), m.word(about, 16), 0
         if alike != 0:
             rank, shape = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16)
+        if m.word(about, 0) == 0:  # None in its place
+            m.run("Py_IncRef", at.none)
+            m.put(objects, i * 8, at.none)
+            continue
         if large >= LARGE:
             extents = m.call("PyObject_GetAttr", first, at.shape)
             m.put(pair, 0, extents)
@@ -340,6 +346,8 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.run("Py_DecRef", meta)  # it has another owner
     # 7. Tensors around the arrays, several in a tuple, and their history.
     for i in range(wrapped):
+        if m.word(plan, PLAN + i * RESULT) == 0:
+            continue
         t = m.call("PyType_GenericAlloc", at.tensor, 0)
         if t == 0:
             for j in range(wrapped):
@@ -359,7 +367,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(t, place_of.view, at.none)
         m.put(objects, i * 8, t)
     if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN), at.zero, at.one)
+        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.zero, at.one)
         if keeps < 0:
             return 0
         for i in range(wrapped - returned):

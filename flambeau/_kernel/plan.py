@@ -20,6 +20,21 @@ _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given
 
 
+class Several(int):
+    """Stands before the parts of a list: how many there are."""
+
+
+def taken_apart(args: Sequence[Any]) -> list[Any]:
+    """Arguments, those in lists and tuples one by one."""
+    parts: list[Any] = []
+    for a in args:
+        if a.__class__ is tuple or a.__class__ is list or a.__class__ is Size:
+            parts += [Several(SEVERAL + (len(a) << 8)), *a]
+        else:
+            parts.append(a)
+    return parts
+
+
 def description(
     args: Sequence[Any], tensor: type, history: int, runtime: int = 0, alike: bool = False, stream: int | None = None
 ) -> list[int]:
@@ -28,7 +43,7 @@ def description(
     Of calls on a GPU the `stream` is told, and the settings of the moment.
     """
     words = [history, ALIKE] if alike else [history] if stream is None else [history, DEVICE, stream, id(modes.default)]
-    for i, a in enumerate(args):
+    for i, a in enumerate(taken_apart(args) if stream is None else args):
         at_runtime, kind = runtime >> i & 1, a.__class__
         if a is absent:
             words.append(ABSENT)
@@ -43,6 +58,8 @@ def description(
             words += [FLOAT] if at_runtime else [FLOAT, *struct.unpack("q", struct.pack("d", a))]
         elif kind is int:
             words += [INT] if at_runtime else [INT, a]
+        elif kind is Several:
+            words.append(a)
         elif kind is tuple or kind is list or kind is Size:
             words += [SEVERAL + (len(a) << 8), *[id(v) if v is True or v is False else v for v in a]]
         else:
@@ -83,6 +100,12 @@ class Plan:
         self.counts[0] += 1
         self.counts[1] += returned
         return self.inputs + self.counts[0]
+
+    def nothing(self) -> None:
+        """None, in the place of a result."""
+        self.results += [0, 0, 0, 0, 0]
+        self.counts[0] += 1
+        self.counts[1] += 1
 
     def constant(self, array: Any) -> tuple[int, int]:
         """An array that is the same at each call, as an operand."""
@@ -138,7 +161,9 @@ class Table:
             self._resize(4 * (self.words[0] + 1))
         own = array.array("q", [len(description), *map(_signed, description)])
         words = plan.words()
-        self.kept.append((own, words, (plan, [a._array.dtype if hasattr(a, "_array") else a for a in args])))
+        self.kept.append(
+            (own, words, (plan, [a._array.dtype if hasattr(a, "_array") else a for a in taken_apart(args)]))
+        )
         self._enter(own, words)
 
     def _resize(self, slots: int) -> None:

@@ -26,7 +26,7 @@ from .rules import Rule, arithmetic
 from .saved import fetch, save, trace, value
 
 _ndarray = np.ndarray
-_asarray = np.asarray
+_asarray = np.asanyarray  # watched arrays stay what they are
 
 
 class Derivative:

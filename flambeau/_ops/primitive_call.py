@@ -17,6 +17,7 @@ from .._dispatch import special
 from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from .registry import memory_problem, ops
 from .saved import fetch, versions_of
+from .sites import planned_formula
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -211,6 +212,13 @@ def fitted(g: Tensor, info: Any) -> Tensor:
 def derivative(op: Any, formula: Any, uses: list[tuple[str, Any]]) -> Callable[[Node, Any], Any]:
     """A formula as a function of a node and the incoming gradient."""
     values = [_value(op, *use) for use in uses]
+    own = formula
+
+    def formula(*args: Any) -> Any:  # finds plans from the first backward pass on
+        nonlocal formula
+        formula = planned_formula(own)
+        return formula(*args)
+
     if len(values) == 1:
         (first,) = values
         return lambda node, g: formula(first(node, g))

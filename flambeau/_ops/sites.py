@@ -12,7 +12,7 @@ import numpy as np
 from .._autograd.node import Node, SavedOutput, sequence
 from .._core import allocation
 from .._core.state import CUDA, GRAD, local
-from .._kernel.plan import NO_PLAN, Table, absent, description
+from .._kernel.plan import NO_PLAN, Table, absent, description, taken_apart
 from .._kernel.site import prepare, site
 from .._tensor import InferenceMeta, Tensor
 from . import device_plans, registry
@@ -57,7 +57,7 @@ def _history(args: Sequence[Any]) -> int:
     """Which arguments require gradients, in bits; 0 if nothing is recorded."""
     bits = 0
     if local.grad:
-        for i, a in enumerate(args):
+        for i, a in enumerate(taken_apart(args)):
             bits |= (isinstance(a, Tensor) and a._k & GRAD) << i
     return bits
 
@@ -87,28 +87,53 @@ def _planned(slow: Any, name: str) -> Any:
     names = [p.name for p in kinds]
     positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     table = Table()
-    on_device = device_plans.Memory(table, names, positional)
-
-    def remember(values: Sequence[Any], out: Any) -> None:
-        """Makes the plan of a call that comes again."""
-        if allocation.watcher is not None and allocation.watcher.here():
-            return  # inside of a call that is watched
-        tensors = [a for a in values if isinstance(a, Tensor)]
-        if tensors and tensors[0]._k & CUDA:
-            on_device.remember(made.__self__.slow, values, _history(values))
-            return
-        if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
-            return
-        history = _history(values)
-        plan = watched_plan(made.__self__.slow, names, values, bool(history)) or NO_PLAN
-        table.add(description(values, Tensor, history), plan, values)
-
+    remember = _remembering(slow, names, table, positional)
     made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
     slow.site, inner = made.__self__, slow
     while inner is not None:  # classes and modes that take over are given the site
         inner.public = made
         inner = getattr(inner, "__wrapped__", None)
     return made
+
+
+def planned_formula(formula: Any) -> Any:
+    """A derivative whose calls are planned by watching them, unless they are differentiated in turn."""
+    if not _native:
+        return formula
+    names, table = registry.parameter_names(formula), Table()
+    remember = _remembering(formula, names, table, len(names))
+
+    def without_history(values: Sequence[Any], out: Any) -> None:
+        if not local.grad:
+            remember(values, out)
+
+    return site(formula, without_history, table, names)
+
+
+def _remembering(function: Any, names: Sequence[str], table: Table, positional: int) -> Callable[..., None]:
+    """What a site of a function is given to remember its calls by."""
+    on_device = device_plans.Memory(table, names, positional)
+
+    def remember(values: Sequence[Any], out: Any) -> None:
+        """Makes the plan of a call that comes again."""
+        if allocation.watcher is not None and allocation.watcher.here():
+            return  # inside of a call that is watched
+        tensors = [a for a in taken_apart(values) if isinstance(a, Tensor)]
+        if tensors and tensors[0]._k & CUDA:
+            on_device.remember(_way(function), values, _history(values))
+            return
+        if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
+            return
+        history = _history(values)
+        plan = watched_plan(_way(function), names, values, bool(history)) or NO_PLAN
+        table.add(description(values, Tensor, history), plan, values)
+
+    return remember
+
+
+def _way(function: Any) -> Any:
+    """A function with what was put before it since."""
+    return function.site.slow if hasattr(function, "site") else function
 
 
 registry.with_plans = _planned

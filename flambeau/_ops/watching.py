@@ -23,7 +23,7 @@ from .._core import allocation
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
 from .._kernel.lang import kernel
-from .._kernel.plan import Plan, absent
+from .._kernel.plan import Plan, absent, taken_apart
 from .._kernel.ufunc import addresses, loops
 from .._tensor import Tensor, wrap
 from .casting import cast_kernel
@@ -87,8 +87,7 @@ class Watched(np.ndarray):
         if len(out) != ufunc.nout:
             raise Unplannable("results that NumPy would make")
         current.add(ufunc, [*inputs, *out])
-        plain = [np.asarray(a) if isinstance(a, Watched) else a for a in (*inputs, *out)]
-        ufunc(*plain)
+        ufunc(*[np.asarray(a) if isinstance(a, Watched) else a for a in inputs], *[_writable(a) for a in out])
         return out[0] if len(out) == 1 else out
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
@@ -203,9 +202,12 @@ class Watch:
         raise Unplannable("what Python must do each time")
 
     def _known(self, array: Any, number: int) -> Any:
+        """Memory that only loops which are written down may write to."""
         first, last = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
         self.memory.append((first, last, number, array))
-        return array.view(Watched)
+        closed = array.view()
+        closed.flags.writeable = False
+        return closed.view(Watched)
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         array = np.empty(shape, dtype)
@@ -249,6 +251,10 @@ class Watch:
             raise Unplannable("operands in another order")
         return self.empty(np.broadcast_shapes(*[a.shape for a in arrays]), np.dtype(ufunc.types[0][-1]))
 
+    def has(self, array: Any) -> bool:
+        start = array.__array_interface__["data"][0]
+        return any([first <= start < last for first, last, *_ in self.memory])
+
     def place(self, array: Any) -> tuple[int, int]:
         """An array as an operand: whose memory it is (results count downwards from -1 as yet), and bytes from its beginning."""
         start = np.asarray(array).__array_interface__["data"][0]
@@ -261,7 +267,7 @@ class Watch:
         about: list[Any] = []
         for a in operands:
             array, written = np.asarray(a), len(about) >= ufunc.nin
-            if not written and not isinstance(a, Watched) and (not array.ndim or not array.flags.writeable):
+            if not written and not self.has(array) and (not array.ndim or not array.flags.writeable):
                 about.append((array, array.shape, array.strides))  # a constant: nobody writes to it
             else:
                 about.append((self.place(a), a.shape, a.strides))
@@ -282,8 +288,10 @@ class Watch:
         plan.kept = len(returned) + len(kept)
         order: list[int] = []
         for i, made in enumerate((*returned, *kept)):
-            if not isinstance(made, Watched):
-                raise Unplannable("a result that no kernel made")
+            if made is None:
+                order.append(0)
+                plan.nothing()
+                continue
             number, offset = self.place(made)
             own = None if number > 0 else self.made[-number - 1]
             if own is None or offset or own.size != made.size or number in order or not made.flags.c_contiguous:
@@ -296,9 +304,7 @@ class Watch:
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
         if sum(m[3].size for m in self.memory if m[2]) > _MOST or plan.counts[0] > 8:
             raise Unplannable("too much")
-        written = {where[0] for ufunc, _, about in self.calls if ufunc for where, *_ in about[ufunc.nin :]}
-        if not written.issuperset(order[: plan.kept]):
-            raise Unplannable("a result that is written unseen")
+        self._carry_out([n for n in order[: plan.kept] if n])
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
         for ufunc, dtypes, about in self.calls:
             if ufunc is None:
@@ -306,6 +312,40 @@ class Watch:
                 plan.expect((number if number > 0 else numbers[number], offset), dtypes)
             else:
                 _loop(plan, ufunc, dtypes, about, numbers)
+
+    def _carry_out(self, results: Sequence[int]) -> None:
+        """Does what was written down, in other memory, to see that nothing was done unseen."""
+        memory = [np.full(own.nbytes, 0xA5, np.uint8) for own in self.made]
+        starts = {number: own.__array_interface__["data"][0] for _, _, number, own in self.memory if number > 0}
+        starts |= {-i - 1: own.__array_interface__["data"][0] for i, own in enumerate(memory)} | {0: 0}
+        for ufunc, dtypes, about in self.calls:
+            if ufunc is None:
+                if bool(_at(starts[about[0]] + about[1], np.dtype(np.bool_), (), ())) != dtypes:
+                    raise Unplannable("an answer that was written unseen")
+                continue
+            if any([where[0] > 0 for where, *_ in about[ufunc.nin :]]):
+                raise Unplannable("a write to an argument")
+            ufunc(
+                *[
+                    where if isinstance(where, np.ndarray) else _at(starts[where[0]] + where[1], d, shape, strides)
+                    for (where, shape, strides), d in zip(about, dtypes)
+                ]
+            )
+        if any([memory[-number - 1].tobytes() != self.made[-number - 1].tobytes() for number in results]):
+            raise Unplannable("a result that was written unseen")
+
+
+def _writable(a: Any) -> Any:
+    array = np.asarray(a)
+    return _at(array.__array_interface__["data"][0], array.dtype, array.shape, array.strides) if array.size else array
+
+
+def _at(address: int, d: Any, shape: Any, strides: Any) -> Any:
+    """The array at an address."""
+    low = sum([min(0, (n - 1) * s) for n, s in zip(shape, strides)])
+    high = sum([max(0, (n - 1) * s) for n, s in zip(shape, strides)]) + d.itemsize
+    memory = (ctypes.c_char * (high - low)).from_address(address + low)
+    return np.ndarray(shape, d, memory, -low, strides)
 
 
 def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int]) -> None:
@@ -369,21 +409,26 @@ def watched_plan(function: Any, names: Sequence[str], values: Sequence[Any], his
 
 
 def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history: bool, long: bool) -> Plan:
-    tensors = [v for v in values if isinstance(v, Tensor)]
+    tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
     plan = Plan(len(tensors))
     seen = Watch(plan, [t._array for t in tensors])
-    copies = [wrap(array, t.dtype, t._k & GRAD if history else 0) for t, array in zip(tensors, seen.given)]
-    order = iter(copies)
-    given = [next(order) if isinstance(v, Tensor) else v for v in values]
+    copies = iter([wrap(array, t.dtype, t._k & GRAD if history else 0) for t, array in zip(tensors, seen.given)])
+
+    def copied(v: Any) -> Any:
+        if v.__class__ is tuple or v.__class__ is list:
+            return v.__class__([copied(a) for a in v])
+        return next(copies) if isinstance(v, Tensor) else v
+
+    given = [copied(v) for v in values]
     named = {name: v for name, v in zip(names, given) if v is not absent}
     with seen, _switched(history, long):
         out = function(**named)
-        several = isinstance(out, tuple)
+        several = isinstance(out, (tuple, list))
         outs = out if several else (out,)
         kept: list[Any] = []
-        plan.pattern = pattern_of(outs, given, kept) if history else None
-        seen.finish([t._array for t in outs], kept)
-    plan.together = type(out) if several else None
+        plan.pattern = pattern_of(outs, taken_apart(given), kept) if history else None
+        seen.finish([None if t is None else t._array for t in outs], kept)
+    plan.together = (tuple if isinstance(out, list) else type(out)) if several else None
     if history and plan.pattern is None:
         plan.record = _without_history
     return plan

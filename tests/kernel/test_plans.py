@@ -295,3 +295,55 @@ def test_bad_arguments_after_a_plan():
     ):
         with pytest.raises(kind, match=words):
             call()
+
+
+def test_derivatives_are_planned():
+    """A backward pass through planned derivatives gives what the Python functions give, with other numbers and lists too."""
+    x = [torch.rand(3, 5, requires_grad=True) for _ in range(6)]
+    w = torch.linspace(-1.0, 1.0, 15).reshape(3, 5)
+    calls = (
+        lambda a: (a.softmax(1) * w).sum(), lambda a: a.std(1).sum(), lambda a: a.max(1).values.sum(), lambda a: (a @ w.t()).sum(),
+        lambda a: torch.cat([a, a * 2.0]).square().sum(), lambda a: a.cumsum(1).square().sum(),
+        lambda a: torch.nn.functional.layer_norm(a, (5,), w[0]).square().sum(),
+    )  # fmt: skip
+    for call in calls:
+        for a in x:
+            (made,) = torch.autograd.grad(call(a), a)
+            with site.switched_off():
+                (expected,) = torch.autograd.grad(call(a), a)
+            torch.testing.assert_close(made, expected, rtol=1e-6, atol=1e-7)
+        (first,) = torch.autograd.grad(call(x[0]), x[0], create_graph=True)
+        if first.requires_grad:
+            (made,) = torch.autograd.grad((first * w).sum(), x[0], allow_unused=True)
+            with site.switched_off():
+                (again,) = torch.autograd.grad(call(x[0]), x[0], create_graph=True)
+                (expected,) = torch.autograd.grad((again * w).sum(), x[0], allow_unused=True)
+            if expected is not None:
+                torch.testing.assert_close(made, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_lists_are_part_of_a_description():
+    from flambeau._ops.sites import _planned
+
+    def total(tensors, scale=1.0):
+        out = tensors[0]
+        for t in tensors[1:]:
+            out = out + t * scale
+        return out
+
+    function = _planned(total, "total")
+    a, b, c = torch.rand(3, 4), torch.rand(3, 4), torch.rand(3, 4)
+    for _ in range(4):
+        assert function([a, b]).equal(a + b) and function((a, b, c)).equal(a + b + c)
+        assert function([b, c], scale=2.0).equal(b + c * 2.0) and function([a, b.t().contiguous().t()]).equal(a + b)
+        with pytest.raises(RuntimeError, match="size"):
+            function([a, torch.rand(2, 2)])
+    assert plans_of(function)
+
+
+def test_what_is_written_unseen_is_not_planned():
+    """Views that NumPy makes of watched memory cannot be written to, whatever stands there already."""
+    x, v = torch.zeros(4, 4, requires_grad=True), torch.rand(4)
+    for g in (torch.zeros(4, 4), torch.zeros(4, 4), torch.zeros(4, 4), torch.ones(4, 4)):
+        (made,) = torch.autograd.grad(torch.diagonal_scatter(x, v), x, g)
+        assert made.equal(g * (1.0 - torch.eye(4)))
