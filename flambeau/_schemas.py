@@ -96,13 +96,13 @@ def _known() -> dict[int, str]:
 
 
 @functools.cache
-def _record_of(function: Any) -> Pointwise | None:
+def record_of(function: Any) -> Pointwise | None:
     return next((op for op in records.values() if isinstance(op, Pointwise) and op.call is function), None)
 
 
 def takes_out(function: Any) -> bool:
     """Whether a function has an argument `out`."""
-    op = _record_of(function)
+    op = record_of(function)
     if op is not None:
         return bool(op.takes_out)
     while function is not None and not hasattr(function, "takes_out"):

@@ -26,8 +26,9 @@ import flambeau.nn.functional  # noqa: E402
 from flambeau import _lazy  # noqa: E402
 from flambeau._core import return_types  # noqa: E402
 from flambeau._kernel.site import Site  # noqa: E402
-from flambeau._ops.registry import functions, methods  # noqa: E402
-from flambeau._schemas import function_of, has_own_arguments, takes_out  # noqa: E402
+from flambeau._ops.families import load_all  # noqa: E402
+from flambeau._ops.registry import functions, methods, ops  # noqa: E402
+from flambeau._schemas import function_of, has_own_arguments, record_of, takes_out  # noqa: E402
 from flambeau._signatures import Form, forms_of  # noqa: E402
 
 PACKAGE = ROOT / "flambeau"
@@ -388,10 +389,30 @@ def write_exports(path: str) -> str:
     return "".join(text)
 
 
+def write_operations() -> str:
+    """The stub of `ops`: what operations call each other by. Arguments are those of the functions, of any type that these take."""
+    load_all()
+    text = [header(".."), "\nclass Operations:\n    symbolic: _bool\n"]
+    for name, value in sorted(vars(ops).items()):
+        op = record_of(value)
+        if op is not None:
+            given = ", ".join(f"{n}: Any" if n in op.names[: op.arity] else f"{n}: Any = ..." for n in op.names)
+            signatures = [f"(_ops, {given}, *, out: Any = None) -> Tensor"]
+        elif callable(value):
+            text_of = signature(innermost(value), out=takes_out(value))
+            signatures = ["(_ops" + (", " if text_of[1] != ")" else "") + text_of[1:]]
+        else:
+            text.append(f"    {name}: Any\n")
+            continue
+        text.append(define(name, signatures, "    "))
+    return "".join(text)
+
+
 FILES: dict[str, Callable[[], str]] = {
     "__init__.pyi": write_package,
     "_tensor_methods.pyi": write_tensor,
     "return_types.pyi": write_results,
+    "_ops/operations.pyi": write_operations,
     "linalg/__init__.pyi": lambda: write_functions("linalg"),
     "fft/__init__.pyi": lambda: write_functions("fft"),
     "special/__init__.pyi": lambda: write_functions("special"),

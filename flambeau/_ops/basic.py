@@ -16,7 +16,7 @@ from .batching import leading
 from .casting import cast_array
 from .inplace import check_writable, rewrite_history
 from .primitive import primitive
-from .registry import memory_problem, ops
+from .registry import expose, memory_problem, ops
 from .shape_rules import dense, same
 from .tangents import linear
 
@@ -159,7 +159,7 @@ def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     return made
 
 
-ops.to_dtype = to_dtype
+expose("to_dtype", to_dtype, None, None)
 for _function in (fit_gradient, sum_to, clone_strided, zero_):
     setattr(ops, _function.__name__, _function)
 engine.clone_like = clone_like

@@ -12,7 +12,7 @@ from .._tensor import Tensor
 from .declare import pointwise
 from .factory import float_of
 from .pointwise_call import slow
-from .registry import functions, methods, ops, public
+from .registry import expose, functions, methods, ops, public
 from .rules import Refusing, Rule, comparison, equality, integral, ordering
 
 # -- comparisons -------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def invert(input: Tensor) -> Tensor:
     return bitwise_not_op.call(input)  # type: ignore[no-any-return]
 
 
-ops.invert = invert  # type: ignore[attr-defined]
+expose("invert", invert, None, None)
 
 
 def _outside(m: Any, x: Any, y: Any) -> Any:

@@ -12,7 +12,7 @@ from .._core.config import deprecated
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .matmul import check_tensors, plain_name
-from .registry import functions, ops, public, relabel
+from .registry import expose, functions, ops, public, relabel
 
 # -- the equation ------------------------------------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ def _with_operands_in_a_row(general: Any) -> Any:
         return general(*args)
 
     general.public = functions["einsum"] = call
-    ops.einsum = call
+    expose("einsum", call, None, None)
     return call
 
 

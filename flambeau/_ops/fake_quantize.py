@@ -13,7 +13,7 @@ from .._core.state import META
 from .._tensor import Tensor, wrap
 from .conversion import host_array
 from .declare import pointwise
-from .registry import ops, public
+from .registry import expose, ops, public
 from .rounding import rint_op
 from .rules import not_implemented, real_floating_only
 
@@ -34,7 +34,7 @@ def _inside(m: Any, g: Any, x: Any, scale: Any, zero_point: Any, low: Any, high:
     return m.where((q >= low) & (q <= high), g, m.zeros_like(g))
 
 
-ops.rint = rint_op.call  # the name that formulas know
+expose("rint", rint_op.call, None, None)  # the name that formulas know
 fake_op = pointwise(
     "fake_quantize", _fake, real_floating_only, {"x": _inside}, params=("low", "high"), public=False,
     backward_name="FakeQuantizePerTensorAffineCachemaskBackward0",

@@ -18,7 +18,7 @@ from .casting import checked_array
 from .fancy import read, records_for, without_masks
 from .inplace import check_apart, check_writable, overlaps_itself, warn_of_expanded
 from .primitive import primitive
-from .registry import functions, methods, ops, public, records, relabel
+from .registry import expose, functions, methods, ops, public, records, relabel
 from .rules import type_name
 from .scatter import picked
 from .shape_rules import dtype_of
@@ -81,7 +81,7 @@ def _basic(name: str, backward_name: str) -> Any:
 select_op = _basic("getitem_select", "SelectBackward0")
 slice_op = _basic("getitem_slice", "SliceBackward0")
 unsqueeze_op = _basic("getitem_unsqueeze", "UnsqueezeBackward0")
-ops.getitem_backward = getitem_backward  # type: ignore[attr-defined]
+expose("getitem_backward", getitem_backward, None, None)
 
 
 def basic_view(x: Tensor, key: tuple[Any, ...]) -> Tensor:

@@ -120,7 +120,7 @@ def check_inference(t: Tensor) -> None:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first")
 
 
-def check_captured(t: Tensor) -> None:
+def check_captured(t: Any) -> None:
     """Raises if a function that is being differentiated by a transform writes to what it did not make or was not given."""
     while t._k & BATCHED:
         t = t.value
@@ -518,7 +518,7 @@ def _copy_with_history(t: Tensor) -> Tensor:
     return copy
 
 
-def keep_original(before: Tensor, result: Any) -> None:
+def keep_original(before: Any, result: Any) -> None:
     """If the history of `result` saved `before`, whose memory is about to be written, it gets a copy instead."""
     while before._k & result._k & BATCHED:
         before, result = before.value, result.value

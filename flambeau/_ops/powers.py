@@ -15,7 +15,7 @@ from .arithmetic import square_op
 from .casting import checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .registry import functions, methods, ops, public
+from .registry import expose, ops, public
 from .rules import floating_only, numeric
 
 
@@ -149,8 +149,8 @@ def pow_(input: Tensor, exponent: Any) -> Tensor:
     return pointwise_in_place(op, input, *rest)
 
 
-ops.pow = functions["pow"] = methods["pow"] = pow
-ops.pow_ = methods["pow_"] = pow_
+expose("pow", pow)
+expose("pow_", pow_, None)
 pow_op.public = pow  # type: ignore[attr-defined]
 
 

@@ -13,16 +13,16 @@ from .._core.state import modes
 from .._tensor import Tensor
 from .families import Table
 
+if TYPE_CHECKING:
+    from .operations import Operations  # a stub: the operations that families declare
+else:
+    Operations = object
 
-class Namespace:
+
+class Namespace(Operations):
     """Public functions by name; also the tensor reading of the domain `m`. Filled as families are imported."""
 
     symbolic = False
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 ops = Namespace()

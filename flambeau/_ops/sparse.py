@@ -22,7 +22,7 @@ from .._core.state import CUDA, GRAD, META, SPARSE, local
 from .._tensor import Tensor, detached, wrap
 from .families import load
 from .primitive import Primitive
-from .registry import ops, public
+from .registry import expose, ops, public
 from .sparse_array import (
     BLOCKED,
     BY_ROW,
@@ -534,7 +534,7 @@ for _function in (
     to_sparse_bsc, sparse_mask,
 ):  # fmt: skip
     public(_function.__name__, method=True)(_function)
-ops.coalesce = coalesce
+expose("coalesce", coalesce, None, None)
 public("Tensor._values", method="_values")(_values_method)
 
 
@@ -598,9 +598,9 @@ def is_contiguous(t: Tensor) -> bool:
     return False
 
 
-ops.sparse_zeros_like = zeros_like
-ops.sparse_is_contiguous = is_contiguous
-ops.sparse_text = text
+expose("sparse_zeros_like", zeros_like, None, None)
+expose("sparse_is_contiguous", is_contiguous, None, None)
+expose("sparse_text", text, None, None)
 
 
 SCHEMAS = """

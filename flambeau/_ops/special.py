@@ -14,7 +14,7 @@ from .batching import leading
 from .declare import pointwise
 from .inplace import in_place_form
 from .primitive import primitive
-from .registry import labelled, methods, ops, public
+from .registry import expose, labelled, methods, ops, public
 from .rules import narrow, real_floating, real_floating_only
 from .shape_rules import same
 
@@ -61,7 +61,9 @@ ndtr_op = _special(
     backward_name="MulBackward1",
     short=lambda m, cut, x: cut(cut(m.erf(cut(x * math.sqrt(0.5)))) + 1.0) * 0.5,
 )  # fmt: skip
-ops.ndtr_quick = ndtr_op.call  # the kernels' cheaper form, for formulas that are also read with tensors
+expose(
+    "ndtr_quick", ndtr_op.call, None, None
+)  # the kernels' cheaper form, for formulas that are also read with tensors
 log_ndtr_op = _special(
     "log_ndtr", lambda m, x: m.log_ndtr(x), narrow,
     lambda m, g, x, out: g * m.exp(x * x * -0.5 - out) * _DENSITY,

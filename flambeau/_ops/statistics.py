@@ -344,7 +344,8 @@ def _one_quantile(input: Tensor, q: float, dim: Any, keepdim: bool, interpolatio
 def _interpolated(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
     """Elements at ranks that need not be whole."""
     if interpolation in ("lower", "higher", "nearest"):
-        ranks = {"lower": ops.floor, "higher": ops.ceil, "nearest": ops.round}[interpolation](ranks)
+        rounded: dict[str, Any] = {"lower": ops.floor, "higher": ops.ceil, "nearest": ops.round}
+        ranks = rounded[interpolation](ranks)
         return ops.gather(ordered, -1, ops.long(ranks))
     below = ops.floor(ops.detach(ranks))
     low = ops.gather(ordered, -1, ops.long(below))

@@ -25,8 +25,9 @@ from .._core.layouts import (
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
 from .._core.state import CONJ, POSTPONED, SPARSE, modes
 from .._tensor import Tensor, wrap
+from . import batching
 from .basic import clone as clone_op
-from .batching import along, expanded, inserted, leading, permuted, reshaped, squeezed, turned
+from .batching import along, inserted, leading, permuted, reshaped, squeezed, turned
 from .primitive import primitive
 from .registry import _overridable as overridable
 from .registry import expose, functions, memory_problem, methods, ops, public, relabel
@@ -515,7 +516,7 @@ def squeeze(input: Tensor, *dim: Any, **named: Any) -> Tensor:
     return op(input, dims)
 
 
-@view_primitive(lambda g, x_shape, shape: ops.sum_to(g, x_shape), "expand", batch=expanded)
+@view_primitive(lambda g, x_shape, shape: ops.sum_to(g, x_shape), "expand", batch=batching.expanded)
 def expand_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return expanded(x, shape)
 

@@ -26,7 +26,7 @@ FACTS = {"parsed", "python"}
 
 def _declared_in(function):
     """The file that declares a function."""
-    op = _schemas._record_of(function)
+    op = _schemas.record_of(function)
     while op is None:
         if isinstance(getattr(function, "__self__", None), Site):
             function = function.__self__.slow

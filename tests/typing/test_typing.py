@@ -49,11 +49,11 @@ def _mypy(folder, *files):
 
 def test_programs_and_mistakes(tmp_path):
     """Checked in one go: reading the package takes the time."""
-    said = _mypy(tmp_path, *PROGRAMS, HERE / "mistakes.py")
+    wrong = [HERE / "mistakes.py", HERE / "mistakes_inside.py"]
+    said = _mypy(tmp_path, *PROGRAMS, *wrong)
     found = {(Path(m[1]).name, int(m[2])) for m in re.finditer(r"^(.*?):(\d+): error", said, re.MULTILINE)}
-    lines = (HERE / "mistakes.py").read_text().split("\n")
-    planted = {("mistakes.py", i + 1) for i, line in enumerate(lines) if "  # " in line}
-    assert len(planted) > 20
+    planted = {(f.name, i + 1) for f in wrong for i, line in enumerate(f.read_text().split("\n")) if "  # " in line}
+    assert len(planted) > 24
     assert found == planted, said
 
 
