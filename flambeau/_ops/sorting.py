@@ -591,4 +591,6 @@ mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indi
 mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
 unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)  # python
 unique  # python
+_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)
+_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
 """
