@@ -247,10 +247,10 @@ def _gelu_tanh_gradient(m: Any, g: Any, x: Any) -> Any:
     return g * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope)
 
 
-gelu_op = _declare("gelu", lambda m, x: x * m.ndtr_quick(x), real_floating_only, _gelu_gradient)
+gelu_op = _declare("gelu", lambda m, x: x * m.ndtr_quick(x), real_floating_only, _gelu_gradient, exact_out=True)
 gelu_tanh_op = _declare(
     "gelu_tanh", lambda m, x: x * 0.5 * (m.tanh(_inner(x)) + 1.0), real_floating_only, _gelu_tanh_gradient,
-    backward_name="GeluBackward0",
+    backward_name="GeluBackward0", exact_out=True,
 )  # fmt: skip
 
 
@@ -329,7 +329,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 softplus_op = _declare(
     "softplus", lambda m, x, beta, limit: m.where(x * beta > limit, x, _softplus(m, x * beta) / beta),
-    real_floating_only, params=("beta", "limit"), checked=True,
+    real_floating_only, params=("beta", "limit"), checked=True, exact_out=True,
     gradient=lambda m, g, x, beta, limit: m.where(x * beta > limit, g, g * m.sigmoid(x * beta)),
 )  # fmt: skip
 logsigmoid_op = _declare(

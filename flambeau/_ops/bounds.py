@@ -13,7 +13,7 @@ from .declare import pointwise
 from .factory import float_of
 from .inplace import pointwise_in_place
 from .pointwise_op import Pointwise
-from .registry import ops, public, relabel
+from .registry import ops, out_dtypes, public, relabel
 from .rules import Refusing, Rule, real, real_floating, real_numeric
 
 _no_complex = Refusing("c", "not implemented for complex tensors.", "bif")
@@ -102,7 +102,12 @@ def _clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return pointwise_in_place(op, input, *bounds)
 
 
+def _by_numbers(input: Tensor, *bounds: Any, **named: Any) -> bool:
+    return not any(isinstance(b, Tensor) for b in (*bounds, *named.values()))
+
+
 @public(out=True, inplace=_clamp_, aliases=("clip",))
+@out_dtypes("Found dtype {out} but expected {made}", of=_by_numbers)
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Elements brought into [min, max]; the bounds are numbers or tensors.
 
@@ -128,6 +133,7 @@ def _clamp_max_(input: Tensor, max: Any) -> Tensor:
 
 
 @public(out=True, inplace=_clamp_min_)
+@out_dtypes("Found dtype {out} but expected {made}", of=_by_numbers)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """Elements brought up to `min`."""
     made = clamp_min_op.call(input, min)
@@ -135,6 +141,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 
 
 @public(out=True, inplace=_clamp_max_)
+@out_dtypes("Found dtype {out} but expected {made}", of=_by_numbers)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """Elements brought down to `max`."""
     made = clamp_max_op.call(input, max)
@@ -163,6 +170,7 @@ heaviside_op = pointwise("heaviside", _heaviside, _no_complex, public=False, num
 
 
 @public(out=True, inplace=True)
+@out_dtypes("heaviside is not yet implemented for tensors with different dtypes: out is {out}, the result {made}")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below zero, 1 above, and at zero what `values` says.
 

@@ -648,6 +648,12 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         _refuse_cast(record, args[0] if args else named["input"], result.dtype, target.dtype)
     if rule == "exact" and plain and isinstance(result, Tensor):
         check_out_dtype(target, result.dtype)
+    elif rule.__class__ is tuple and plain and target.dtype is not result.dtype:
+        text, also, of = rule
+        if target.dtype in also:
+            result = ops.to_dtype(result, target.dtype)
+        elif of is None or of(*args, **named):
+            raise RuntimeError(text.format(out=type_name(target.dtype), made=type_name(result.dtype)))
     if isinstance(result, (tuple, list)):
         if not isinstance(target, (tuple, list)) or len(target) != len(result):
             raise TypeError(f"{function.__name__}(): argument 'out' must be a tuple of {len(result)} Tensors")

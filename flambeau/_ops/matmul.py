@@ -442,6 +442,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 @public(out=True)
 @labelled("VdotBackward0")
+@registry.out_dtypes("result dtype {out} does not match input dtype {made}")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The dot product with the conjugate of the first vector.
 
@@ -494,6 +495,7 @@ def check_vectors(name: str, **arguments: Tensor) -> None:
 
 
 @public("linalg.vecdot", method=False, out=True)
+@registry.out_dtypes("linalg.vecdot: Expected out of dtype{made} but found {out}")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The dot products of vectors along a dimension; the first ones are conjugated.
 

@@ -15,7 +15,7 @@ from .arithmetic import square_op
 from .casting import checked_number
 from .declare import pointwise
 from .inplace import pointwise_in_place
-from .registry import expose, ops, public
+from .registry import expose, ops, out_dtypes, public
 from .rules import floating_only, numeric
 
 
@@ -163,6 +163,7 @@ def _category(value: Any) -> int:
 
 
 @public(out=True, inplace=lambda input, exponent: _float_power_(input, exponent))
+@out_dtypes("the output given to float_power has dtype {out} but the operation's result requires dtype {made}")
 def float_power(input: Any, exponent: Any) -> Tensor:
     """input ** exponent in double precision.
 

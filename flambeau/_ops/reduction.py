@@ -31,7 +31,7 @@ from .batching import along, over_all
 from .casting import cast_array
 from .folding import extremum, fold_array, reduced_shape
 from .primitive import primitive
-from .registry import labelled, ops, public, relabel
+from .registry import labelled, ops, out_dtypes, public, relabel
 from .row_gradients import along_rows, placed
 from .rules import not_implemented, type_name
 from .tangents import chosen_along, linear
@@ -562,6 +562,7 @@ def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 
 @public(out=True, planned=True)
+@out_dtypes("any only supports bool tensor for result, got: {out}", (bool_, uint8))
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true, over dimensions (all by default).
 
@@ -573,6 +574,7 @@ def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 @public(out=True, planned=True)
+@out_dtypes("all only supports bool tensor for result, got: {out}", (bool_, uint8))
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are true, over dimensions (all by default).
 

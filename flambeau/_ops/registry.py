@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core.state import modes
@@ -169,6 +169,17 @@ def exact_out(function: Any) -> Any:
     return function
 
 
+def out_dtypes(text: str, also: tuple[Any, ...] = (), of: Callable[..., bool] | None = None) -> Callable[[Any], Any]:
+    """Says that an `out=` must have the result's dtype (or one of `also`), with PyTorch's words for this function, which
+    are told the dtypes `out` and `made`; `of` says of which arguments."""
+
+    def decorate(function: Any) -> Any:
+        function.out_rule = text, also, of
+        return function
+
+    return decorate
+
+
 def _with_out(function: Any) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -206,9 +217,11 @@ def older_form(name: str, factor: Any = None) -> Any:
 
 def _numpy_named(function: Any, named: dict[str, Any]) -> dict[str, Any]:
     """Named arguments whose NumPy names are replaced by PyTorch's, where the function does not have them."""
-    if _NUMPY_NAMES.keys().isdisjoint(named):
-        return named
-    own = parameter_names(function)
+    return named if _NUMPY_NAMES.keys().isdisjoint(named) else numpy_named(parameter_names(function), named)
+
+
+def numpy_named(own: Sequence[str], named: dict[str, Any]) -> dict[str, Any]:
+    """The same for a function with these names."""
     return {name if name in own else _NUMPY_NAMES.get(name, name): value for name, value in named.items()}
 
 

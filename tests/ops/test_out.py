@@ -256,3 +256,32 @@ def test_sums_are_computed_in_the_dtype_of_out():
     assert out.item() == 2  # the elements are cast first
     assert torch.cumsum(x, 0, out=torch.empty(2, dtype=torch.int64)).tolist() == [1, 2]
     assert torch.prod(x, 0, out=torch.empty((), dtype=torch.float64)).item() == 2.25
+
+
+OWN_WORDS = [
+    (lambda x, out: torch.any(x, out=out), "any only supports bool tensor for result, got: Double"),
+    (lambda x, out: torch.all(x, 0, out=out), "all only supports bool tensor for result, got: Double"),
+    (lambda x, out: torch.clamp(x, 0, 1, out=out), "Found dtype Double but expected Float"),
+    (lambda x, out: torch.clamp_min(x, 0, out=out), "Found dtype Double but expected Float"),
+    (lambda x, out: torch.clamp_max(x, max=1, out=out), "Found dtype Double but expected Float"),
+    (lambda x, out: torch._C._nn.gelu(x, out=out), "Found dtype Double but expected Float"),
+    (lambda x, out: torch._C._nn.softplus(x, out=out), "Found dtype Double but expected Float"),
+    (lambda x, out: torch.vdot(x, x, out=out), "result dtype Double does not match input dtype Float"),
+    (lambda x, out: torch.linalg.vecdot(x, x, out=out), "Expected out of dtypeFloat but found Double"),
+    (lambda x, out: torch.heaviside(x, x, out=out), "not yet implemented for tensors with different dtypes"),
+]
+
+
+@pytest.mark.parametrize("call, words", OWN_WORDS)
+def test_functions_that_want_the_results_dtype(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call(torch.tensor([1.0, 2.0]), torch.empty(0, dtype=torch.float64))
+
+
+def test_other_dtypes_that_such_functions_take():
+    with pytest.raises(RuntimeError, match="float_power has dtype Float but the operation's result requires dtype Double"):
+        torch.float_power(torch.ones(2), 2, out=torch.empty(2))
+    assert torch.clamp(torch.ones(2), max=torch.zeros(2), out=torch.ones(2, dtype=torch.float64)).tolist() == [0, 0]
+    out = torch.empty(0, dtype=torch.uint8)
+    assert torch.any(torch.tensor([0, 1]), 0, out=out).item() == 1
+    assert torch.all(torch.tensor([2, 1], dtype=torch.uint8), out=torch.empty((), dtype=torch.bool)).item() is True
