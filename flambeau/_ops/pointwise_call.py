@@ -37,7 +37,7 @@ def calling(op: Any) -> Any:
 
 def _bound(op: Any, names: list[str], args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments in their order."""
-    given = list(args)
+    given, named = list(args), registry.numpy_named(names, named)
     for name in names[len(args) :]:
         if name not in named:
             raise TypeError(f"{op.name}() missing required argument: '{name}'")

@@ -517,3 +517,11 @@ def test_incomplete_gamma_functions_in_all_their_forms():
     assert torch.allclose(torch.special.gammaincc(a, x), 1 - lower, rtol=1e-9, atol=1e-12)
     single = torch.special.gammainc(a.float(), x.float())
     assert torch.allclose(single, lower.float(), rtol=1e-5, atol=1e-7)
+
+
+def test_arguments_by_numpys_names():
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert torch.exp(x=a).equal(a.exp()) and torch.sqrt(x1=a, out=torch.empty(2)).equal(a.sqrt())
+    assert torch.maximum(x1=a, x2=b).equal(b) and torch.mul(a, x2=b).tolist() == [3, 8] and torch.neg(a=a).tolist() == [-1, -2]
+    with pytest.raises(TypeError, match="missing required argument"):
+        torch.exp(y=a)
