@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.dtypes import FLOATING
 from .._core.sizes import wrap_dim
+from .._core.state import GRAD
 from .._tensor import Tensor, wrap
 from .conversion import host_array
 from .registry import ops, public, relabel
@@ -84,12 +85,26 @@ def segment_reduce(
         made = ops.index_add(empty, 0, where, flat)
     else:
         wide = ops.expand(ops.reshape(where, (-1,) + (1,) * len(rest)), flat._array.shape)
+        missing = np.isnan(flat._array) if reduce != "prod" and not data._k & ~GRAD else np.zeros(0, np.bool_)
+        if missing.any():  # a NaN is the extremum of its segment, and gets the gradient
+            flat = _replaced(flat, missing, -_EMPTY[reduce])
         made = ops.scatter_reduce(empty, 0, wide, flat, {"max": "amax", "min": "amin"}.get(reduce, reduce))
+        if missing.any():
+            holds = np.zeros(made._array.shape, np.bool_)
+            np.logical_or.at(holds, where._array, missing)
+            made = _replaced(made, holds, math.nan)
     made = ops.reshape(ops.narrow(made, 0, 0, rows * segments), (*lead, segments, *rest))
     if reduce == "mean":
         divisor = np.where(counts > 0, counts, math.nan if initial is None else 1.0).astype(data.dtype.numpy)
         made = made / wrap(divisor.reshape(*counts.shape, *[1] * len(rest)), data.dtype)
     return relabel(made, "SegmentReduceBackward0")
+
+
+def _replaced(t: Tensor, where: Any, value: float) -> Tensor:
+    """A copy with other values at some places, whose gradient is that of the whole tensor."""
+    made = ops.clone(t)
+    np.copyto(made._array, value, where=where)
+    return made
 
 
 SCHEMAS = """

@@ -54,3 +54,15 @@ def test_refusals():
         torch.segment_reduce(x, "sum", lengths=torch.tensor([-1, 6]))
     with pytest.raises(NotImplementedError, match="Long"):
         torch.segment_reduce(torch.tensor([1]), "sum", lengths=torch.tensor([1]))
+
+
+@pytest.mark.parametrize("reduce, without", [("max", 1), ("min", 0)])
+def test_a_nan_is_the_extremum_and_gets_the_gradient(reduce, without):
+    nan = float("nan")
+    x = torch.tensor([1.0, 2.0, 3.0, nan, 0.0, nan], requires_grad=True)
+    made = torch.segment_reduce(x, reduce, lengths=torch.tensor([2, 0, 3, 1]))
+    assert made.isnan().tolist() == [False, False, True, True]
+    made.backward(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    expected = [0.0, 0.0, 0.0, 3.0, 0.0, 4.0]
+    expected[without] = 1.0
+    assert x.grad.tolist() == expected
