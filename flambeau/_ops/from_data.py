@@ -158,6 +158,9 @@ def _converted(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         raise _bad_data(data, d, error) from None
     code = array.dtype.kind
     if code == "f":
+        huge = array.size and float(np.abs(array).max()) >= 2.0**63
+        if huge and _has_big_int(data) and not any(isinstance(v, (float, np.floating)) for v in _leaves(data)):
+            raise _bad_data(data, d, None)
         return cast_array(array, default.float), default.float
     if code == "c":
         return cast_array(array, default.complex), default.complex
@@ -289,6 +292,8 @@ def _quick_tensor(data: Any = None) -> Any:
             return NotImplemented
         code = array.dtype.char
         if code == "d":
+            if kind is int and np.abs(array).max() >= 2.0**63:  # NumPy's way with integers of 65 bits
+                return NotImplemented
             d = default.float
             with np.errstate(over="ignore"):
                 return wrap(array.astype(d.numpy), d)

@@ -272,3 +272,14 @@ def test_numbers_into_views(call):
     assert view.stride() == (1, 5) and room.tolist() == [0, 2, -1, -1, -1, 1, 3, -1, -1, -1]
     with pytest.raises(RuntimeError, match="unsupported operation"):
         call(room[:1].expand(4))
+
+
+@pytest.mark.parametrize("data", [[2**63, -1], [[1, 2**63]], [True, 2**63]])
+def test_integers_that_only_a_float_could_hold_are_refused(data):
+    for make in (torch.tensor, torch.as_tensor):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            make(data)
+
+
+def test_large_integers_among_floats():
+    assert torch.tensor([2**63, 1.5]).tolist() == [2.0**63, 1.5] and torch.tensor([1, 0.5]).tolist() == [1, 0.5]
