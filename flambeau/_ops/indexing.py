@@ -68,7 +68,27 @@ def _part(x: Any, key: Any) -> Any:
     return x.reshape((*shape, *x.shape[source:]))[tuple([_ALL if part is None else part for part in key])]
 
 
-def _basic(name: str, backward_name: str) -> Any:
+def _slice_name(node: Any) -> str:
+    """What PyTorch calls x[key], of which the last part is a slice or an ellipsis: by the last part that does something."""
+    key, shape = node.saved[0], node.info[0][0]
+    if key.__class__ is slice:
+        return "SliceBackward0"
+    named, dim = "AliasBackward0", 0
+    for part in key if key.__class__ is tuple else ():
+        if part is None:
+            named = "UnsqueezeBackward0"
+        elif part is Ellipsis:
+            dim += len(shape) - sum(p is not None and p is not Ellipsis for p in key)
+        else:
+            if part.__class__ is int:
+                named = "SelectBackward0"
+            elif part.indices(shape[dim]) != (0, shape[dim], 1):
+                named = "SliceBackward0"
+            dim += 1
+    return named
+
+
+def _basic(name: str, backward_name: Any) -> Any:
     def forward(backend: Any, x: Any, key: Any) -> Any:
         return _part(x, key)
 
@@ -79,7 +99,7 @@ def _basic(name: str, backward_name: str) -> Any:
 
 # One view for a whole key; which of the three only says how it is called in the graph.
 select_op = _basic("getitem_select", "SelectBackward0")
-slice_op = _basic("getitem_slice", "SliceBackward0")
+slice_op = _basic("getitem_slice", _slice_name)
 unsqueeze_op = _basic("getitem_unsqueeze", "UnsqueezeBackward0")
 expose("getitem_backward", getitem_backward, None, None)
 

@@ -177,3 +177,15 @@ def test_an_operation_without_derivative():
     assert made.grad_fn.name() == "torch::autograd::NotImplemented" and "grad_fn=<NotImplemented>" in repr(made)
     with pytest.raises(RuntimeError, match="not implemented"):
         made.sum().backward()
+
+
+def test_keys_that_do_nothing_are_aliases():
+    x = torch.ones(2, 3, requires_grad=True)
+    names = {
+        "AliasBackward0": [..., (...,), (slice(None), slice(None)), (), (slice(0, 2), slice(0, 3))],
+        "SliceBackward0": [slice(None), slice(0, 2), (slice(0, 1), ...), (slice(None), slice(0, 1))],
+        "SelectBackward0": [(0, ...), (0, slice(None)), (..., 0)],
+        "UnsqueezeBackward0": [(None, ...), (..., None), (slice(None), None)],
+    }
+    for name, keys in names.items():
+        assert [x[key].grad_fn.name() for key in keys] == [name] * len(keys)
