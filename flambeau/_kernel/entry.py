@@ -39,7 +39,8 @@ _HEAD = object.__basicsize__  # where an array's own fields begin
 _TYPE = _HEAD - 8
 _NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
 _WORDS = 128  # of a description, at most
-_RANK, _ARGUMENTS, _PARTS, _OPERANDS, _RESULTS = 8, 12, 24, 24, 8  # at most
+_RANK, _PARTS, _OPERANDS = 8, 24, 48  # at most
+ARGUMENTS, RESULTS, NODES = 12, 24, 16  # of a plan, at most
 _MARK = 1 << 16  # smaller than any address
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
 # Objects and functions that the machine code must know, by their addresses in this process.
@@ -62,7 +63,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     if count > m.word(site, POSITIONAL):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 1. The arguments in their order, those that were named too; none where one is missing.
-    values = m.space(_ARGUMENTS + 1)
+    values = m.space(ARGUMENTS + 1)
     for i in range(arguments):
         m.put(values, i * 8 + 8, 0)
     for i in range(count):
@@ -152,7 +153,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(key, 8, ALIKE)
         n = 2
     for i in range(all_parts):
-        if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - _RESULTS):
+        if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - RESULTS):
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         a = m.word(parts, i * 8 + 8)
         if a < _MARK:
@@ -264,7 +265,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             if target != at.none:  # `out=`
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 5. Arrays for the results, and for what is needed on the way to them.
-    objects, pair = m.space(_RESULTS), m.space(2)
+    objects, pair = m.space(RESULTS), m.space(2)
     for i in range(results):
         about = plan + PLAN + i * RESULT
         rank, shape, made = m.word(about, 8), m.word(about, 16), 0
@@ -405,118 +406,138 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
 
 
 def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):  # type: ignore[no-untyped-def]
-    """Gives tensors a node like the pattern; 1, or 0 if Python must, or -1 with an exception.
+    """Gives tensors nodes like the pattern's; 1, or 0 if Python must, or -1 with an exception.
 
     Properties of tensors without history are `plain`, of those with one `recorded`."""
     at = m.fields(known, KNOWN_NAMES)
-    ends, kept, written = m.word(pattern, 32), m.word(pattern, 40), 0
-    items = pattern + 48 + ends * 8
-    numbered = items + kept * 16
-    for i in range(kept):
-        if m.word(items, i * 16) == 1:
-            v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
-            kind = m.word(v, _TYPE)
-            if (kind == at.tensor) | (kind == at.parameter):
-                if m.word(m.word(v, place_of.meta), _TYPE) == at.inference:
-                    return 0  # nobody counts the writes to it: Python says so
-                owner = m.word(v, place_of.storage)
-                if owner != at.none:
-                    if m.word(owner, place_of.version) != at.zero:
-                        written = 1
-    node = m.call("PyType_GenericAlloc", at.node, 0)
-    edges, saved, versions = m.call("PyTuple_New", ends), m.call("PyList_New", kept), at.none
-    if (node == 0) | (edges == 0) | (saved == 0):
-        return 0 - 1
-    if written != 0:
-        versions = m.call("PyList_New", kept)
-        if versions == 0:
+    nodes, about, made = m.word(pattern, 0), pattern + 8, m.space(NODES)
+    for _ in range(nodes):
+        items = about + 48 + m.word(about, 32) * 8
+        for i in range(m.word(about, 40)):
+            if m.word(items, i * 16) == 1:
+                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
+                kind = m.word(v, _TYPE)
+                if (kind == at.tensor) | (kind == at.parameter):
+                    if m.word(m.word(v, place_of.meta), _TYPE) == at.inference:
+                        return 0  # nobody counts the writes to it: Python says so
+        about = items + m.word(about, 40) * 16
+    numbered = about
+    about = pattern + 8
+    for j in range(nodes):
+        ends, kept, written = m.word(about, 32), m.word(about, 40), 0
+        items = about + 48 + ends * 8
+        for i in range(kept):
+            if m.word(items, i * 16) == 1:
+                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
+                kind = m.word(v, _TYPE)
+                if (kind == at.tensor) | (kind == at.parameter):
+                    owner = m.word(v, place_of.storage)
+                    if owner != at.none:
+                        if m.word(owner, place_of.version) != at.zero:
+                            written = 1
+        node = m.call("PyType_GenericAlloc", at.node, 0)
+        edges, saved, versions = m.call("PyTuple_New", ends), m.call("PyList_New", kept), at.none
+        if (node == 0) | (edges == 0) | (saved == 0):
             return 0 - 1
-    else:
-        m.run("Py_IncRef", versions)
-    for i in range(ends):
-        place = m.word(pattern, 48 + i * 8)
-        end = at.none
-        if place >= 0:
-            v = m.word(values, place * 8 + 8)
-            end = m.word(v, place_of.edge)
-            if end == at.none:
-                end = m.call("PyTuple_New", 2)
-                m.run("Py_IncRef", v)
-                m.run("Py_IncRef", at.zero)
-                m.call("PyTuple_SetItem", end, 0, v)
-                m.call("PyTuple_SetItem", end, 1, at.zero)
-            else:
-                m.run("Py_IncRef", end)
-        else:
-            m.run("Py_IncRef", end)
-        m.call("PyTuple_SetItem", edges, i, end)
-    for i in range(kept):
-        how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
-        if how == 2:
-            t, number = m.word(objects, (item & 0xFF) * 8), item >> 8
-            own = m.call("PyType_GenericAlloc", at.kept, 0)
-            if own == 0:
-                return 0 - 1
-            m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
-            m.put(own, place_of.kept_array, m.word(t, place_of.array))
-            m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
-            m.put(own, place_of.version, at.zero)
-            m.put(own, place_of.kept_k, plain)
-            if m.word(numbered, (item & 0xFF) * 8) >= 0:
-                m.put(own, place_of.kept_k, recorded)
-            m.put(own, place_of.kept_shared, at.none)
-            m.put(own, place_of.kept_views, at.none)
-            m.run("Py_IncRef", m.word(own, place_of.kept_array))
-            m.run("Py_IncRef", m.word(own, place_of.kept_dtype))
-            m.run("Py_IncRef", m.word(own, place_of.kept_k))
-            m.run("Py_IncRef", at.zero)
-            m.run("Py_IncRef", at.none)  # two, less the one in the tensor
-            m.put(t, place_of.storage, own)
-            item = own
-        if how == 3:
-            item = m.word(objects, item * 8)
-        if how == 1:
-            item = m.word(values, item * 8 + 8)
-            kind = m.word(item, _TYPE)
-            if (kind == at.tensor) | (kind == at.parameter):
-                owner = m.word(item, place_of.storage)
-                if owner != at.none:
-                    version = m.word(owner, place_of.version)
-        m.run("Py_IncRef", item)
-        m.call("PyList_SetItem", saved, i, item)
         if written != 0:
-            m.run("Py_IncRef", version)
-            m.call("PyList_SetItem", versions, i, version)
-    m.put(node, place_of.node_op, m.word(pattern, 0))
-    m.put(node, place_of.node_info, m.word(pattern, 8))
-    m.put(node, place_of.node_outputs, m.word(pattern, 16))
-    for i in range(3):
-        m.run("Py_IncRef", m.word(pattern, i * 8))
-    if m.word(pattern, 24) != 0:
-        m.put(node, place_of.node_label, m.word(pattern, 24))
-        m.run("Py_IncRef", m.word(pattern, 24))
-    m.put(node, place_of.node_edges, edges)
-    m.put(node, place_of.node_saved, saved)
-    m.put(node, place_of.node_versions, versions)
-    m.put(node, place_of.node_hooks, at.none)
-    m.put(node, place_of.node_pre_hooks, at.none)
-    m.run("Py_IncRef", at.none)
-    m.run("Py_IncRef", at.none)
-    m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
+            versions = m.call("PyList_New", kept)
+            if versions == 0:
+                return 0 - 1
+        else:
+            m.run("Py_IncRef", versions)
+        for i in range(ends):
+            place = m.word(about, 48 + i * 8)
+            end = at.none
+            if place >= 0:
+                v = m.word(values, place * 8 + 8)
+                end = m.word(v, place_of.edge)
+                if end == at.none:
+                    end = m.call("PyTuple_New", 2)
+                    m.run("Py_IncRef", v)
+                    m.run("Py_IncRef", at.zero)
+                    m.call("PyTuple_SetItem", end, 0, v)
+                    m.call("PyTuple_SetItem", end, 1, at.zero)
+                else:
+                    m.run("Py_IncRef", end)
+            else:
+                if place < -1:  # a node before this one
+                    end = m.call("PyTuple_New", 2)
+                    m.run("Py_IncRef", m.word(made, ((0 - 2 - place) >> 8) * 8))
+                    m.call("PyTuple_SetItem", end, 0, m.word(made, ((0 - 2 - place) >> 8) * 8))
+                    m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", (0 - 2 - place) & 0xFF))
+                else:
+                    m.run("Py_IncRef", end)
+            m.call("PyTuple_SetItem", edges, i, end)
+        for i in range(kept):
+            how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
+            if how == 2:
+                t, number = m.word(objects, (item & 0xFF) * 8), item >> 8
+                own = m.call("PyType_GenericAlloc", at.kept, 0)
+                if own == 0:
+                    return 0 - 1
+                m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
+                m.put(own, place_of.kept_array, m.word(t, place_of.array))
+                m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
+                m.put(own, place_of.version, at.zero)
+                m.put(own, place_of.kept_k, plain)
+                if m.word(numbered, (item & 0xFF) * 8) >= 0:
+                    m.put(own, place_of.kept_k, recorded)
+                m.put(own, place_of.kept_shared, at.none)
+                m.put(own, place_of.kept_views, at.none)
+                m.run("Py_IncRef", m.word(own, place_of.kept_array))
+                m.run("Py_IncRef", m.word(own, place_of.kept_dtype))
+                m.run("Py_IncRef", m.word(own, place_of.kept_k))
+                m.run("Py_IncRef", at.zero)
+                m.run("Py_IncRef", at.none)  # two, less the one in the tensor
+                m.put(t, place_of.storage, own)
+                item = own
+            if how == 3:
+                item = m.word(objects, item * 8)
+            if how == 1:
+                item = m.word(values, item * 8 + 8)
+                kind = m.word(item, _TYPE)
+                if (kind == at.tensor) | (kind == at.parameter):
+                    owner = m.word(item, place_of.storage)
+                    if owner != at.none:
+                        version = m.word(owner, place_of.version)
+            m.run("Py_IncRef", item)
+            m.call("PyList_SetItem", saved, i, item)
+            if written != 0:
+                m.run("Py_IncRef", version)
+                m.call("PyList_SetItem", versions, i, version)
+        m.put(node, place_of.node_op, m.word(about, 0))
+        m.put(node, place_of.node_info, m.word(about, 8))
+        m.put(node, place_of.node_outputs, m.word(about, 16))
+        for i in range(3):
+            m.run("Py_IncRef", m.word(about, i * 8))
+        if m.word(about, 24) != 0:
+            m.put(node, place_of.node_label, m.word(about, 24))
+            m.run("Py_IncRef", m.word(about, 24))
+        m.put(node, place_of.node_edges, edges)
+        m.put(node, place_of.node_saved, saved)
+        m.put(node, place_of.node_versions, versions)
+        m.put(node, place_of.node_hooks, at.none)
+        m.put(node, place_of.node_pre_hooks, at.none)
+        m.run("Py_IncRef", at.none)
+        m.run("Py_IncRef", at.none)
+        m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
+        m.put(made, j * 8, node)
+        about = items + kept * 16
     for i in range(count):
         if m.word(numbered, i * 8) >= 0:
-            t, end = m.word(objects, i * 8), m.call("PyTuple_New", 2)
+            t, end, whose = m.word(objects, i * 8), m.call("PyTuple_New", 2), m.word(numbered, i * 8)
             if end == 0:
                 return 0 - 1
-            m.run("Py_IncRef", node)
-            m.call("PyTuple_SetItem", end, 0, node)
-            m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", m.word(numbered, i * 8)))
+            m.run("Py_IncRef", m.word(made, (whose >> 8) * 8))
+            m.call("PyTuple_SetItem", end, 0, m.word(made, (whose >> 8) * 8))
+            m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", whose & 0xFF))
             m.put(t, place_of.edge, end)
             m.put(t, place_of.k, recorded)
             m.run("Py_DecRef", at.none)
             m.run("Py_DecRef", plain)
             m.run("Py_IncRef", recorded)
-    m.run("Py_DecRef", node)
+    for j in range(nodes):
+        m.run("Py_DecRef", m.word(made, j * 8))
     return 1
 
 

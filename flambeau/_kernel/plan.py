@@ -103,7 +103,7 @@ class Plan:
 
     def nothing(self) -> None:
         """None, in the place of a result."""
-        self.results += [0, 0, 0, 0, 0]
+        self.results += [0] * (RESULT // 8)
         self.counts[0] += 1
         self.counts[1] += 1
 

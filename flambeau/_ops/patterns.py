@@ -8,7 +8,7 @@ from typing import Any
 
 from .._autograd.node import Node, SavedOutput
 from .._core.dtypes import dtype
-from .._core.state import GRAD
+from .._kernel.entry import NODES
 from .._tensor import Tensor
 
 # What a node keeps: a value, an argument by its place, a result by its place and number, another result of the plan.
@@ -22,17 +22,17 @@ class Unplannable(Exception):
 def pattern_of(
     outs: Sequence[Tensor], given: Sequence[Any], kept: list[Any] | None = None, in_order: bool = False
 ) -> Any:
-    """The node that these results have, in words, for machine code that gives such nodes to other results; None if there is none.
+    """The nodes that these results have, in words, for machine code that gives such nodes to other results; None if there are none.
 
-    What it keeps besides arguments and results is put into `kept`, to be a result of the plan too. `in_order` says
+    What they keep besides arguments and results is put into `kept`, to be a result of the plan too. `in_order` says
     that the node's edges and what it keeps are those of the arguments, one after the other.
     """
-    node = next((t._edge[0] for t in outs if t._edge is not None), None)
-    if node is None:
+    nodes = _history(outs)
+    if not nodes:
         return None
-    others = any([t._edge is not None and t._edge[0] is not node for t in outs])
-    if vars(node) or node.hooks or node.pre_hooks or others:
-        raise Unplannable("a history of several nodes")
+    if len(nodes) > NODES or (in_order and len(nodes) > 1):
+        raise Unplannable("a long history")
+    index = {id(node): j for j, node in enumerate(nodes)}
 
     def place(t: Any) -> int:
         found = [i for i, v in enumerate(given) if v is t]
@@ -40,59 +40,74 @@ def pattern_of(
             raise Unplannable("an operand that is no argument, or two of them")
         return found[0]
 
-    numbers = [-1 if t._edge is None else t._edge[1] for t in outs]
+    def whose(edge: Any) -> int:
+        return -1 if edge is None else edge[1] + (index[id(edge[0])] << 8)
 
-    def besides(array: Any, number: int) -> int:
+    numbers = [whose(t._edge) for t in outs]
+
+    def besides(array: Any, edge: Any) -> int:
         if kept is None:
             raise Unplannable("something that is kept besides")
+        for j, other in enumerate(kept):
+            if other is array:
+                numbers[len(outs) + j] = max(numbers[len(outs) + j], whose(edge))
+                return len(outs) + j
         kept.append(array)
-        numbers.append(number)
+        numbers.append(whose(edge))
         return len(numbers) - 1
 
-    def keep(s: Any, i: int) -> tuple[int, Any]:
+    def keep(s: Any, i: int, node: Node) -> tuple[int, Any]:
         if in_order and i < len(given) and s is given[i]:
             return ARGUMENT, i
         if isinstance(s, SavedOutput):
             own = next((j for j, t in enumerate(outs) if t._storage is s), -1)
             if own < 0:
-                own = besides(s.array, s.number if s.k else -1)
+                own = besides(s.array, (node, s.number) if s.k else None)
             return OUTPUT, own + (s.number << 8)
         if isinstance(s, Tensor):
-            return (
-                (MADE, besides(s._array, -1))
-                if not s._k & GRAD and all([v is not s for v in given])
-                else (ARGUMENT, place(s))
-            )
+            if any([v is s for v in given]):
+                return ARGUMENT, place(s)
+            own = next((j for j, t in enumerate(outs) if t is s), -1)
+            return MADE, besides(s._array, s._edge) if own < 0 else own
         if not _is_fixed(s):
             raise Unplannable("something that is kept besides")
         return FIXED, s
 
-    edges = [-1 if e is None else i if in_order else place(e[0]) for i, e in enumerate(node.edges)]
-    saved = [keep(s, i) for i, s in enumerate(node.saved)]
-    return _words(node, edges, saved, numbers)
+    def end(e: Any, i: int) -> int:
+        if e is None:
+            return -1
+        return i if in_order else place(e[0]) if isinstance(e[0], Tensor) else -2 - whose(e)
+
+    words, things = [len(nodes)], []
+    for node in nodes:
+        saved = [keep(s, i, node) for i, s in enumerate(node.saved)]
+        label = getattr(node, "label", None)
+        things.append((node.op, node.info, node.outputs, label, saved))
+        words += [id(node.op), id(node.info), id(node.outputs), 0 if label is None else id(label)]
+        words += [len(node.edges), len(saved), *[end(e, i) for i, e in enumerate(node.edges)]]
+        for kind, s in saved:
+            words += [kind, id(s) if kind == FIXED else s]
+    return Words("q", [*words, *numbers], things)
+
+
+def _history(outs: Sequence[Tensor]) -> list[Node]:
+    """All nodes behind results, the oldest first."""
+    found: dict[int, Node] = {}
+    waiting = [t._edge[0] for t in outs if t._edge is not None]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found and not isinstance(node, Tensor):
+            if vars(node) or node.hooks or node.pre_hooks:
+                raise Unplannable("a node with properties of its own")
+            found[id(node)] = node
+            waiting += [e[0] for e in node.edges if e is not None]
+    return sorted(found.values(), key=lambda node: -node.seq)
 
 
 def _is_fixed(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all([_is_fixed(v) for v in value])
     return value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice))
-
-
-def _words(node: Node, edges: Sequence[int], saved: Sequence[tuple[int, Any]], numbers: Sequence[int]) -> Any:
-    """What `_attach` of the native entry reads."""
-    label = getattr(node, "label", None)
-    words = [
-        id(node.op),
-        id(node.info),
-        id(node.outputs),
-        0 if label is None else id(label),
-        len(edges),
-        len(saved),
-        *edges,
-    ]
-    for kind, s in saved:
-        words += [kind, id(s) if kind == FIXED else s]
-    return Words("q", [*words, *numbers], (node.op, node.info, node.outputs, label, saved))
 
 
 class Words(array.array):  # type: ignore[type-arg]

@@ -12,6 +12,7 @@ import numpy as np
 from .._autograd.node import Node, SavedOutput, sequence
 from .._core import allocation
 from .._core.state import CUDA, GRAD, local
+from .._kernel.entry import ARGUMENTS
 from .._kernel.plan import NO_PLAN, Table, absent, description, taken_apart
 from .._kernel.site import prepare, site
 from .._tensor import InferenceMeta, Tensor
@@ -84,6 +85,8 @@ def _planned(slow: Any, name: str) -> Any:
     kinds = [p for p in inspect.signature(slow).parameters.values() if p.name != "out"]
     if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds]):
         raise TypeError(f"{slow.__name__}: a planned function has a fixed list of arguments")
+    if len(kinds) > ARGUMENTS:
+        raise TypeError(f"{slow.__name__}: a planned function has at most {ARGUMENTS} arguments")
     names = [p.name for p in kinds]
     positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     table = Table()
@@ -98,9 +101,9 @@ def _planned(slow: Any, name: str) -> Any:
 
 def planned_formula(formula: Any) -> Any:
     """A derivative whose calls are planned by watching them, unless they are differentiated in turn."""
-    if not _native:
-        return formula
     names, table = registry.parameter_names(formula), Table()
+    if not _native or len(names) > ARGUMENTS:
+        return formula
     remember = _remembering(formula, names, table, len(names))
 
     def without_history(values: Sequence[Any], out: Any) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
+from .._kernel.entry import RESULTS
 from .._kernel.lang import kernel
 from .._kernel.plan import Plan, absent, taken_apart
 from .._kernel.ufunc import addresses, loops
@@ -302,7 +303,7 @@ class Watch:
             if -i - 1 not in order:
                 order.append(-i - 1)
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
-        if sum(m[3].size for m in self.memory if m[2]) > _MOST or plan.counts[0] > 8:
+        if sum(m[3].size for m in self.memory if m[2]) > _MOST or plan.counts[0] > RESULTS:
             raise Unplannable("too much")
         self._carry_out([n for n in order[: plan.kept] if n])
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}

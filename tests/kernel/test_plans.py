@@ -347,3 +347,40 @@ def test_what_is_written_unseen_is_not_planned():
     for g in (torch.zeros(4, 4), torch.zeros(4, 4), torch.zeros(4, 4), torch.ones(4, 4)):
         (made,) = torch.autograd.grad(torch.diagonal_scatter(x, v), x, g)
         assert made.equal(g * (1.0 - torch.eye(4)))
+
+
+def test_histories_of_several_nodes():
+    """A loss of several steps has all its nodes again, each with what its own call kept."""
+    loss, y = torch.nn.functional.soft_margin_loss, torch.tensor([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]])
+    from flambeau._ops.sites import _planned
+
+    def steps(input, target):
+        return (torch.exp(input) * torch.sigmoid(input * target)).sum()
+
+    function = _planned(steps, "steps")
+    made = []
+    for i in range(5):
+        x = (torch.arange(6.0).reshape(2, 3) / (i + 2)).requires_grad_()
+        made.append((x, function(x, y), loss(x, y)))
+    assert plans_of(function)
+    names = {made[-1][1].grad_fn.name(), *[f.name() for f, _ in made[-1][1].grad_fn.next_functions]}
+    assert names == {"SumBackward0", "MulBackward0"}
+    for x, first, second in made:
+        by_first, by_second = torch.autograd.grad(first + second, x, create_graph=True)[0], None
+        with site.switched_off():
+            (expected,) = torch.autograd.grad(steps(x, y) + loss(x, y), x, create_graph=True)
+            by_second = torch.autograd.grad(expected.square().sum(), x)[0]
+        torch.testing.assert_close(by_first, expected)
+        torch.testing.assert_close(torch.autograd.grad(by_first.square().sum(), x)[0], by_second)
+
+
+def test_results_that_are_none():
+    """Gradients of a joint derivative for which nobody asks are None, before and after there is a plan."""
+    x, y = torch.rand(3, 4, requires_grad=True), torch.rand(3, 4, requires_grad=True)
+    index = torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2], [2, 0, 0, 1]])
+    for _ in range(5):
+        made = torch.autograd.grad(torch.scatter_reduce(x, 0, index, y, "amax").sum(), [x, y])
+        with site.switched_off():
+            expected = torch.autograd.grad(torch.scatter_reduce(x, 0, index, y, "amax").sum(), [x, y])
+        for a, b in zip(made, expected):
+            torch.testing.assert_close(a, b)
