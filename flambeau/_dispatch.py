@@ -34,6 +34,7 @@ from ._tensor import Tensor, computed
 # Handlers of rarer properties, by bit, tried in this order; each layer that owns one registers it here.
 # handler(op, args, k) -> result, or NotImplemented to go on.
 handlers: dict[int, Any] = {}
+IN_PARTS = 0  # what shows an operation as several to those who look below autograd
 _ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, DUAL, SPARSE, QUANTIZED)
 
 
@@ -71,6 +72,9 @@ def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
             if result is not NotImplemented:
                 return result
     if k & DISPATCH:
+        out = handlers[IN_PARTS](op, args)
+        if out is not NotImplemented:
+            return out
         out = handlers[DISPATCH](op, args, k)
         if out is not NotImplemented:
             out = tuple(out) if isinstance(out, list) else out

@@ -34,8 +34,8 @@ def item(self: Tensor) -> Any:
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-    if self._k & ~GRAD:
-        if self._k & DISPATCH and (taken := take_function(item, (self,), {})) is not NotImplemented:
+    if self._k & ~GRAD or modes.on & DISPATCH:
+        if (self._k | modes.on) & DISPATCH and (taken := take_function(item, (self,), {})) is not NotImplemented:
             return taken
         array = host_array(self)
     value = array.item()

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ._core.sizes import broadcast_shapes
 from ._core.state import DISPATCH, GRAD, local
-from ._dispatch import handlers, tensors_in
+from ._dispatch import IN_PARTS, handlers, tensors_in
 from ._ops.inplace import check_writable, rewrite_history
 from ._ops.pointwise_op import Pointwise
-from ._ops.registry import ops
+from ._ops.registry import ops, records
+from ._ops.views import copied_shape_op as _unsafe_view
 from ._tensor import Tensor
 
 __all__ = ["dispatches", "take_function"]
@@ -69,8 +71,15 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
         return _aten("pow", "Tensor_Scalar"), (*args, 2), {}
     if name == "where":
         return _aten(name, "self"), args, {}
-    if name == "masked_fill":
-        return _aten(name, "Tensor" if isinstance(args[2], Tensor) else "Scalar"), args, {}
+    if name == "masked_fill":  # a number comes as a tensor here
+        plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim  # type: ignore[attr-defined]
+        return _aten(name, "Scalar" if plain else "Tensor"), (*args[:2], args[2]._array.item()) if plain else args, {}
+    if name == "lerp_number":
+        return _aten("lerp", "Scalar"), args, {}
+    if name in ("addcmul", "addcdiv"):
+        return _aten(name), args[:3], {"value": args[3]} if len(args) > 3 and args[3] != 1 else {}
+    if op.params:  # numbers that PyTorch's operator may take by other names, or not at all
+        return _record_operator(op), args, {}
     if len(args) < 2:
         return _aten(name), args, {}
     second = "Tensor" if isinstance(args[1], Tensor) else "Scalar"
@@ -115,6 +124,20 @@ def _indexed(x: Any, *rest: Any) -> Any:
     for i, d in zip(indices, dims):
         found[d] = i
     return _aten("index", "Tensor"), (x, found), {}
+
+
+def _truth(x: Any, dims: Any, keepdim: bool, fold: str, d: Any) -> Any:
+    if not keepdim and len(dims) == x.ndim:
+        return _aten(fold), (x,), {}
+    given = (x, dims[0]) if len(dims) == 1 else (x, list(dims))
+    return _aten(fold, "dim" if len(dims) == 1 else "dims"), (*given, True) if keepdim else given, {}
+
+
+def _product(x: Any, dims: Any, keepdim: bool, d: Any = None) -> Any:
+    more = {} if d is None or d is x.dtype else {"dtype": d}
+    if len(dims) == 1 and (x.ndim > 1 or keepdim):
+        return _aten("prod", "dim_int"), (x, dims[0], True) if keepdim else (x, dims[0]), more
+    return _aten("prod"), (x,), more
 
 
 def _linear(x: Any, bias: Any, weight: Any) -> Any:
@@ -165,6 +188,7 @@ def _listed(name: str) -> Callable[..., Any]:
 _FORMS: dict[str, Callable[..., Any]] = {
     "sum": _reduced("sum", "dim_IntList"), "mean": _reduced("mean", "dim"), "amax": _reduced("amax", "default"),
     "amin": _reduced("amin", "default"), "nansum": _reduced("nansum", "default"),
+    "truth": _truth, "prod": _product, "median_of_all": lambda x, skip: (_aten("nanmedian" if skip else "median"), (x,), {}),
     "softmax": lambda x, dim: (_aten("_softmax"), (x, dim, False), {}),
     "log_softmax": lambda x, dim: (_aten("_log_softmax"), (x, dim, False), {}),
     "cumsum": lambda x, dim, d=None: (_aten("cumsum"), (x, dim), {}),
@@ -198,14 +222,29 @@ _FORMS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+# Records by the names of PyTorch's operators that do the same; their arguments are ours.
+_NAMES = {
+    "linalg_svd": "_linalg_svd", "linalg_eigh": "_linalg_eigh", "linalg_det": "_linalg_det", "linalg_solve_ex": "_linalg_solve_ex",
+    "linalg_slogdet": "_linalg_slogdet", "fft_c2c": "_fft_c2c", "fft_r2c": "_fft_r2c", "fft_c2r": "_fft_c2r",
+    "prelu_kernel": "_prelu_kernel", "softmax_backward": "_softmax_backward_data", "log_softmax_backward": "_log_softmax_backward_data",
+    "embedding_backward": "embedding_dense_backward", "attention": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward", "cdist": "_cdist_forward",
+    "unique": "_unique2", "grid_sample": "grid_sampler_2d", "logistic_loss": "binary_cross_entropy_with_logits",
+    "gelu_backward_x": "gelu_backward", "silu_backward_x": "silu_backward", "relu_backward_x": "threshold_backward",
+    "tanh_backward_x": "tanh_backward", "sigmoid_backward_x": "sigmoid_backward", "elu_backward_x": "elu_backward",
+    "leaky_relu_backward_x": "leaky_relu_backward", "hardswish_backward_x": "hardswish_backward", "softplus_backward_x": "softplus_backward",
+    "hardtanh_backward_x": "hardtanh_backward", "getitem_backward": "slice_backward",
+}  # fmt: skip
+
+
 class RecordOperator:
     """A record that has no form among PyTorch's operators here, with the look of one: calling it runs the record."""
 
     namespace = "aten"
 
-    def __init__(self, op: Any):
-        self._op, self._opname, self._overloadname = op, op.name, "default"
-        self.__name__ = f"{op.name}.default"
+    def __init__(self, op: Any, name: str):
+        self._op, self._opname, self._overloadname = op, name, "default"
+        self.__name__ = f"{self._opname}.default"
 
     def name(self) -> str:
         return f"aten::{self._opname}"
@@ -220,7 +259,8 @@ class RecordOperator:
     def __str__(self) -> str:
         return f"aten.{self._opname}.default"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='aten.{self._opname}', overload='default')>"
 
 
 _records: dict[str, RecordOperator] = {}
@@ -236,9 +276,99 @@ def _aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], di
         found = NotImplemented
     if found is not NotImplemented:
         return found  # type: ignore[no-any-return]
-    if op.name not in _records:
-        _records[op.name] = RecordOperator(op)
-    return _records[op.name], args, {}
+    return _record_operator(op), args, {}
+
+
+def _pooled(name: str) -> Callable[..., Any]:
+    """Pooling by the name of PyTorch's operator, which has the number of dimensions in it."""
+
+    def call(*args: Any) -> Any:
+        rank = len(args[1])
+        return (
+            _record_operator(
+                records[name], ("max_pool{}d_with_indices" if name == "max_pool" else "avg_pool{}d").format(rank)
+            ),
+            args,
+            {},
+        )
+
+    return call
+
+
+_FORMS |= {"max_pool": _pooled("max_pool"), "mean_pool": _pooled("mean_pool")}
+
+
+def _record_operator(op: Any, name: str | None = None) -> RecordOperator:
+    name = name or _NAMES.get(op.name, op.name)
+    if name not in _records:
+        _records[name] = RecordOperator(op, name)
+    return _records[name]
+
+
+# -- what PyTorch shows in parts ------------------------------------------------------------------------------------
+
+
+def _matmul_parts(x: Tensor, y: Tensor) -> Any:
+    """A product of batches of matrices, as PyTorch folds it into one of two or three dimensions."""
+    a, b = x._array.shape, y._array.shape
+    if max(len(a), len(b)) < 3 or min(len(a), len(b)) < 2:
+        return NotImplemented
+    if len(b) == 2:
+        made = ops.mm(ops.view(x, (-1, a[-1])), y)
+        return _unsafe_view(made, (*a[:-1], b[-1]))
+    lead = broadcast_shapes(a[:-2], b[:-2])
+    left = ops.reshape(ops.expand(x, (*lead, *a[-2:])), (-1, *a[-2:]))
+    right = ops.reshape(ops.expand(y, (*lead, *b[-2:])), (-1, *b[-2:]))
+    return _unsafe_view(ops.bmm(left, right), (*lead, a[-2], b[-1]))
+
+
+def _linear_parts(x: Tensor, bias: Any, weight: Tensor) -> Any:
+    """An affine map of rows with more than one dimension before them."""
+    shape = x._array.shape
+    if len(shape) == 2:
+        return NotImplemented
+    rows, turned = ops.reshape(x, (-1, shape[-1])), ops.t(weight)
+    if bias is None:
+        return _unsafe_view(ops.mm(rows, turned), (*shape[:-1], weight._array.shape[0]))
+    return ops.view(ops.addmm(bias, rows, turned), (*shape[:-1], weight._array.shape[0]))
+
+
+def _key_parts(x: Tensor, key: Any) -> Any:
+    """A basic key of several steps, one after the other."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if Ellipsis in parts:
+        place, taken = parts.index(Ellipsis), sum(1 for p in parts if p is not None and p is not Ellipsis)
+        parts = (*parts[:place], *[slice(None)] * (x._array.ndim - taken), *parts[place + 1 :])
+    steps = [p for p in parts if p != slice(None)]
+    if len(steps) < 2:
+        return NotImplemented
+    dim = 0
+    for part in parts:
+        if part is None:
+            x, dim = ops.unsqueeze(x, dim), dim + 1
+        elif isinstance(part, slice):
+            if part != slice(None):
+                x = x[(*[slice(None)] * dim, part)]  # type: ignore[index]
+            dim += 1
+        else:
+            x = ops.select(x, dim, part)
+    return x
+
+
+_PARTS: dict[str, Callable[..., Any]] = {
+    "matmul": _matmul_parts, "linear": _linear_parts, "getitem_slice": _key_parts, "getitem_select": _key_parts,
+    "getitem_unsqueeze": _key_parts,
+}  # fmt: skip
+
+
+def in_parts(op: Any, args: tuple[Any, ...]) -> Any:
+    """An operation by several, each with a history of its own, where PyTorch shows several; NotImplemented otherwise."""
+    if local.fake is not None or not (local.dispatch_modes or any(t._k & DISPATCH for t in tensors_in(args))):
+        return NotImplemented
+    if getattr(op, "derived", False) and op.name not in _NAMES:
+        return op.body(ops, *args)
+    parts = _PARTS.get(op.name)
+    return NotImplemented if parts is None else parts(*args)
 
 
 def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
@@ -284,10 +414,26 @@ def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor]) -
     )
 
 
+def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
+    """The operator of `torch.ops.aten` that a record, or a name, stands for."""
+    return _aten(op) if isinstance(op, str) else _aten_call(op, args)[0]
+
+
+def _fake_mode(tensors: list[Tensor]) -> Any:
+    """The mode that runs a call by shapes alone: the innermost one, or that of a fake operand where no mode is on."""
+    stack = local.dispatch_modes
+    if stack:
+        return stack[-1] if stack[-1] is local.fake else None
+    return next((mode for t in tensors if (mode := getattr(t, "fake_mode", None)) is not None), None)
+
+
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     tensors = tensors_in(args)
     if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
         return NotImplemented
+    fake = _fake_mode(tensors)
+    if fake is not None:
+        return fake.run(op, args)
     func, given, named = _aten_call(op, args)
     return _offer(func, given, named, tensors)
 
@@ -325,16 +471,19 @@ _SIZED = frozenset(("zeros", "ones", "empty", "rand", "randn"))
 
 def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
     """The same for public functions that run no record: writes, detaching, making tensors, reading a number."""
-    name = getattr(function, "__name__", "")
+    tensors = tensors_in((*args, *named.values()))
+    fake = _fake_mode(tensors)
+    if fake is not None:
+        return fake.call(function, args, named)
+    name = name_of(function)
     writes = name.endswith("_") and not name.endswith("__")
     if not (writes or name in _MADE or name in ("detach", "item")):
-        return NotImplemented
-    tensors = tensors_in((*args, *named.values()))
+        return _below(function, args, named)
     if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
         return NotImplemented
     if name == "requires_grad_":
         return NotImplemented
-    overload = "default"
+    overload = {"empty": "memory_format", "randint": "low" if len(args) > 2 else "default"}.get(name, "default")
     if writes and len(args) > 1:
         tensor = isinstance(args[1], Tensor)
         if name[:-1] in _TENSOR_FORMS:
@@ -344,13 +493,30 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
     try:
         func = _aten("_local_scalar_dense" if name == "item" else name, overload)
     except AttributeError:
-        return NotImplemented
+        return _below(function, args, named)
     if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
         return _write_recorded(name, args, named)
     if name in _SIZED and args and all(isinstance(a, int) for a in args):
         args = (list(args),)
     result = _offer(func, tuple(args), dict(named), tensors)
     return args[0] if writes and result is not NotImplemented else result
+
+
+def _below(function: Any, args: Any, named: dict[str, Any]) -> Any:
+    """A function that a mode on top is not shown: a fake mode below it still makes its tensors."""
+    fake, stack = local.fake, local.dispatch_modes
+    if fake is None or fake not in stack or name_of(function) not in fake.made:
+        return NotImplemented
+    local.dispatch_modes = stack[: stack.index(fake) + 1]
+    try:
+        return fake.call(function, args, named)
+    finally:
+        local.dispatch_modes = stack
+
+
+def name_of(function: Any) -> str:
+    """The name of a public function."""
+    return getattr(function, "__name__", "")
 
 
 def _write_recorded(name: str, args: Any, named: dict[str, Any]) -> Any:
@@ -371,3 +537,4 @@ def _write_recorded(name: str, args: Any, named: dict[str, Any]) -> Any:
 
 
 handlers[DISPATCH] = _handle
+handlers[IN_PARTS] = in_parts

@@ -157,3 +157,65 @@ def test_truth_of_wrappers_is_read_through_dispatch():
     assert (x == x).all() and not (x == y).any()
     assert torch.equal(x, x) and not torch.equal(x, y)
     assert torch.allclose(x, x) and not torch.allclose(x, y)
+
+
+def names_of(call):
+    with Log() as mode:
+        made = call()
+    return [str(func).removeprefix("aten.") for func in mode.seen], made
+
+
+B = torch.arange(24.0).reshape(2, 3, 4)
+SEVERAL = {
+    "batches": (lambda: B @ B.mT, "transpose.int expand.default view.default expand.default view.default bmm.default _unsafe_view.default"),
+    "batch by matrix": (lambda: B @ B[0].t(), "select.int t.default view.default mm.default _unsafe_view.default"),
+    "linear": (lambda: F.linear(B, B[0], B[0, :, 0]), "select.int select.int select.int view.default t.default addmm.default view.default"),
+    "slices": (lambda: B[1:, ::2], "slice.Tensor slice.Tensor"), "numbers": (lambda: B[1, 2], "select.int select.int"),
+    "new dimension": (lambda: X[:, None, 1:], "unsqueeze.default slice.Tensor"),
+    "any": (lambda: (X > 0).any(), "gt.Scalar any.default"), "all": (lambda: (X > 0).all(1), "gt.Scalar all.dim"), "prod": (lambda: X.prod(1), "prod.dim_int"),
+    "median": (lambda: X.median(), "median.default"), "lerp": (lambda: torch.lerp(X, X, 0.5), "lerp.Scalar"), "elu": (lambda: F.elu(X), "elu.default"),
+    "addcmul": (lambda: torch.addcmul(X, X, X, value=2), "addcmul.default"), "masked_fill": (lambda: X.masked_fill(X > 0, 0.0), "gt.Scalar masked_fill.Scalar"),
+    "item": (lambda: X.sum().item(), "sum.default _local_scalar_dense.default"), "svd": (lambda: torch.linalg.svd(X).S, "_linalg_svd.default"),
+    "fft": (lambda: torch.fft.rfft(X), "_fft_r2c.default"), "avg_pool2d": (lambda: F.avg_pool2d(B, 2), "avg_pool2d.default"),
+    "max_pool2d": (lambda: F.max_pool2d(B, 2), "max_pool2d_with_indices.default"), "empty": (lambda: torch.empty(2).shape, "empty.memory_format"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_operators_that_pytorch_shows(name):
+    call, expected = SEVERAL[name]
+    seen, made = names_of(call)
+    assert seen == expected.split()
+    plain = call()
+    torch.testing.assert_close(made, plain)
+
+
+def test_gradients_are_shown_by_what_they_compute():
+    x = X.clone().requires_grad_()
+    seen, _ = names_of(lambda: torch.autograd.grad((x * x).sum(), x))
+    assert seen == [
+        "mul.Tensor",
+        "sum.default",
+        "ones_like.default",
+        "expand.default",
+        "mul.Tensor",
+        "mul.Tensor",
+        "add.Tensor",
+    ]
+    seen, _ = names_of(lambda: torch.autograd.grad(x.tanh().sum(), x))
+    assert seen[-1] == "tanh_backward.default"
+    b = B.clone().requires_grad_()
+    with Log():
+        (found,) = torch.autograd.grad(F.linear(b, B[0]).square().sum(), b)
+    (plain,) = torch.autograd.grad(F.linear(b, B[0]).square().sum(), b)
+    torch.testing.assert_close(found, plain)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "RMSprop"])
+def test_steps_of_optimizers_are_seen(optimizer):
+    p, q = (torch.nn.Parameter(X.clone()) for _ in range(2))
+    p.grad, q.grad = X.clone(), X.clone()
+    seen, _ = names_of(getattr(torch.optim, optimizer)([p]).step)
+    getattr(torch.optim, optimizer)([q]).step()
+    assert "copy_.default" in seen or "add_.Tensor" in seen
+    torch.testing.assert_close(p, q)

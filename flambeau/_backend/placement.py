@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from .._core.devices import device, get_default_device
-from .._core.state import CUDA, META
+from .._core.state import CUDA, DISPATCH, META, local, modes
 
 
 @functools.cache
@@ -44,6 +44,8 @@ def as_device(given: Any) -> device:
 
 def bits(given: Any) -> int:
     """The bits in `_k` of tensors on a device (None: the default one); raises if there is no such device."""
+    if modes.on & DISPATCH and local.fake is not None:
+        return META
     kind = as_device(given).type
     if kind == "cpu":
         return 0

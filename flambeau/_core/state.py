@@ -73,6 +73,7 @@ class Local(threading.local):
     autocast: Any = None
     function_modes: Any = ()  # innermost last
     dispatch_modes: Any = ()  # the same of modes below autograd
+    fake: Any = None  # the FakeTensorMode that is on
     overrides_off = False  # whether classes may not take over operations
     saved_hooks: Any = ()
     anomaly: Any = None  # None, or whether NaN is looked for

@@ -12,7 +12,6 @@ from .._core import random_draws as draws
 from .._core import random_samplers as samplers
 from .._core import random_transforms as transforms
 from .._core.allocation import LARGE
-from .._core.devices import CPU, get_default_device
 from .._core.devices import _local as current
 from .._core.dtypes import FLOATING, default, dtype, float32, int64
 from .._core.layouts import contiguous_format
@@ -156,7 +155,7 @@ def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: 
 
 def _is_plain_size(size: tuple[Any, ...]) -> bool:
     """Whether a new tensor is an ordinary one of the default device, its size given as numbers."""
-    if local.inference or local.batches or get_default_device() is not CPU or not size:
+    if local.inference or local.batches or current.device is not None or not size:
         return False
     return all([n.__class__ is int and n >= 0 for n in size])
 

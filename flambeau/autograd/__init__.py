@@ -16,7 +16,7 @@ from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
-from .._core.state import GRAD, local, modes
+from .._core.state import DISPATCH, GRAD, local, modes
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
@@ -74,7 +74,7 @@ def _start(t: Any, g: Any, number: int = 0) -> Tensor:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if t.dtype.is_complex:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got " + repr(t.dtype))
-        if t._k == GRAD:
+        if t._k == GRAD and not modes.on & DISPATCH:
             return wrap(np.ones(shape, t.dtype.numpy), t.dtype)
         return _ops.ones_like(detached(t))
     if not isinstance(g, Tensor):
@@ -271,7 +271,7 @@ def _tensor_backward(
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
     """Computes the gradient of this tensor by all leaves it depends on."""
-    if gradient is None and inputs is None and not create_graph and self._k == GRAD and not self._array.ndim:
+    if gradient is None and inputs is None and not create_graph and self._k | modes.on & DISPATCH == GRAD and not self._array.ndim:
         start = _ONES.get(self.dtype)  # the common case: a loss
         if start is not None:
             engine.run((self,), (wrap(start.copy(), self.dtype),), bool(retain_graph), False)

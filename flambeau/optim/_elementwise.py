@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import COMPLEX, FLOATING
-from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, SPARSE, local, modes
+from .._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._kernel.optim import Formula
 from .._kernel.optim_step import find_places
@@ -62,7 +62,7 @@ class _Tensors:
 
 _NUMBERS, _TENSORS = _Numbers(), _Tensors()
 _PLACES = find_places(Tensor, "_array", "_autograd_meta", Meta, "grad")
-_WATCHED = CAPTURE | FUNCTION_MODE  # somebody wants to see every operation
+_WATCHED = CAPTURE | FUNCTION_MODE | DISPATCH  # somebody wants to see every operation
 
 
 def zeros_like(p: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
 from ..._constructors import typename
 from ..._core.devices import device
-from ..._core.state import META
+from ..._core.state import DISPATCH, META
 from ..._ops.conversion import to_arguments
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -353,7 +353,7 @@ class Module(TreeMethods, StateMethods, HookMethods):
                 swap_tensors(parameter, value)
             parameter.grad = grad
             return
-        if (value._k ^ parameter._k) & META or conversion.get_overwrite_module_params_on_conversion():
+        if (value._k ^ parameter._k) & META or value._k & DISPATCH or conversion.get_overwrite_module_params_on_conversion():
             # another object: to or from a tensor without memory, or because the program wants it
             target = self._parameters[name] = Parameter(value, parameter.requires_grad)
         elif value is not parameter:
