@@ -371,11 +371,6 @@ def in_parts(op: Any, args: tuple[Any, ...]) -> Any:
     return NotImplemented if parts is None else parts(*args)
 
 
-def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
-    """The operator of `torch.ops.aten` that a call of a record is."""
-    return _aten_call(op, args)[0]
-
-
 # -- who takes it over ---------------------------------------------------------------------------------------------
 
 
