@@ -15,6 +15,7 @@ from ._core.layouts import strided
 from ._core.sizes import Size
 from ._core.state import GRAD, META, local, modes
 from ._ops.basic import empty_array
+from ._ops.batching import leading
 from ._ops.conversion import tensor_type_name, type_argument
 from ._ops.primitive import primitive
 from ._ops.registry import functions, methods, ops, public
@@ -87,7 +88,7 @@ def become(t: Tensor, cls: type) -> Any:
     return other
 
 
-@primitive(view=True, grad={"x": lambda g: g}, name="alias")
+@primitive(view=True, grad={"x": lambda g: g}, name="alias", batch=leading)
 def alias_op(backend: Any, x: Any) -> Any:
     return x.view()
 

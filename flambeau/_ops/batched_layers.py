@@ -34,7 +34,7 @@ def added_product(op: Any, size: int, mapped: Any, args: Any) -> Any:
     """beta * c + alpha * (x @ y) for matrices, a matrix and a vector, or two vectors (their outer product)."""
     c, x, y, beta, alpha = args
     first, second = rank_of(x, mapped[1]), rank_of(y, mapped[2])
-    made = max(1, first - 1 + second - 1) if first + second > 2 else 2  # the rank of the result
+    made = first if first == second > 1 else 2 if first == second else 1  # the rank of the result
     c, x, y = (stacked(t, m, size) for t, m in zip((c, x, y), mapped))
     c = aligned(c, made)
     if first == second == 1:  # addr
@@ -42,7 +42,7 @@ def added_product(op: Any, size: int, mapped: Any, args: Any) -> Any:
     elif second == 1:  # addmv
         c, y = ops.unsqueeze(c, 2), ops.unsqueeze(y, 2)
     elif first == 3:  # baddbmm
-        c = ops.expand(c, (size, *x._array.shape[1:-1], y._array.shape[-1])) if c._array.ndim == 4 else c
+        c = ops.expand(c, (size, *x._array.shape[1:-1], y._array.shape[-1]))
         out = records["baddbmm"](merged(c), merged(x), merged(y), beta, alpha)
         return parted(out, size)
     out = records["baddbmm"](c, x, y, beta, alpha)
@@ -151,23 +151,25 @@ def normalized(shape_of: Any) -> Any:
     return rule
 
 
-def normalized_backward(shape_of: Any, sums: Any) -> Any:
+def normalized_backward(shape_of: Any, over: Any) -> Any:
     """The same of (cotangent, x, weight, mean, scale, …, wanted): gradients by parameters are sums within samples.
 
-    `sums(cotangent, x, mean, scale)` gives those by weight and bias.
+    `over` are the dimensions of a batch that they go over.
     """
 
     def rule(op: Any, size: int, mapped: Any, args: Any) -> Any:
         cotangent, x, weight, mean, scale, *rest, wanted = args
         cotangent, x, mean, scale = (stacked(args[i], mapped[i], size) for i in (0, 1, 3, 4))
-        by_x, by_weight, by_bias = None, None, None
+        by_x = by_weight = None
+        rows = merged(x)
         if wanted[0]:
             g, w = (ops.mul(cotangent, shape_of(weight)), None) if mapped[2] else (cotangent, weight)
-            by_x = op(merged(g), merged(x), w, merged(mean), merged(scale), *rest, (True, False, False))[0]
+            by_x = op(merged(g), rows, w, merged(mean), merged(scale), *rest, (True, False, False))[0]
             by_x = parted(by_x, size)
-        if wanted[1] or wanted[2]:
-            by_weight, by_bias = sums(cotangent, x, mean, scale, *rest)
-        return by_x, by_weight if wanted[1] else None, by_bias if wanted[2] else None
+        if wanted[1]:  # the values before the weight, made anew: they may be differentiated once more
+            values = records[op.name.removesuffix("_backward")](rows, None, None, *rest)[0]
+            by_weight = ops.sum(ops.mul(cotangent, parted(values, size)), over)
+        return by_x, by_weight, ops.sum(cotangent, over) if wanted[2] else None
 
     return rule
 

@@ -184,7 +184,7 @@ def permuted(op: Any, size: int, mapped: Any, args: Any) -> Any:
 
 
 def turned(op: Any, size: int, mapped: Any, args: Any) -> Any:
-    return ops.transpose(args[0], 1, 2) if args[0]._array.ndim == 3 else ops.alias(args[0])
+    return ops.transpose(args[0], 1, 2) if args[0]._array.ndim == 3 else ops.view_as(args[0], args[0])
 
 
 def inserted(op: Any, size: int, mapped: Any, args: Any) -> Any:
@@ -206,7 +206,7 @@ def repeated(op: Any, size: int, mapped: Any, args: Any) -> Any:
 def squeezed(op: Any, size: int, mapped: Any, args: Any) -> Any:
     """Samples without dimensions have none to lose."""
     if args[0]._array.ndim == 1:
-        return ops.alias(args[0])
+        return ops.view_as(args[0], args[0])
     return along(op, size, mapped, args)
 
 

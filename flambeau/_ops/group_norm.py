@@ -122,15 +122,6 @@ def _gradients(
     return made
 
 
-def _sums(
-    cotangent: Tensor, x: Tensor, mean: Tensor, scale: Tensor, eps: float, groups: int, rounded: bool
-) -> tuple[Tensor, Tensor]:
-    """The gradients by weight and bias, (…, N, C, L) to (…, C)."""
-    blocks = ops.reshape(x, (*x._array.shape[:-2], groups, -1))
-    values = ops.reshape((blocks - ops.unsqueeze(mean, -1)) * ops.unsqueeze(scale, -1), x._array.shape)
-    return ops.sum(cotangent * values, (-3, -1)), ops.sum(cotangent, (-3, -1))
-
-
 _by_channel = lambda t: ops.reshape(t, (t._array.shape[0], 1, -1, 1))
 
 
@@ -199,7 +190,7 @@ def _backward_formula(
 
 
 @primitive(
-    batch=normalized_backward(_by_channel, _sums),
+    batch=normalized_backward(_by_channel, (-3, -1)),
     tangent=tangents.Composed(_backward_formula),
     meta=_gradient_shapes,
     tensors=5,

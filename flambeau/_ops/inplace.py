@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from .._tensor import (
     Tensor,
     alias,
     bump,
+    meta_of,
     read_as,
     storage_of,
     wrap,
@@ -442,12 +444,12 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     if k & (POSTPONED | DUAL | META):
         if not k & BATCHED:
             check_writable(t, args)
-        before = alias(t)
+        before = before_write(t)
         result = op(before, *args)
         keep_original(before, result)
         return assign(t, result, op.name)
     if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
-        before = alias(t) if k & BATCHED and local.grad else t
+        before = before_write(t) if k & BATCHED and local.grad else t
         result = op(before, *args)
         if before is not t:
             keep_original(before, result)
@@ -515,7 +517,19 @@ def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
 def _copy_with_history(t: Tensor) -> Tensor:
     copy = wrap(t._array if t._k & META else t._array.copy(), t.dtype, t._k)
     copy._edge = t._edge or ((t, 0) if t._k & GRAD else None)
+    if t._k & DUAL:  # its tangent is written to as well
+        meta_of(copy).tangent = ops.clone(t._autograd_meta.tangent)  # type: ignore[union-attr]
+        local.duals.append(ref(copy))
     return copy
+
+
+def before_write(t: Tensor) -> Tensor:
+    """A tensor that is about to be written to, as an operand: in forward mode a copy, since the history of tangents may keep it."""
+    if local.duals is None or not local.grad:
+        return alias(t)
+    if t._k & BATCHED:
+        return t.around(before_write(t.value))  # type: ignore[attr-defined, no-any-return]
+    return alias(t) if t._k & DISPATCH else _copy_with_history(t)
 
 
 def keep_original(before: Any, result: Any) -> None:
@@ -576,7 +590,7 @@ def in_place_form(name: str, function: Any) -> Any:
             if taken is not NotImplemented:
                 return taken
         check_writable(input, args)
-        before = alias(input) if local.grad else input
+        before = before_write(input) if local.grad else input
         result = function(before, *args, **named)
         keep_original(before, result)
         return assign(input, result, name)

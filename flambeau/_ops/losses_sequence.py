@@ -10,6 +10,7 @@ from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, INTEGER, float32, float64, int64
 from .._kernel.ctc import LANES, ctc_backward, ctc_forward
 from .._tensor import Tensor, wrap
+from .batching import merged, parted, stacked
 from .losses import check_reduction
 from .primitive import primitive
 from .registry import ops, public
@@ -27,7 +28,15 @@ def _ctc_shapes(logs: Any, targets: Any, *rest: Any) -> list[Any]:
     return [((batch,), dtype_of(logs)), ((batch, time, places), dtype_of(logs))]
 
 
-@primitive(meta=_ctc_shapes, tensors=4, name="ctc_loss", grad=_grad, backward_name="CtcLossBackward0")
+def _of_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """A batch joins the sequences: the second dimension of the log-probabilities, the first of all others."""
+    names = op.names[: op.tensors]
+    given = [merged(stacked(t, m, size), int(n == "logs")) for n, t, m in zip(names, args, mapped)]
+    made = op(*given, *args[op.tensors :])
+    return tuple([parted(t, size) for t in made]) if isinstance(made, tuple) else parted(made, size, 1)
+
+
+@primitive(batch=_of_batch, meta=_ctc_shapes, tensors=4, name="ctc_loss", grad=_grad, backward_name="CtcLossBackward0")
 def ctc_op(backend: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank: int, zero: bool) -> Any:
     """Losses (N) of log-probabilities (T, N, C) with targets (N, S), and what backward needs."""
     time, batch, _ = logs.shape
@@ -41,7 +50,9 @@ def ctc_op(backend: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank
     return loss, alpha
 
 
-@primitive(meta=lambda cotangent, logs, *rest: same(logs), tensors=7, name="ctc_loss_backward", grad=None)
+@primitive(
+    batch=_of_batch, meta=lambda cotangent, logs, *rest: same(logs), tensors=7, name="ctc_loss_backward", grad=None
+)
 def ctc_back(
     backend: Any, cotangent: Any, logs: Any, targets: Any, steps: Any, counts: Any, loss: Any, alpha: Any, blank: int,
     zero: bool,

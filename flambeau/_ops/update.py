@@ -21,6 +21,7 @@ from .basic import zeros
 from .casting import checked_number
 from .inplace import (
     assign,
+    before_write,
     check_apart,
     check_writable,
     keep_original,
@@ -86,7 +87,7 @@ def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
             k |= a._k
     tracked = bool(k & GRAD and local.grad)
     if k & ~_PLAIN or (tracked and op.keeps):
-        before = alias(t) if local.grad else t
+        before = before_write(t) if local.grad else t
         result = op(before, *rest)
         keep_original(before, result)
         return assign(t, result, op.name)

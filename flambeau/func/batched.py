@@ -204,14 +204,20 @@ def in_front(t: Any, level: int) -> Any:
     return value if bdim == 0 else ops.movedim(value, bdim, 0)
 
 
+def is_viewed(value: Tensor) -> bool:
+    """Whether a tensor is a view, or views of it are about that would not see what becomes of it in other memory."""
+    views = value._storage.views if value._storage is not None else None
+    alive = [v() for v in views or ()]
+    return value._view is not None or any(v is not None and v._view and v._view[0] is value for v in alive)
+
+
 def part_samples(t: Batched) -> None:
     """Before a write: samples that share memory, as those of an argument of `grad` do, get memory of their own."""
     value, bdim = t.value, t.bdim
     array = value._array
     if isinstance(value, Batched) or array.strides[bdim] or array.shape[bdim] < 2:
         return
-    views = value._storage.views if value._storage is not None else None
-    if value._view is not None or any(v()._view[0] is value for v in views or () if v() is not None and v()._view):
+    if is_viewed(value):
         raise RuntimeError(
             "vmap: a part of a tensor is written to that the samples share, as it is not mapped over: clone() it first"
         )
@@ -266,6 +272,6 @@ def batch_size(args: Any, level: int) -> int:
 
 
 __all__ = [
-    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "in_front", "levels", "make_batched",
+    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "in_front", "is_viewed", "levels", "make_batched",
     "mapped_levels", "next_level", "opened", "part_samples", "rewrapped", "set_levels", "unwrap",
 ]  # fmt: skip

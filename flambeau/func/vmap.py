@@ -7,13 +7,14 @@ operands, others by the rule of their record (`_ops/batching.py`), and what has 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import bool_, uint8
 from .._core.layouts import channels_last, channels_last_3d
 from .._core.sizes import size_argument
-from .._core.state import BATCHED
+from .._core.state import BATCHED, GRAD
 from .._dispatch import handlers
 from .._ops.batching import Dynamic
 from .._ops.generator import default_generator
@@ -21,7 +22,7 @@ from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import Batched, deepest, in_front, levels, make_batched, opened, part_samples, unwrap
+from .batched import Batched, deepest, in_front, is_viewed, levels, make_batched, opened, part_samples, unwrap
 from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches
 
 
@@ -332,15 +333,31 @@ def _mm(function: Any, level: int, args: Any, named: Any) -> Any:
 
 
 def _resize(function: Any, level: int, args: Any, named: Any) -> Any:
+    """Each sample's own memory under another shape: fewer elements are a part of it, more get new memory."""
     t = args[0]
     value, bdim = unwrap(t, level)
     if bdim is None:
         raise not_possible(function.__name__)
     if bdim:
         raise RuntimeError("vmap: resize_ needs the batch dimension in front: give in_dims=0, or use clone() first")
-    size = args[1:] if len(args) > 1 else (named.pop("size"),)
-    function(value, (value._array.shape[0], *size_argument(size)), **named)
-    return _take_over(t, make_batched(value, 0, level))
+    size = size_argument(args[1:] if len(args) > 1 else (named.pop("size"),))
+    count, old, new = value._array.shape[0], t._array.size, math.prod(size)
+    whole = value._array.flags.c_contiguous
+    if value._k & GRAD or (new == old and whole):
+        function(value, (count, *size), **named)
+        return _take_over(t, make_batched(value, 0, level))
+    if not whole or (new > old and is_viewed(value)):
+        raise RuntimeError(
+            "vmap: resize_ needs samples whose elements lie one after the other and, to grow, no views of them: clone() first"
+        )
+    flat = ops.reshape(value, (count, old))
+    if new <= old:
+        made = ops.reshape(ops.narrow(flat, 1, 0, new), (count, *size))
+    else:
+        made = ops.new_empty(value, (count, new))
+        ops.copy_(ops.narrow(made, 1, 0, old), flat)
+        made = ops.reshape(made, (count, *size))
+    return _take_over(t, make_batched(made, 0, level))
 
 
 for _maker in ("zeros_like", "ones_like", "empty_like", "full_like"):

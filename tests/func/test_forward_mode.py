@@ -139,3 +139,52 @@ def test_tangents_are_laid_out_as_their_tensors():
     x, t = torch.arange(12.0).reshape(3, 4).t(), torch.arange(12.0).reshape(4, 3)
     made = jvp(lambda x: x.as_strided((2, 2), (1, 4)), (x,), (t,))
     assert made[0].equal(x[:2, :2].t().t()) and made[1].equal(t[:2, :2])
+
+
+FORMULAS = {
+    "products": lambda x: (x @ x) ** 2 + (x.outer(x) @ x).sum(),
+    "cube": lambda x: (x * x * x).sum(),
+    "tanh": lambda x: x.tanh().sum(),
+    "softmax": lambda x: x.softmax(0)[0] * x.log_softmax(0)[1],
+    "layer_norm": lambda x: (torch.nn.functional.layer_norm(x, (3,), x, x * 2) ** 2).sum(),
+    "group_norm": lambda x: (torch.nn.functional.group_norm(x.expand(2, 4, 3) * torch.arange(4.0)[:, None], 2) ** 3).sum(),
+    "linear": lambda x: torch.nn.functional.linear(x, x.expand(2, 3) * 2, x[:2]).square().sum(),
+    "conv": lambda x: torch.nn.functional.conv1d(x.view(1, 1, 3), x[:2].view(1, 1, 2), x[:1]).square().sum(),
+    "pool": lambda x: torch.nn.functional.max_pool1d(x.view(1, 3) ** 2, 2, 1).square().sum(),
+    "sort": lambda x: (x.sort().values * torch.arange(3.0)).square().sum() + x.max() * x.cummax(0).values.sum(),
+    "index": lambda x: (x[[2, 0]] * x.gather(0, torch.tensor([1, 1]))).sum() + x.clone().index_put((torch.tensor(1),), x[0] ** 2).sum(),
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(*[x.view(1, 3, 1) * i for i in (1, 2, 3)]).square().sum(),
+    "addmm": lambda x: torch.addmm(x, x.view(3, 1), x.view(1, 3), beta=2, alpha=3).square().sum(),
+    "cat": lambda x: torch.cat([x, x * x, torch.ones(2)]).cumsum(0).square().sum(),
+    "in place": lambda x: x.clone().mul_(x).add_(1.0).square().sum(),
+    "loss": lambda x: torch.nn.functional.cross_entropy(x.view(1, 3) * x, torch.tensor([1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_second_derivatives_agree_however_they_are_taken(name):
+    """Forwards over backwards, with the plain interface and without create_graph; backwards over forwards; twice backwards."""
+    f = FORMULAS[name]
+    x, t = torch.tensor([1.0, 2.5, -0.5], dtype=torch.float64), torch.tensor([1.0, 0.5, 2.0], dtype=torch.float64)
+    torch.set_default_dtype(torch.float64)
+    try:
+        wanted = torch.autograd.functional.hvp(f, x, t)[1]
+        slope = torch.autograd.functional.vjp(f, x)[1]
+        leaf = x.clone().requires_grad_()
+        with forward_ad.dual_level():
+            y = f(forward_ad.make_dual(leaf, t))
+            tangent = forward_ad.unpack_dual(y).tangent
+            torch.testing.assert_close(tangent.detach(), slope @ t)
+            (g,) = torch.autograd.grad(y, leaf, retain_graph=True)
+            torch.testing.assert_close(forward_ad.unpack_dual(g).primal, slope)
+            torch.testing.assert_close(forward_ad.unpack_dual(g).tangent, wanted)
+        (back,) = torch.autograd.grad(tangent, leaf)
+        torch.testing.assert_close(back, wanted)
+        for outer, inner in ((jacfwd, jacrev), (jacrev, jacfwd), (jacfwd, jacfwd), (jacrev, jacrev)):
+            torch.testing.assert_close(outer(inner(f))(x) @ t, wanted)
+        with torch.no_grad():
+            torch.testing.assert_close(jvp(f, (x,), (t,))[1], slope @ t)
+        samples = torch.stack([x, x * 2])
+        torch.testing.assert_close(vmap(jacfwd(jacrev(f)))(samples)[0] @ t, wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)
