@@ -85,7 +85,7 @@ NAMES = {
     "is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed "
     "is_vulkan_available kl_div native_norm norm_except_dim row_indices_copy saddmm set_anomaly_enabled "
     "set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse spmm "
-    "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator values_copy _shape_as_tensor "
+    "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size values_copy _shape_as_tensor "
     "_debug_has_internal_overlap _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fft_c2c _grid_sampler_2d_cpu_fallback "
     "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "_serialization.records": "PyTorchFileReader PyTorchFileWriter",
@@ -104,6 +104,7 @@ NAMES = {
     "jit._ir": "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_type_comment "
     "unify_type_list",
     "jit._errors": "JITException",
+    "random": "thread_safe_generator",
     "serialization": "load save",
 }
 

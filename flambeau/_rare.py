@@ -24,7 +24,7 @@ __all__ = [
     "is_autocast_ipu_enabled", "is_autocast_xla_enabled", "is_distributed", "is_vulkan_available", "kl_div", "native_norm",
     "norm_except_dim", "row_indices_copy", "saddmm", "set_anomaly_enabled", "set_autocast_ipu_dtype",
     "set_autocast_ipu_enabled", "set_autocast_xla_dtype", "set_autocast_xla_enabled", "slice_inverse", "spmm", "sspaddmm",
-    "sym_constrain_range", "sym_constrain_range_for_size", "sym_fresh_size", "thread_safe_generator", "values_copy",
+    "sym_constrain_range", "sym_constrain_range_for_size", "sym_fresh_size", "values_copy",
 ]  # fmt: skip
 
 
@@ -198,11 +198,6 @@ def is_distributed(input: Tensor) -> bool:
 
 def init_num_threads() -> None:
     """Prepares threads; they are started when they are needed."""
-
-
-def thread_safe_generator() -> None:
-    """The random generator of a worker thread of a data loader; None outside of one."""
-    return None
 
 
 def get_device_module(device: Any = None) -> Any:

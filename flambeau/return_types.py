@@ -14,9 +14,7 @@ from .utils._pytree import register_pytree_node
 
 __all__ = ["all_return_types", "pytree_register_structseq"]
 
-all_return_types: list[Any] = sorted(
-    (c for c in vars(_all).values() if hasattr(c, "n_fields")), key=lambda c: str(c.__name__)
-)
+all_return_types: list[Any] = _all.all_kinds()
 
 
 def pytree_register_structseq(cls: Any) -> None:

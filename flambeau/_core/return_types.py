@@ -31,46 +31,60 @@ def _named(name: str, *fields: str) -> Any:
     return type(name, (base,), members)
 
 
-max = _named("max", "values", "indices")
-min = _named("min", "values", "indices")
-sort = _named("sort", "values", "indices")
-topk = _named("topk", "values", "indices")
-kthvalue = _named("kthvalue", "values", "indices")
-median = _named("median", "values", "indices")
-nanmedian = _named("nanmedian", "values", "indices")
-mode = _named("mode", "values", "indices")
-cummax = _named("cummax", "values", "indices")
-cummin = _named("cummin", "values", "indices")
-aminmax = _named("aminmax", "min", "max")
-frexp = _named("frexp", "mantissa", "exponent")
-histogram = _named("histogram", "hist", "bin_edges")
-histogramdd = _named("histogramdd", "hist", "bin_edges")
-qr = _named("qr", "Q", "R")
-slogdet = _named("slogdet", "sign", "logabsdet")
-svd = _named("svd", "U", "S", "V")
-geqrf = _named("geqrf", "a", "tau")
-triangular_solve = _named("triangular_solve", "solution", "cloned_coefficient")
-lu_unpack = _named("lu_unpack", "P", "L", "U")
-linalg_eig = _named("linalg_eig", "eigenvalues", "eigenvectors")
-linalg_eigh = _named("linalg_eigh", "eigenvalues", "eigenvectors")
-linalg_svd = _named("linalg_svd", "U", "S", "Vh")
-linalg_qr = _named("linalg_qr", "Q", "R")
-linalg_slogdet = _named("linalg_slogdet", "sign", "logabsdet")
-linalg_lstsq = _named("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
-linalg_lu = _named("linalg_lu", "P", "L", "U")
-linalg_lu_factor = _named("linalg_lu_factor", "LU", "pivots")
-linalg_lu_factor_ex = _named("linalg_lu_factor_ex", "LU", "pivots", "info")
-linalg_cholesky_ex = _named("linalg_cholesky_ex", "L", "info")
-linalg_inv_ex = _named("linalg_inv_ex", "inverse", "info")
-linalg_solve_ex = _named("linalg_solve_ex", "result", "info")
-linalg_ldl_factor = _named("linalg_ldl_factor", "LD", "pivots")
-linalg_ldl_factor_ex = _named("linalg_ldl_factor_ex", "LD", "pivots", "info")
-
+_FIELDS = {
+    "max": "values indices",
+    "min": "values indices",
+    "sort": "values indices",
+    "topk": "values indices",
+    "kthvalue": "values indices",
+    "median": "values indices",
+    "nanmedian": "values indices",
+    "mode": "values indices",
+    "cummax": "values indices",
+    "cummin": "values indices",
+    "aminmax": "min max",
+    "frexp": "mantissa exponent",
+    "histogram": "hist bin_edges",
+    "histogramdd": "hist bin_edges",
+    "qr": "Q R",
+    "slogdet": "sign logabsdet",
+    "svd": "U S V",
+    "geqrf": "a tau",
+    "triangular_solve": "solution cloned_coefficient",
+    "lu_unpack": "P L U",
+    "linalg_eig": "eigenvalues eigenvectors",
+    "linalg_eigh": "eigenvalues eigenvectors",
+    "linalg_svd": "U S Vh",
+    "linalg_qr": "Q R",
+    "linalg_slogdet": "sign logabsdet",
+    "linalg_lstsq": "solution residuals rank singular_values",
+    "linalg_lu": "P L U",
+    "linalg_lu_factor": "LU pivots",
+    "linalg_lu_factor_ex": "LU pivots info",
+    "linalg_cholesky_ex": "L info",
+    "linalg_inv_ex": "inverse info",
+    "linalg_solve_ex": "result info",
+    "linalg_ldl_factor": "LD pivots",
+    "linalg_ldl_factor_ex": "LD pivots info",
+}
 # What the same operations give with `out=`.
-_WITH_OUT = [c for name, c in globals().items() if hasattr(c, "n_fields") and name != "histogramdd"]
-globals().update({c.__name__ + "_out": _named(c.__name__ + "_out", *c._fields) for c in _WITH_OUT})
+_FIELDS.update({f"{name}_out": fields for name, fields in _FIELDS.items() if name != "histogramdd"})
+
+
+def __getattr__(name: str) -> Any:
+    """The classes are made when they are first asked for."""
+    if name not in _FIELDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = _named(name, *_FIELDS[name].split())
+    return made
+
+
+def all_kinds() -> list[Any]:
+    """All classes, by name."""
+    return [globals().get(name) or __getattr__(name) for name in sorted(_FIELDS)]
 
 
 def with_out(kind: Any) -> Any:
     """The class of an operation's results with `out=`, from the one without."""
-    return globals().get(kind.__name__ + "_out", kind)
+    name = kind.__name__ + "_out"
+    return globals().get(name) or __getattr__(name) if name in _FIELDS else kind
