@@ -64,9 +64,9 @@ WATCH = """
 import time
 from flambeau._kernel import jit
 _compile = jit._optimise
-def watched(llvm, machine, text):
+def watched(state, text):
     start = time.thread_time()
-    made = _compile(llvm, machine, text)
+    made = _compile(state, text)
     name = next((line for line in text.splitlines() if line.startswith("define")), "")
     print(f"{time.thread_time() - start:.3f} s {len(text):8} characters: {name[:110]}")
     return made

@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .._core.state import COMPILING, held_over_forks
 from .cache import Cache
+from .modules import DIGITS, Part, split
 
 _lock = threading.Lock()
 held_over_forks(_lock, COMPILING)
@@ -32,12 +35,16 @@ def _target() -> dict[str, Any]:
         llvm.initialize_native_asmparser()  # kernels hold a few instructions that LLVM has no name for
         cpu, host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         features = host.flatten()
-        target = llvm.Target.from_default_triple()
-        machine = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
+        machine = _machine(llvm, cpu, features)
         key = f"{llvm.llvm_version_info}|{cpu}|{features}|{sys.version_info[:2]}"
         linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-        _state.update(llvm=llvm, machine=machine, key=key, linker=linker, cache=Cache.open(), features=host)
+        _state.update(llvm=llvm, key=key, linker=linker, cache=Cache.open(), features=host, cpu=cpu)
     return _state
+
+
+def _machine(llvm: Any, cpu: str, features: str) -> Any:
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
 
 
 def cache_directory() -> str | None:
@@ -62,23 +69,102 @@ def cache_size(level: int) -> int:
         return 0
 
 
-def _optimise(llvm: Any, machine: Any, text: str) -> bytes:
-    module = llvm.parse_assembly(text)
+def _optimise(state: dict[str, Any], text: str) -> bytes:
+    """The object file of a module. Nothing of LLVM's is shared, so that threads may do this side by side."""
+    llvm, context = state["llvm"], state["llvm"].create_context()
+    machine = _machine(llvm, state["cpu"], state["features"].flatten())
+    module = llvm.parse_assembly(text, context)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    # the third level unrolls more, which takes half as long again and made no kernel faster
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = True
     options.loop_interleaving = options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    made = bytes(machine.emit_object(module))
+    module.close()  # before its context
+    return made
 
 
-def _link(state: dict[str, Any], symbol: str, data: bytes) -> int:
-    """Loads an object file; gives the address of its function."""
-    builder = state["llvm"].JITLibraryBuilder().add_object_img(data).export_symbol(symbol).add_current_process()
-    library = builder.link(state["linker"], f"{symbol}_{next(_count)}")
+class _Passable:
+    """llvmlite's lock, which lets the threads in `passing` through: what they use belongs to them alone."""
+
+    def __init__(self, inner: Any):
+        self.inner = inner
+        self.passing: set[int] = set()
+
+    def acquire(self) -> Any:
+        return threading.get_ident() in self.passing or self.inner.acquire()
+
+    def release(self) -> None:
+        if threading.get_ident() not in self.passing:
+            self.inner.release()
+
+
+def _passable() -> _Passable | None:
+    """llvmlite's lock, made so that threads can pass it; None where it has another."""
+    from llvmlite.binding import ffi
+
+    holder = getattr(ffi.lib, "_lock", None)
+    found = getattr(holder, "_lock", None)
+    if isinstance(found, _Passable):
+        return found
+    if holder is None or not isinstance(found, type(threading.RLock())):
+        return None
+    holder._lock = _Passable(found)
+    return holder._lock  # type: ignore[no-any-return]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _objects(state: dict[str, Any], parts: Sequence[Part]) -> dict[str, bytes]:
+    """The object files of parts, by digest, made by all cores."""
+    made: dict[str, Any] = {}
+    waiting = sorted(parts, key=lambda part: len(part.text))  # the longest is taken first
+
+    def work(lock: _Passable | None) -> None:
+        if lock is not None:
+            lock.passing.add(threading.get_ident())
+        try:
+            while waiting:
+                part = waiting.pop()
+                try:
+                    made[part.digest] = _optimise(state, part.text)
+                except BaseException as error:
+                    made[part.digest] = error
+        except IndexError:  # another took the last
+            pass
+        finally:
+            if lock is not None:
+                lock.passing.discard(threading.get_ident())
+
+    lock = _passable() if len(parts) > 1 else None
+    threads = (
+        [threading.Thread(target=work, args=(lock,)) for _ in range(min(len(parts), _cores()) - 1)] if lock else []
+    )
+    for thread in threads:
+        thread.start()
+    work(lock)
+    for thread in threads:
+        thread.join()
+    for result in made.values():
+        if isinstance(result, BaseException):
+            raise result
+    return made
+
+
+def _link(state: dict[str, Any], part: Part, objects: Sequence[Any]) -> int:
+    """Loads object files; gives the address of the function of a part."""
+    builder = state["llvm"].JITLibraryBuilder()
+    for data in objects:
+        builder.add_object_img(data)
+    builder.export_symbol(part.symbol).add_current_process()
+    library = builder.link(state["linker"], f"{part.symbol}_{next(_count)}")
     _libraries.append(library)  # unloaded when forgotten
-    return library[symbol]
+    _addresses[part.digest] = address = library[part.symbol]
+    return address  # type: ignore[no-any-return]
 
 
 def _digest(text: str) -> str:
@@ -97,49 +183,78 @@ def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
     """The same for a module whose text takes long to make: it is not made if one is known on this machine by its `key`, which
     says, together with the files of the package, all that the text depends on."""
     with _lock:
-        cache, own = _target()["cache"], _digest(f"{name} {key} {_sources()}")
+        state = _target()
+        cache, own = state["cache"], _digest(f"{name} {key} {_sources()}")
         known = None if cache is None else cache.read(own)
         if known is not None:
-            digest = known.decode("ascii", "replace")
-            address = _addresses.get(digest) or _from_disk(_state, f"{name}_{digest}", digest)
+            symbols = known.decode("ascii", "replace").split()
+            address = _from_disk(state, [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols])
             if address is not None:
-                _addresses[digest] = address
                 return address
     text = render()
     address = compile(name, text)
     if cache is not None:
         with _lock:
-            cache.write(own, _digest(text).encode())
+            cache.write(own, " ".join([part.symbol for part in split(name, text, state["key"])]).encode())
     return address
 
 
 def compile(name: str, text: str) -> int:
-    """The address of function `name` of a module; the module is compiled at most once on this machine."""
+    """The address of function `name` of a module; what it consists of is compiled at most once on this machine."""
     with _lock:
         state = _target()
-        digest = _digest(text)
-        address = _addresses.get(digest)
-        if address is None:
-            symbol = f"{name}_{digest}"
-            cache = state["cache"]
-            address = _from_disk(state, symbol, digest)
-            if address is None:
-                data = _optimise(state["llvm"], state["machine"], text.replace(f"@{name}(", f"@{symbol}("))
-                address = _link(state, symbol, data)
-                if cache is not None:
-                    cache.write(digest, data)
-            _addresses[digest] = address
-        return address
+        parts = split(name, text, state["key"])
+        address = _from_disk(state, parts)
+        return _from_source(state, parts) if address is None else address
 
 
-def _from_disk(state: dict[str, Any], symbol: str, digest: str) -> int | None:
-    """The address of a kernel kept on disk; None if there is none, or if the file is damaged."""
-    cache = state["cache"]
-    data = None if cache is None else cache.read(digest)
-    if data is None:
+def _from_disk(state: dict[str, Any], parts: Sequence[Part]) -> int | None:
+    """The address of the last part's function, if all of them are kept on disk and whole."""
+    cache, last = state["cache"], parts[-1]
+    if last.digest in _addresses:
+        return _addresses[last.digest]
+    objects = [None if cache is None else cache.read(part.digest) for part in parts]
+    if any([data is None for data in objects]):
         return None
     try:
-        return _link(state, symbol, data)
+        return _link(state, last, objects)
     except RuntimeError as error:
-        cache.tell(digest, str(error))
+        cache.tell(last.digest, str(error))
         return None
+
+
+def _from_source(state: dict[str, Any], parts: Sequence[Part]) -> int:
+    """The same, for which the parts that are not kept are compiled; all, if those on disk do not fit."""
+    cache = state["cache"]
+    kept = {part.digest: None if cache is None else cache.read(part.digest) for part in parts}
+    missing = [part for part in parts if kept[part.digest] is None] or parts
+    with _notice:
+        made = _objects(state, missing)
+    if cache is not None:
+        for digest, data in made.items():
+            cache.write(digest, data)
+    return _link(state, parts[-1], [made.get(part.digest) or kept[part.digest] for part in parts])
+
+
+class _Notice:
+    """A line on a terminal while kernels are compiled, once that takes longer than a blink."""
+
+    def __init__(self) -> None:
+        self.count, self.spent, self.start, self.shown = 0, 0.0, 0.0, False
+
+    def __enter__(self) -> None:
+        self.count, self.start = self.count + 1, time.monotonic()
+        self.shown = self.spent > 0.3 and sys.stderr is not None and sys.stderr.isatty()
+        if self.shown:
+            text = f"flambeau: compiling kernel {self.count} for this processor, kept for later runs"
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+
+    def __exit__(self, *error: Any) -> None:
+        self.spent += time.monotonic() - self.start
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+_notice = _Notice()

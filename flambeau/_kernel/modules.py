@@ -1,0 +1,99 @@
+"""A module of LLVM assembly as parts that are compiled each by itself: side by side, and once for all kernels that have them.
+
+A long function that is internal and not to be inlined is a part; what is left, with the function that is wanted, is one too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NamedTuple
+
+_APART = re.compile(r"define internal [^@]*@(\w+)\(.*\bnoinline\b")
+_FUNCTION = re.compile(r"define [^@]*@(\w+)\(")
+_NAMES = re.compile(r"@([\w.$]+)")
+DIGITS = 40  # of a digest
+_LONG = 6000  # characters; shorter ones are compiled faster than kept apart
+
+
+class Part(NamedTuple):
+    """Functions to compile: the name of the one that is called, the digest of all that they depend on, and the text."""
+
+    symbol: str
+    digest: str
+    text: str
+
+
+def split(name: str, text: str, key: str) -> list[Part]:
+    """The parts of a module; that of function `name`, which is wanted, comes last. The key stands for compiler and machine."""
+    shared, functions = _pieces(text)
+    apart = {own: body for own, body in functions.items() if len(body) >= _LONG and _APART.match(body)}
+    if not apart or not all(line.startswith("declare") for line in shared.values()) or _entangled(apart, functions):
+        return [_part(name, text, key)]
+    parts: dict[str, Part] = {}
+
+    def complete(body: str, own: str) -> str:
+        """With declarations of what it calls."""
+        lines = []
+        for other in dict.fromkeys(_NAMES.findall(body)):
+            if other in shared:
+                lines.append(shared[other])
+            elif other in apart and other != own:
+                symbol = parts[other].symbol
+                head = apart[other].partition(" {\n")[0].replace("define internal", "declare").replace(" noinline", "")
+                lines.append(head.replace(f"@{other}(", f"@{symbol}("))
+                body = body.replace(f"@{other}(", f"@{symbol}(")
+        return "\n".join([*lines, body])
+
+    for own in _in_order(apart):
+        parts[own] = _part(own, complete(apart[own], own).replace("define internal", "define"), key)
+    rest = "\n".join([body for own, body in functions.items() if own not in apart])
+    return [*parts.values(), _part(name, complete(rest, name), key)]
+
+
+def _pieces(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The lines outside of functions by the name that they declare, and the functions by theirs."""
+    shared: dict[str, str] = {}
+    functions: dict[str, str] = {}
+    lines: list[str] = []
+    own = ""
+    for line in text.split("\n"):
+        if own:
+            lines.append(line)
+            if line == "}":
+                functions[own] = "\n".join([*lines, ""])
+                own = ""
+        elif (found := _FUNCTION.match(line)) is not None:
+            own, lines = found[1], [line]
+        elif line.strip():
+            named = _NAMES.search(line)
+            shared[named[1] if named else f" {len(shared)}"] = line
+    return shared, functions
+
+
+def _needs(body: str, among: dict[str, str]) -> set[str]:
+    """The functions of the module that one calls, itself included."""
+    return {name for name in _NAMES.findall(body) if name in among}
+
+
+def _entangled(apart: dict[str, str], functions: dict[str, str]) -> bool:
+    """Whether a part needs what is no part, or itself by way of others."""
+    if any(not _needs(body, functions) <= apart.keys() for body in apart.values()):
+        return True
+    return len(_in_order(apart)) < len(apart)
+
+
+def _in_order(apart: dict[str, str]) -> list[str]:
+    """Parts, each after those that it calls; those that call each other are left out."""
+    done: dict[str, None] = {}
+    while ready := [
+        own for own, body in apart.items() if own not in done and _needs(body, apart) - {own} <= done.keys()
+    ]:
+        done.update(dict.fromkeys(ready))
+    return list(done)
+
+
+def _part(name: str, text: str, key: str) -> Part:
+    digest = hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()[:DIGITS]
+    symbol = f"{name}_{digest}"
+    return Part(symbol, digest, text.replace(f"@{name}(", f"@{symbol}("))

@@ -1,0 +1,83 @@
+"""Modules are compiled in parts, side by side, and kernels share the parts that they have in common."""
+
+import ctypes
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from flambeau._kernel import jit
+from flambeau._kernel.gemm import Plan, render
+from flambeau._kernel.modules import split
+
+LONG = "".join(f"  %x{i + 1} = add i64 %x{i}, {i}\n" for i in range(300))
+
+
+def _part(name, *, calls="", attributes="noinline nounwind", last=300):
+    call = f"  %y = call i64 @{calls}(i64 %x{last})\n  ret i64 %y\n" if calls else f"  ret i64 %x{last}\n"
+    return f"define internal i64 @{name}(i64 %x0) {attributes} {{\n{LONG}{call}}}\n"
+
+
+def _main(*calls):
+    lines = [f"  %r{i + 1} = call i64 @{name}(i64 %r{i})" for i, name in enumerate(calls)]
+    return "\n".join(["define i64 @wanted(i64 %r0) nounwind {", *lines, f"  ret i64 %r{len(calls)}", "}", ""])
+
+
+def _names(text):
+    return [part.symbol.rsplit("_", 1)[0] for part in split("wanted", text, "key")]
+
+
+def test_long_functions_are_parts():
+    assert _names(_part("first") + _part("second", calls="first") + _main("second", "first")) == [
+        "first",
+        "second",
+        "wanted",
+    ]
+    assert _names(_part("first", attributes="nounwind") + _main("first")) == ["wanted"]  # may be inlined
+    assert _names("define internal i64 @short(i64 %a) noinline {\n  ret i64 %a\n}\n" + _main("short")) == ["wanted"]
+
+
+def test_what_belongs_together_is_not_split():
+    assert _names("@state = internal global i64 0\n" + _part("first") + _main("first")) == ["wanted"]
+    assert _names(_part("first", calls="second") + _part("second", calls="first") + _main("first")) == ["wanted"]
+    assert _names(_part("first", calls="wanted") + _main("first")) == ["wanted"]
+
+
+def test_parts_call_each_other():
+    address = jit.compile("wanted", _part("first") + _part("second", calls="first") + _main("second", "first"))
+    total = sum(range(300))
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(1) == 1 + 3 * total
+
+
+def test_kernels_share_parts():
+    plan = Plan("f32", 6, 2, False)
+    plain, added = (split("kernel", render(plan, added), "key") for added in (False, True))
+    assert len(plain) > 3 and plain[:-1] == added[:-1] and plain[-1] != added[-1]
+    assert split("kernel", render(plan, True), "other key")[0].digest != added[0].digest
+
+
+def test_an_error_in_a_part_is_raised():
+    wrong = _part("first").replace("ret i64 %x300", "ret i64 %unknown")
+    with pytest.raises(RuntimeError, match="unknown"):
+        jit.compile("wanted", wrong + _part("second") + _main("first", "second"))
+
+
+def test_a_terminal_says_what_it_waits_for(tmp_path):
+    code = """
+import flambeau as torch
+from flambeau._kernel import jit
+jit._notice.spent = 1.0
+print(torch.ones(3).sum().item())
+"""
+    env = {**os.environ, "FLAMBEAU_CACHE_DIR": str(tmp_path)}
+    ours, theirs = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert done.stdout == "3.0\n"
+    assert "compiling kernel 1 for this processor" in shown and shown.endswith("\r\x1b[K")  # and is wiped away
+    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert (again.stdout, again.stderr) == ("3.0\n", "")
