@@ -279,7 +279,7 @@ from ._rare import sym_constrain_range as sym_constrain_range
 from ._rare import sym_constrain_range_for_size as sym_constrain_range_for_size
 from ._rare import sym_fresh_size as sym_fresh_size
 from . import testing as testing
-from ._rare import thread_safe_generator as thread_safe_generator
+from .random import thread_safe_generator as thread_safe_generator
 from . import torch_version as torch_version
 from . import types as types
 from .jit._ir import unify_type_list as unify_type_list

@@ -33,7 +33,7 @@ from flambeau._signatures import Form, forms_of  # noqa: E402
 
 PACKAGE = ROOT / "flambeau"
 NOTE = "# Written by tools/stubs.py from the operations' schemas and signatures. Do not edit.\n"
-RESULTS = frozenset(name for name, kind in vars(return_types).items() if hasattr(kind, "n_fields"))
+RESULTS = frozenset(kind.__name__ for kind in return_types.all_kinds())
 # Names in annotations -> what the stubs call them: functions and dtypes hide Python's types there.
 NAMES = {
     "int": "_int", "float": "_float", "bool": "_bool", "complex": "_complex", "dtype": "_dtype", "device": "_device",
@@ -362,7 +362,7 @@ def write_results() -> str:
     ]
     text.append("def pytree_register_structseq(cls: Any) -> None: ...\n\n")
     for name in sorted(RESULTS):
-        kind = vars(return_types)[name]
+        kind = getattr(return_types, name)
         text.append(f"class {name}(NamedTuple):\n" + "".join(f"    {field}: Tensor\n" for field in kind._fields))
     return "".join(text)
 
