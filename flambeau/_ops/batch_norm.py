@@ -375,7 +375,7 @@ def _batch_norm(
     if not input._array.size:
         made = ops.clone(input)
         for t, combine in ((weight, ops.mul), (bias, ops.add)):  # their gradients are zeros
-            if t is not None and len(shape) > 1 and t._array.shape == shape[1:2]:
+            if t is not None and shape[1:] and t._array.shape == shape[1:2]:
                 made = combine(made, ops.reshape(t, (1, -1) + (1,) * (len(shape) - 2)))
         made = relabel(made, "NativeBatchNormBackward0")
         return made, ops.zeros((0,), dtype=input.dtype), ops.zeros((0,), dtype=input.dtype)

@@ -47,9 +47,19 @@ def check_index(
 
 
 def _write(backend: Any, x: Any, index: Any, src: Any, dim: int, how: str) -> None:
-    bad = kernels.scatter_where_valid(backend, x, dim, index, src, how)
+    wide, src = (x, src) if how == "set" else _accumulated(x, src)
+    bad = kernels.scatter_where_valid(backend, wide, dim, index, src, how)
     if bad is not None:
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {_extent(x, dim)}")
+    if wide is not x:
+        x[...] = wide.astype(x.dtype)
+
+
+def _accumulated(x: Any, src: Any) -> tuple[Any, Any]:
+    """The arrays in which elements are added up or multiplied: in float32 for half precision."""
+    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
+        return x.astype(np.float32), src.astype(np.float32)
+    return x, src
 
 
 def _need_tensor(name: str, argument: str, value: Any) -> None:
@@ -256,9 +266,7 @@ def _reduce_into(
 ) -> None:
     check_index(backend, x, index, dim)
     xp = backend.xp
-    wide = x
-    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" and not rows:  # half precision accumulates in float32
-        wide, src = x.astype(np.float32), src.astype(np.float32)
+    wide, src = (x, src) if rows else _accumulated(x, src)
     if not include_self:
         start = checked_array(_neutral(reduce, from_numpy_dtype(wide.dtype)), from_numpy_dtype(wide.dtype))
         kernels.scatter(backend, wide, dim, index, xp.asarray(start), "set")
@@ -493,10 +501,15 @@ def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha:
         check_index(backend, rows, index, dim, IndexError, "index out of range in self")
     else:
         check_index(backend, rows, index, dim)
+    wide = rows
     if alpha != 1:
         with np.errstate(all="ignore"):
             source = source * backend.xp.asarray(number_array(alpha, from_numpy_dtype(x.dtype)))
-    kernels.update_rows(backend, rows, dim, index, source, "add")
+    elif x.ndim == 2:  # otherwise half precision is rounded after every row, as PyTorch does it
+        wide, source = _accumulated(rows, source)
+    kernels.update_rows(backend, wide, dim, index, source, "add")
+    if wide is not rows:
+        rows[...] = wide.astype(rows.dtype)
 
 
 @updates()

@@ -30,10 +30,10 @@ def _pieces_of(g: Tensor, x_shape: Any, hop: int) -> Tensor:
     tangent=linear("x"),
 )
 def overlap_add(backend: Any, x: Any, hop: int, length: int) -> Any:
-    """Overlapping pieces (the rows) added where they lie in a signal; one addition for each hop within a piece."""
+    """Overlapping pieces (the rows) added where they lie in a signal of at least their length, one addition for each hop."""
     *lead, count, n = x.shape
     steps = -(-n // hop)
-    made = backend.zeros((*lead, max(count + steps, -(-length // hop)), hop), x.dtype)
+    made = backend.zeros((*lead, -(-length // hop), hop), x.dtype)
     for i in range(steps):
         part = x[..., i * hop : (i + 1) * hop]
         made[..., i : i + count, : part.shape[-1]] += part

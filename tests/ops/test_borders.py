@@ -1,0 +1,165 @@
+"""Borders: the first and the last index, bounds that meet, empty operands, operands that broadcast into each other."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+F = torch.nn.functional
+LARGE = 1 << 18  # elements: work that several threads share
+
+# -- indices ---------------------------------------------------------------------------------------------------------
+
+# (whether it counts from the end, call) with a matrix x of `rows` rows and an index of it
+BY_ROW = {
+    "index_select": (False, lambda x, i: x.index_select(0, i)),
+    "index_select of columns": (False, lambda x, i: x.t().index_select(1, i)),
+    "embedding": (False, lambda x, i: F.embedding(i, x)),
+    "gather": (False, lambda x, i: x.gather(0, i[:, None].expand(len(i), x.shape[1]))),
+    "gather in rows": (False, lambda x, i: x.t().contiguous().gather(1, i.expand(x.shape[1], len(i)))),
+    "scatter": (False, lambda x, i: x.clone().scatter(0, i[:, None].expand(len(i), x.shape[1]), 0.0)),
+    "scatter_add": (False, lambda x, i: x.scatter_add(0, i[:, None].expand(len(i), x.shape[1]), x[: len(i)])),
+    "index_add": (False, lambda x, i: x.index_add(0, i, x[: len(i)])),
+    "index_fill": (True, lambda x, i: x.index_fill(0, i, 0.0)),
+    "index_copy": (False, lambda x, i: x.index_copy(0, i, x[: len(i)])),
+    "brackets": (True, lambda x, i: x[i]),
+    "pairs in brackets": (True, lambda x, i: x[i, torch.zeros_like(i)]),
+    "brackets of columns": (True, lambda x, i: x.t()[:, i]),
+    "assignment": (True, lambda x, i: x.clone().index_put((i,), torch.zeros(()))),
+    "added in brackets": (True, lambda x, i: x.clone().index_put((i,), torch.ones(()), accumulate=True)),
+    "take": (True, lambda x, i: x[:, 0].contiguous().take(i)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("name", BY_ROW)
+@pytest.mark.parametrize("rows, columns", [(7, 1), (7, 5), (LARGE // 8, 8)])
+def test_the_last_index_and_the_one_after_it(name, rows, columns, dtype):
+    from_end, call = BY_ROW[name]
+    if dtype is torch.int32 and ("put" in name or name in ("take", "index_fill", "index_copy", "added in brackets")):
+        pytest.skip("takes int64 alone")
+    x = torch.arange(float(rows * columns)).reshape(rows, columns)
+    index = torch.arange(rows, dtype=dtype)
+    call(x, index)
+    for at in (0, len(index) // 2, -1):
+        wrong = [rows, -rows - 1, 2**31 - 1] if from_end else [rows, -1, 2**31 - 1, -(2**31)]
+        for value in wrong:
+            bad = index.clone()
+            bad[at] = value
+            with pytest.raises((IndexError, RuntimeError), match=r"out of|range"):
+                call(x, bad)
+        if from_end:
+            good, same = index.clone(), index.clone()
+            good[at], same[at] = -rows, 0
+            assert torch.equal(call(x, good), call(x, same))
+
+
+@pytest.mark.parametrize("shape, index", [((0,), [0]), ((0, 0), [0]), ((0, 5), [0]), ((5, 0), [[0], [0]])])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_nothing_can_be_written_where_there_is_nothing(shape, index, accumulate):
+    places = tuple(torch.tensor(i) for i in index) if isinstance(index[0], list) else (torch.tensor(index),)
+    with pytest.raises(IndexError, match="dimension with size 0"):
+        torch.zeros(shape).index_put(places, torch.tensor(1.0), accumulate=accumulate)
+    empty = tuple(torch.zeros(0, dtype=torch.int64) for _ in places)
+    assert torch.zeros(shape).index_put(empty, torch.tensor(1.0), accumulate=accumulate).shape == shape
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+@pytest.mark.parametrize("count", [50, LARGE // 40])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_several_indices_beside_and_apart(count, contiguous, recorded):
+    rng = np.random.default_rng(0)
+    x = np.arange(60 * 40 * 50, dtype=np.float32).reshape(60, 40, 50)
+    t = torch.from_numpy(x.copy() if contiguous else np.asfortranarray(x)).requires_grad_(recorded)
+    i, j, k = (rng.integers(-n, n, count) for n in x.shape)
+    for key in [
+        (i, slice(None), k), (i, j), (slice(None), j, k), (i, j, k), (slice(None), slice(None), k),
+        (i[:10, None], slice(None), k[None, :10]),
+    ]:  # fmt: skip
+        made = t[tuple(torch.from_numpy(p) if isinstance(p, np.ndarray) else p for p in key)]
+        np.testing.assert_array_equal(made.detach().numpy(), x[key])
+        if recorded:
+            expected = np.zeros_like(x)
+            np.add.at(expected, key, 1)
+            np.testing.assert_array_equal(torch.autograd.grad(made.sum(), t)[0].numpy(), expected)
+
+
+# -- masks -----------------------------------------------------------------------------------------------------------
+
+
+def test_masks_wider_than_what_they_select_from():
+    """Expected values as PyTorch gives them."""
+    mask = torch.tensor([True, False, True])
+    assert torch.tensor([5.0]).masked_select(mask).tolist() == [5, 5]
+    assert torch.tensor([[5.0], [6.0]]).masked_select(mask).tolist() == [5, 5, 6, 6]
+    made = torch.tensor([[5.0], [6.0]]).masked_scatter(mask, torch.arange(9.0))
+    assert made.tolist() == [[0, 5, 1], [2, 6, 3]]
+    x = torch.tensor([[5.0], [6.0]], requires_grad=True)
+    x.masked_select(mask).square().sum().backward()
+    assert x.grad.tolist() == [[20], [24]]
+    with pytest.raises(RuntimeError, match="must match"):
+        torch.ones(2).masked_select(mask)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (0, 3)])
+def test_places_of_what_is_not_zero(shape):
+    x = (np.arange(max(np.prod(shape, dtype=int), 1))[: np.prod(shape, dtype=int)] % 3).reshape(shape)
+    for t in (torch.from_numpy(x), torch.from_numpy(np.asfortranarray(x))):
+        np.testing.assert_array_equal(t.nonzero().numpy(), np.argwhere(x))
+        for made, expected in zip(t.nonzero(as_tuple=True), np.atleast_1d(x).nonzero()):
+            np.testing.assert_array_equal(made.numpy(), expected)
+
+
+# -- bounds that meet ------------------------------------------------------------------------------------------------
+
+
+def test_gradients_where_bounds_meet_or_cross():
+    """Expected values as PyTorch gives them."""
+    x = torch.tensor([0.0, 1, 2, 1, 0, 2, 3], requires_grad=True)
+    low = torch.tensor([1.0, 1, 1, 1, 2, 2, 2], requires_grad=True)
+    high = torch.tensor([1.0, 1, 1, 2, 1, 1, 1], requires_grad=True)
+    for call in (torch.clamp, lambda *a: torch.clamp(*[t.double() for t in a])):
+        made = torch.autograd.grad(call(x, low, high).sum(), (x, low, high))
+        assert [g.tolist() for g in made] == [[0, 1, 0, 1, 0, 0, 0], [0] * 7, [0, 0, 1, 0, 1, 1, 1]]
+    (g,) = torch.autograd.grad(x.clamp(1, 2).sum(), x)
+    assert g.tolist() == [0, 1, 1, 1, 0, 1, 0]
+    made = torch.autograd.grad(torch.clamp(x, min=low).sum(), (x, low))
+    assert [g.tolist() for g in made] == [[0, 1, 1, 1, 0, 1, 1], [1, 0, 0, 0, 1, 0, 0]]
+    made = torch.autograd.grad(torch.clamp(x, max=high).sum(), (x, high))
+    assert [g.tolist() for g in made] == [[1, 1, 0, 1, 1, 0, 0], [0, 0, 1, 0, 0, 1, 1]]
+
+
+# -- operands that broadcast into each other -------------------------------------------------------------------------
+
+THREE = {
+    "where": lambda a, b, c: torch.where(a > 0.5, b, c),
+    "addcmul": lambda a, b, c: torch.addcmul(a, b, c, value=0.5),
+    "addcdiv": lambda a, b, c: torch.addcdiv(a, b, c + 1, value=0.5),
+    "lerp": lambda a, b, c: torch.lerp(a, b, c),
+    "clamp": lambda a, b, c: torch.clamp(a, b * 0.5, c + 0.5),
+    "mul": lambda a, b, c: a * b - c,
+    "pow": lambda a, b, c: (a + 1) ** b / (c + 1),
+    "atan2": lambda a, b, c: torch.atan2(a, b + 0.1) * torch.hypot(b, c),
+    "logaddexp": lambda a, b, c: torch.logaddexp(torch.logaddexp(a, b), c),
+}
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_gradients_of_operands_none_of_which_has_the_shape_of_the_result(name):
+    call = THREE[name]
+    torch.manual_seed(0)
+    parts = [torch.rand(shape, dtype=torch.float64) for shape in [(3, 1, 1), (4, 1), (1, 1, 5)]]
+    whole = [t.expand(3, 4, 5).clone() for t in parts]
+    made, expected = [], []
+    for given, kept in ((parts, made), (whole, expected)):
+        given = [t.detach().requires_grad_() for t in given]
+        out = call(*given)
+        assert out.shape == (3, 4, 5)
+        kept += torch.autograd.grad(
+            (out * torch.linspace(-1, 1, 60, dtype=torch.float64).view(3, 4, 5)).sum(), given, allow_unused=True
+        )
+    for g, e, t in zip(made, expected, parts):
+        assert (g is None) == (e is None)
+        if g is not None:
+            assert g.shape == t.shape
+            torch.testing.assert_close(g, e.sum_to_size(t.shape))
