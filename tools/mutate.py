@@ -323,6 +323,8 @@ def main() -> int:
     named = (line.rpartition("] # ") for line in EQUIVALENT.read_text().splitlines())
     reasons = {f"{name}]": reason for name, _, reason in named}
     picked = possible(chosen.folders)
+    for name in sorted(reasons.keys() - {change.name for change in possible(list(FOLDERS))}):
+        print(f"{EQUIVALENT.name} names a change that cannot be made any more: {name}")
     if chosen.again:
         picked = [change for change in still_to_notice(chosen.again, picked) if change.name not in reasons]
     else:

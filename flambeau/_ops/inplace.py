@@ -11,7 +11,7 @@ import numpy as np
 
 from .._autograd.functions import FunctionRecord
 from .._autograd.hooks import follow
-from .._autograd.node import Node
+from .._autograd.node import Node, edge_of
 from .._backend.cpu import PARALLEL
 from .._core.dtypes import COMPLEX, FLOATING, bool_, can_cast, dtype
 from .._core.layouts import like_strides
@@ -516,7 +516,7 @@ def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
 
 def _copy_with_history(t: Tensor) -> Tensor:
     copy = wrap(t._array if t._k & META else t._array.copy(), t.dtype, t._k)
-    copy._edge = t._edge or ((t, 0) if t._k & GRAD else None)
+    copy._edge = edge_of(t)
     if t._k & DUAL:  # its tangent is written to as well
         meta_of(copy).tangent = ops.clone(t._autograd_meta.tangent)  # type: ignore[union-attr]
         local.duals.append(ref(copy))

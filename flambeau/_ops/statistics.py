@@ -318,9 +318,9 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
 
 
 def _one_quantile(input: Tensor, q: float, dim: Any, keepdim: bool, interpolation: str) -> Tensor | None:
-    """A quantile of a plain tensor without NaN, for which one rank is that of all rows; None for others."""
+    """A quantile of a tensor without NaN, for which one rank is that of all rows; None for others, and if a mode is on."""
     x, d = input._array, input.dtype
-    if input._k > 1 or modes.on or not (d is float32 or d is float64) or not x.size or not x.ndim:
+    if modes.on or not (d is float32 or d is float64) or not x.size or not x.ndim:
         return None
     place = -1 if dim is None else wrap_dim(dim, x.ndim)
     ordered = ops.sort(ops.reshape(input, -1) if dim is None else input, place).values

@@ -122,3 +122,14 @@ def test_sparse_tensors_are_recorded_after_inference_mode():
     x = torch.ones(2, 2, requires_grad=True)
     x.to_sparse().to_dense().sum().backward()
     assert x.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: x.std(), lambda x: x.var(1), lambda x: x.prod(), lambda x: x.norm(), lambda x: x.logsumexp(1)]
+)
+def test_leaves_of_inference_mode_are_not_kept_for_backward(call):
+    with torch.inference_mode():
+        x = torch.rand(3, 4).requires_grad_()
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        call(x)
+    assert call(x.clone()).requires_grad

@@ -174,3 +174,88 @@ def test_a_result_that_is_returned_twice_is_one():
     assert torch.autograd.gradcheck(lambda x: sum(Twice.apply(x)), (x,))
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         Twice()
+
+
+def test_a_function_of_users_sees_all_of_its_inputs():
+    """Whichever of their gradients is asked for."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            ctx.note = "kept"
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            assert ctx.note == "kept"
+            return g * y, g * x
+
+    a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+    for asked, expected in (((a,), (3,)), ((b,), (2,)), ((a, b), (3, 2)), ((b, a), (2, 3))):
+        out = Product.apply(a * 1, b * 1)
+        assert [g.item() for g in torch.autograd.grad(out, asked)] == list(expected)
+    out = torch.exp(a) * Product.apply(a, b * 1)
+    assert torch.autograd.grad(out, b)[0].item() == pytest.approx(2 * 2.718281828**2)
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_a_gradient_that_is_held_is_added_to():
+    x = torch.ones(3, requires_grad=True)
+    x.sum().backward()
+    held = x.grad
+    (x * 2).sum().backward()
+    assert x.grad is held and held.tolist() == [3, 3, 3]
+    (x * x).sum().backward(create_graph=True)
+    assert x.grad is not held and held.tolist() == [3, 3, 3] and x.grad.requires_grad
+    w = torch.ones(3, 2, requires_grad=True)
+    torch.nn.functional.embedding(torch.tensor([1]), w, sparse=True).sum().backward()
+    sparse = w.grad
+    torch.nn.functional.embedding(torch.tensor([1]), w, sparse=True).sum().backward()
+    assert w.grad.is_sparse and w.grad is sparse and w.grad.to_dense()[1].tolist() == [2, 2]
+    w.sum().backward()
+    assert not w.grad.is_sparse and w.grad.tolist() == [[1, 1], [3, 3], [1, 1]]
+
+
+_INDEX = torch.tensor([1, 1])
+IN_PLACE = {  # each call with "_" or "" after its name
+    "mul": lambda x, z, end: getattr(x, "mul" + end)(z),
+    "div": lambda x, z, end: getattr(x, "div" + end)(z),
+    "pow": lambda x, z, end: getattr(x, "pow" + end)(z),
+    "atan2": lambda x, z, end: getattr(x, "atan2" + end)(z),
+    "cumprod": lambda x, z, end: getattr(x * z, "cumprod" + end)(0),
+    "renorm": lambda x, z, end: getattr((x * z)[None], "renorm" + end)(2, 0, 1.5),
+    "scatter_reduce": lambda x, z, end: getattr(x, "scatter_reduce" + end)(0, _INDEX, z, "prod"),
+    "index_reduce": lambda x, z, end: getattr(x, "index_reduce" + end)(0, _INDEX, z, "prod"),
+    "lerp": lambda x, z, end: getattr(x, "lerp" + end)(z, z),
+    "xlogy": lambda x, z, end: getattr(x, "xlogy" + end)(z),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_operations_in_place_after_other_writes(name):
+    """Both operands were written to before: their versions are those of the moment."""
+
+    def both(in_place):
+        a = torch.tensor([1.5, 2.5], dtype=torch.float64, requires_grad=True)
+        y = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+        x, z = a * 2, y * 1
+        x, z = (x.add_(1), z.add_(1)) if in_place else (x + 1, z + 1)
+        out = IN_PLACE[name](x, z, "_" if in_place else "")
+        first = torch.autograd.grad(out.sum(), (a, y), create_graph=True)
+        return out, *first, *torch.autograd.grad(sum((g * g).sum() for g in first), (a, y))
+
+    for made, expected in zip(both(True), both(False)):
+        torch.testing.assert_close(made, expected)
+
+
+@pytest.mark.parametrize("name", ["mul", "div", "pow", "atan2", "scatter_reduce", "xlogy"])
+def test_operands_written_to_after_an_operation_in_place(name):
+    x, z = torch.ones(2, requires_grad=True) * 2, torch.tensor([2.0, 3.0])
+    z.add_(1)
+    IN_PLACE[name](x, z, "_")
+    z.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        x.sum().backward()

@@ -6,7 +6,7 @@ import pytest
 import flambeau as torch
 
 F = torch.nn.functional
-LARGE = 1 << 18  # elements: work that several threads share
+LARGE = 1 << 19  # elements: work that several threads share
 
 # -- indices ---------------------------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def test_nothing_can_be_written_where_there_is_nothing(shape, index, accumulate)
 
 
 @pytest.mark.parametrize("contiguous", [True, False])
-@pytest.mark.parametrize("count", [50, LARGE // 40])
+@pytest.mark.parametrize("count", [50, LARGE // 40 + 1])
 @pytest.mark.parametrize("recorded", [True, False])
 def test_several_indices_beside_and_apart(count, contiguous, recorded):
     rng = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def test_several_indices_beside_and_apart(count, contiguous, recorded):
     t = torch.from_numpy(x.copy() if contiguous else np.asfortranarray(x)).requires_grad_(recorded)
     i, j, k = (rng.integers(-n, n, count) for n in x.shape)
     for key in [
-        (i, slice(None), k), (i, j), (slice(None), j, k), (i, j, k), (slice(None), slice(None), k),
+        (i, slice(None), k), (i, j), (slice(None), j[:400], k[:400]), (i, j, k), (slice(None), slice(None), k[:50]),
         (i[:10, None], slice(None), k[None, :10]),
     ]:  # fmt: skip
         made = t[tuple(torch.from_numpy(p) if isinstance(p, np.ndarray) else p for p in key)]
@@ -163,3 +163,48 @@ def test_gradients_of_operands_none_of_which_has_the_shape_of_the_result(name):
         if g is not None:
             assert g.shape == t.shape
             torch.testing.assert_close(g, e.sum_to_size(t.shape))
+
+
+# -- sizes at which another way begins -------------------------------------------------------------------------------
+
+DTYPES = [
+    torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128, torch.bool, torch.uint8, torch.int8,
+    torch.int16, torch.int32, torch.int64,
+]  # fmt: skip
+NUMBERS = [
+    0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    100.25,
+    127.0,
+    128.0,
+    -128.0,
+    255.0,
+    1000.0,
+    -1000.0,
+    65504.0,
+    7e4,
+    -7e4,
+]
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("source", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [4097, LARGE + 1])
+def test_many_elements_are_cast_like_few(source, size):
+    few = torch.tensor(NUMBERS, dtype=torch.float64).to(source)
+    if source.is_floating_point:
+        few = torch.cat([few, torch.tensor([float("nan")], dtype=source)])
+    many = few.repeat(size // len(few) + 1)[:size]
+    for d in DTYPES:
+        expected, made = few.to(d), many.to(d)
+        assert made.dtype is d
+        whole = expected.repeat(size // len(few) + 1)[:size]
+        np.testing.assert_array_equal(
+            made.view(torch.uint8).numpy(), whole.view(torch.uint8).numpy(), err_msg=f"{source} to {d}"
+        )

@@ -283,3 +283,41 @@ def test_integers_that_only_a_float_could_hold_are_refused(data):
 
 def test_large_integers_among_floats():
     assert torch.tensor([2**63, 1.5]).tolist() == [2.0**63, 1.5] and torch.tensor([1, 0.5]).tolist() == [1, 0.5]
+
+
+def test_ranges_up_to_the_last_integer():
+    last, most = (1 << 63) - 1, 3 << 60
+    for args in [
+        (most, last, most),
+        (last - 9, last, 4),
+        (-most, -last - 1, -most),
+        (last - 1, last),
+        (-last, -last + 3, 2),
+        (0, last, last),
+    ]:
+        assert torch.arange(*args).tolist() == list(range(*args))
+        assert torch.arange(*args, out=torch.empty(0, dtype=torch.int64)).tolist() == list(range(*args))
+
+
+def test_too_much_memory_is_the_cpus_error():
+    for make in (torch.empty, torch.zeros, torch.ones, torch.rand):
+        with pytest.raises(RuntimeError, match="DefaultCPUAllocator") as found:
+            make(1 << 46)
+        assert found.type is RuntimeError  # not that of a GPU
+
+
+def test_asarray_copies_only_if_it_must_or_should():
+    x = torch.arange(3.0)
+    assert torch.asarray(x, copy=False).data_ptr() == x.data_ptr() == torch.asarray(x).data_ptr()
+    assert torch.asarray(x, dtype=torch.float32, copy=False).data_ptr() == x.data_ptr()
+    assert torch.asarray(x, copy=True).data_ptr() != x.data_ptr()
+    for copy in (None, True):
+        made = torch.asarray(x, dtype=torch.int64, copy=copy)
+        assert made.tolist() == [0, 1, 2] and made.dtype is torch.int64
+    with pytest.raises(ValueError, match="can't alias tensor with dtype"):
+        torch.asarray(x, dtype=torch.int64, copy=False)
+    with pytest.raises(ValueError, match="can't alias"):
+        torch.asarray([1.0], copy=False)
+    with pytest.raises(ValueError, match="can't alias tensor from device"):
+        torch.asarray(x, device="meta", copy=False)
+    assert torch.asarray(x, device="meta").is_meta

@@ -159,3 +159,11 @@ def test_cat_casts_to_out_what_can_be_cast():
     assert torch.cat([x, y], out=torch.empty(3, dtype=torch.complex64)).tolist() == [1, 2, 3.5]
     with pytest.raises(TypeError, match="input types can't be cast to the desired output type Int"):
         torch.cat([x, y], out=torch.empty(3, dtype=torch.int32))
+
+
+def test_grids_of_tensors_on_several_devices_are_refused():
+    x, meta = torch.ones(2), torch.ones(2, device="meta")
+    for pair in ((x, meta), (meta, x)):
+        with pytest.raises(RuntimeError, match="meshgrid expects all tensors to have the same device"):
+            torch.meshgrid(*pair, indexing="ij")
+    assert [g.shape for g in torch.meshgrid(meta, meta, indexing="xy")] == [(2, 2), (2, 2)]

@@ -255,3 +255,27 @@ def test_arguments_are_checked() -> None:
         torch.linalg.ldl_solve(torch.eye(2), torch.tensor([1, -9], dtype=torch.int32), torch.ones(2, 1))
     with pytest.raises(RuntimeError):
         torch.cdist(torch.ones(2, 3), torch.ones(2, 4))
+
+
+def test_factors_without_exchanged_rows():
+    a = torch.tensor([[1.0, 2.0], [4.0, 3.0]], dtype=torch.float64)
+    made, pivots = torch.linalg.lu_factor(a, pivot=False)
+    assert pivots.tolist() == [1, 2] and made.tolist() == [[1, 2], [4, -5]]
+    assert torch.linalg.lu_factor(a)[1].tolist() == [2, 2]
+    many, pivots = torch.linalg.lu_factor(a.expand(300, 2, 2).contiguous(), pivot=False)
+    assert pivots.tolist() == [[1, 2]] * 300 and torch.equal(many, made.expand(300, 2, 2))
+    _, low, high = torch.linalg.lu(a, pivot=False)
+    assert torch.equal(low @ high, a) and low.tolist() == [[1, 0], [4, 1]]
+
+
+def test_vectors_of_least_squares_have_the_batch_of_their_matrices():
+    a = torch.rand(2, 3, 2, dtype=torch.float64)
+    b = torch.rand(2, 3, dtype=torch.float64)
+    made = torch.linalg.lstsq(a, b).solution
+    assert made.shape == (2, 2)
+    torch.testing.assert_close(made, torch.linalg.lstsq(a, b[:, :, None]).solution[:, :, 0])
+    for shape in ((1, 3), (4, 3), (3, 2), (2, 4)):
+        with pytest.raises(RuntimeError, match=r"input.size\(-2\) should match"):
+            torch.linalg.lstsq(a, torch.rand(shape, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="should match"):
+        torch.linalg.lstsq(a[0], torch.rand(4, dtype=torch.float64))

@@ -231,3 +231,57 @@ def test_ctc_loss_of_long_targets():
         alone = F.ctc_loss(torch.log_softmax(x[:n, i : i + 1], 2), y[i : i + 1, :count], (n,), (count,))
         np.testing.assert_allclose(made[i].item() / count, alone.item(), rtol=1e-9)
     assert gradcheck(lambda x: F.ctc_loss(torch.log_softmax(x, 2), y, steps, counts), (x,))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_widths_of_losses(reduction):
+    """A width of zero turns smooth_l1_loss into l1_loss; huber_loss has none."""
+    x, y = torch.tensor([1.0, -2.0], requires_grad=True), torch.zeros(2)
+    made, plain = (f(x, y, reduction=reduction, **o) for f, o in ((F.smooth_l1_loss, {"beta": 0.0}), (F.l1_loss, {})))
+    assert torch.equal(made, plain)
+    for delta in (0.0, -1.0):
+        with pytest.raises(RuntimeError, match="non-positive values for delta"):
+            F.huber_loss(x, y, delta=delta, reduction=reduction)
+    with pytest.raises(RuntimeError, match="negative values for beta"):
+        F.smooth_l1_loss(x, y, beta=-1.0, reduction=reduction)
+
+
+@pytest.mark.parametrize("call", [F.cross_entropy, F.nll_loss])
+def test_targets_that_are_written_to(call):
+    rows = [[0.0, 1.0, 2.0, 4.0], [3.0, 1.0, 0.0, 2.0], [1.0, 1.0, 2.0, 0.0]]
+
+    def slope(before, after, create_graph):
+        x, target = torch.tensor(rows, requires_grad=True), torch.tensor([0, 1, 2])
+        if before:
+            target.add_(1)
+        loss = call(x, target)
+        if after:
+            target.sub_(1)
+        return torch.autograd.grad(loss, x, create_graph=create_graph)[0]
+
+    for create_graph in (False, True):
+        for before in (False, True):
+            x = torch.tensor(rows, requires_grad=True)
+            (expected,) = torch.autograd.grad(call(x, torch.tensor([0, 1, 2]) + int(before)), x)
+            torch.testing.assert_close(slope(before, False, create_graph), expected)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        slope(True, True, True)
+
+
+def test_margins_in_half_precision():
+    """Expected values as PyTorch gives them."""
+    given = [0.3, 1.7, -0.4, 0.9, 2.2]
+    for d, hinge in ((torch.float16, [0.3000, 0, 1.6992, 0.8999, 0]), (torch.bfloat16, [0.3008, 0, 1.6953, 0.8984, 0])):
+        x, y = torch.tensor(given, dtype=d), torch.tensor([1, -1, -1, 1, -1], dtype=d)
+        made = F.hinge_embedding_loss(x, y, margin=1.3, reduction="none")
+        np.testing.assert_allclose(made.float().numpy(), hinge, atol=5e-5)
+        made = F.margin_ranking_loss(x, x.flip(0), y, margin=0.3, reduction="none")
+        np.testing.assert_allclose(made.float().numpy(), [2.2, 1.1, 0.3, 1.1, 2.2], atol=1e-2)
+
+
+def test_distances_that_are_whole_numbers():
+    a, b, c = (torch.tensor([row]) for row in ([1, 2], [3, 2], [1, 5]))
+    distance = lambda x, y: (x - y).abs().sum(-1)
+    for margin, expected in ((1.0, 0.0), (1.5, 0.5), (2.0, 1.0)):
+        made = F.triplet_margin_with_distance_loss(a, b, c, distance_function=distance, margin=margin)
+        assert made.item() == expected and made.dtype is torch.float32

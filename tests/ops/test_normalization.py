@@ -173,3 +173,41 @@ def test_bags_of_equal_length(mode, index, bags):
     for wrong in (-1, 50):
         with pytest.raises(RuntimeError, match=f"found idx to be {wrong}"):
             F.embedding_bag(torch.tensor([[0, wrong]]), weight, mode=mode)
+
+
+def test_eps_of_batch_norm():
+    x, mean, var = torch.tensor([[1.0, 2.0], [3.0, 6.0]]), torch.zeros(2), torch.ones(2)
+    for eps in (0.0, -1e-5):
+        with pytest.raises(ValueError, match="eps must be positive during training"):
+            F.batch_norm(x, mean, var, training=True, eps=eps)
+    assert torch.equal(F.batch_norm(x, mean, var, eps=0.0), x)
+    with pytest.raises(ValueError, match="eps must be non-negative"):
+        F.batch_norm(x, mean, var, eps=-1e-5)
+    assert F.batch_norm(torch.zeros(0), None, None, training=True).shape == (0,)
+
+
+def test_batch_norm_of_no_rows():
+    x, w, b = (
+        torch.zeros(0, 3, 2, requires_grad=True),
+        torch.ones(3, requires_grad=True),
+        torch.ones(3, requires_grad=True),
+    )
+    F.batch_norm(x, torch.zeros(3), torch.ones(3), w, b).sum().backward()
+    assert x.grad.shape == (0, 3, 2) and w.grad.tolist() == [0, 0, 0] == b.grad.tolist()
+
+
+def test_local_response_norm_of_other_dtypes():
+    """Expected values as PyTorch gives them."""
+    made = F.local_response_norm(torch.arange(24).reshape(1, 4, 6) * 7, 3)
+    np.testing.assert_allclose(made[0, :, 1].numpy(), [6.6001, 38.9577, 55.2376, 83.3178], atol=1e-4)
+    assert made.dtype is torch.float32
+    x = torch.arange(12.0, dtype=torch.float64).reshape(1, 3, 4) * 0.37
+    exact = (
+        x
+        / (1 + 1e-4 * F.avg_pool3d(F.pad(x[:, None, :, :, None] ** 2, (0, 0, 0, 0, 1, 1)), (3, 1, 1), 1)[:, 0, :, :, 0])
+        ** 0.75
+    )
+    for d, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-6), (torch.bfloat16, 1e-2), (torch.float16, 2e-3)):
+        made = F.local_response_norm(x.to(d), 3)
+        assert made.dtype is d
+        torch.testing.assert_close(made.double(), exact, rtol=tolerance, atol=0)

@@ -311,6 +311,27 @@ def test_quantiles(interpolation):
     assert float(torch.nanquantile(torch.tensor([1.0, NAN, 2.0]), 0.5)) == 1.5
 
 
+def test_quantiles_of_other_tensors_than_plain_ones():
+    """A number as quantile has a way of its own for plain tensors."""
+    x = torch.from_numpy(array((4, 21)))
+    expected = torch.quantile(x, torch.tensor([0.3]), dim=1)[0]
+    assert torch.equal(torch.quantile(x, 0.3, dim=1), expected)
+    made = torch.func.vmap(lambda row: torch.quantile(row, 0.3))(x)
+    torch.testing.assert_close(made, expected)
+    for q, shape in ((0.3, (4,)), (torch.tensor([0.3, 0.5], device="meta"), (2, 4))):
+        assert torch.quantile(x.to("meta"), q, dim=1).shape == shape
+    _, tangent = torch.func.jvp(lambda t: torch.quantile(t, 0.3, dim=1), (x,), (torch.ones_like(x),))
+    torch.testing.assert_close(tangent, torch.ones(4))
+    g = x.clone().requires_grad_()
+    torch.quantile(g, 0.3, dim=1).sum().backward()
+    torch.testing.assert_close(g.grad.sum(1), torch.ones(4))
+    for wrong in (-0.1, 1.1):
+        with pytest.raises(RuntimeError, match="range"):
+            torch.quantile(x, wrong)
+        with pytest.raises(RuntimeError, match="range"):
+            torch.quantile(x, torch.tensor([0.5, wrong]))
+
+
 def test_covariance_and_correlation():
     x = array((4, 50))
     assert np.allclose(torch.cov(torch.from_numpy(x)).numpy(), np.cov(x), atol=1e-5)

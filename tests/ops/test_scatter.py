@@ -363,3 +363,28 @@ def test_second_derivatives_of_products_with_several_zeros_are_refused(function)
         gradgradcheck(function, (x, 0, index, src, "prod"))
     src = torch.tensor([0.0, 2.0], dtype=torch.float64, requires_grad=True)
     assert gradcheck(function, (x, 0, index, src, "prod"))
+
+
+@pytest.mark.parametrize("dtype, rounded, exact", [(torch.bfloat16, 256, 3008), (torch.float16, 2048, 3000)])
+def test_half_precision_is_added_up_in_float32(dtype, rounded, exact):
+    """Which operations round after every addition is as PyTorch has it."""
+    n = 3000
+    ones, zeros = torch.ones(n, 2, dtype=dtype), torch.zeros(n, 2, dtype=torch.int64)
+    row, start = zeros[:, 0].contiguous(), torch.zeros(1, 2, dtype=dtype)
+    for made in (
+        start.scatter_add(0, zeros, ones), start.scatter(0, zeros, ones, reduce="add"), start.clone().scatter_add_(0, zeros, ones),
+        start.t().scatter_add(1, zeros.t(), ones.t()).t(), start.scatter_reduce(0, zeros, ones, "sum"),
+        start.scatter_reduce(0, zeros, ones, "sum", include_self=False), start.index_add(0, row, ones),
+    ):  # fmt: skip
+        assert made.dtype is dtype and made.tolist() == [[exact, exact]]
+    for call in (lambda w: w.gather(0, zeros), lambda w: w.index_select(0, row)):
+        w = start.clone().requires_grad_()
+        call(w).sum().backward()
+        assert w.grad.tolist() == [[exact, exact]]
+    assert start.index_add(0, row, ones, alpha=2).tolist() == [[2 * rounded, 2 * rounded]]
+    assert start[0].index_add(0, row, ones[:, 0]).tolist() == [rounded, 0]
+    assert start.index_put((row,), ones, accumulate=True).tolist() == [[rounded, rounded]]
+    grown = torch.full((50,), 1.004, dtype=dtype)
+    powers = {torch.bfloat16: (1.4765625, 1.390625), torch.float16: (1.21484375, 1.2119140625)}[dtype]
+    assert torch.ones(1, dtype=dtype).scatter_reduce(0, row[:50], grown, "prod").item() == powers[0]
+    assert torch.ones(1, dtype=dtype).index_reduce(0, row[:50], grown, "prod").item() == powers[1]

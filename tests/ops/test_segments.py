@@ -66,3 +66,15 @@ def test_a_nan_is_the_extremum_and_gets_the_gradient(reduce, without):
     expected = [0.0, 0.0, 0.0, 3.0, 0.0, 4.0]
     expected[without] = 1.0
     assert x.grad.tolist() == expected
+
+
+def test_offsets_outside_of_the_data():
+    """PyTorch reads and writes there."""
+    x = torch.arange(3.0)
+    assert torch.segment_reduce(x, "sum", offsets=torch.tensor([0, 2, 3])).tolist() == [1, 2]
+    for offsets in ([-1, 2, 3], [0, 2, 4], [-1, 2, 4], [0, 2**40, 3], [0, -1, 3]):
+        with pytest.raises(RuntimeError, match="expected offsets from 0 to 3"):
+            torch.segment_reduce(x, "sum", offsets=torch.tensor(offsets))
+    for offsets, message in (([1, 2, 3], "begin with 0"), ([0, 3, 2], "negative"), ([], "expected offsets")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.segment_reduce(x, "sum", offsets=torch.tensor(offsets, dtype=torch.int64))

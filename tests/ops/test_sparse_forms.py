@@ -166,3 +166,51 @@ def test_what_sparse_tensors_say():
         torch.ones(2).to_sparse().numpy()
     with pytest.raises(RuntimeError, match="matrices expected, got 1D tensor"):
         torch.mm(torch.sparse_coo_tensor([[0, 1]], torch.ones(2, 2), (3, 2)), torch.ones(2, 2))
+
+
+@pytest.mark.parametrize(
+    "make, starts, places, values, size",
+    [
+        ("csr", [0, 1, 2], [1, 0], (2,), (2, 2)), ("csr", [0, 1, 2], [1, 0], (2, 3), (2, 2, 3)), ("csc", [0, 1, 2, 2], [1, 0], (2,), (2, 3)),
+        ("csc", [0, 1, 2, 2], [1, 0], (2, 4), (2, 3, 4)), ("bsr", [0, 1, 2], [1, 0], (2, 2, 3), (4, 6)),
+        ("bsr", [0, 1, 2], [1, 0], (2, 2, 3, 4), (4, 6, 4)), ("bsc", [0, 1, 2, 2], [1, 0], (2, 2, 3), (4, 9)),
+        ("csr", [[0, 1, 2], [0, 1, 2]], [[1, 0], [0, 1]], (2, 2), (2, 2, 2)),
+    ],
+)  # fmt: skip
+def test_sizes_that_are_not_given(make, starts, places, values, size):
+    """Expected values as PyTorch gives them."""
+    function = getattr(torch, f"sparse_{make}_tensor")
+    held = torch.rand(values)
+    made = function(torch.tensor(starts), torch.tensor(places), held)
+    given = function(torch.tensor(starts), torch.tensor(places), held, size)
+    assert made.shape == size and torch.equal(made.to_dense(), given.to_dense())
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_softmax_over_every_dimension(log):
+    function, dense = (torch.sparse.log_softmax, torch.log_softmax) if log else (torch.sparse.softmax, torch.softmax)
+    held = torch.tensor([[[1.0, 2.0], [3.0, 5.0]], [[0.0, 1.0], [1.0, -1.0]]], requires_grad=True)
+    x = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), held, (3, 2, 2))
+    for dim in (1, 2, -1, -2):
+        made = function(x, dim)
+        torch.testing.assert_close(made.to_dense()[[0, 2]], dense(held, dim))
+        assert made.to_dense()[1].eq(0).all()
+    torch.testing.assert_close(function(x, 0).to_dense()[[0, 2]], dense(held, 0))
+    matrix = torch.sparse_coo_tensor(torch.tensor([[0, 0, 1], [0, 2, 1]]), torch.tensor([1.0, 2.0, 7.0]), (2, 3))
+    found = function(matrix, 1).coalesce().values()
+    torch.testing.assert_close(found, torch.cat([dense(torch.tensor([1.0, 2.0]), 0), dense(torch.tensor([7.0]), 0)]))
+    with pytest.raises(RuntimeError, match="COO"):
+        function(matrix.to_sparse_csr(), 1)
+
+
+def test_sums_and_products_of_the_same_places():
+    """Indices that are one object, that are equal, and that differ."""
+    index = torch.tensor([[0, 1, 1], [2, 0, 2]])
+    a = torch.sparse_coo_tensor(index, torch.tensor([1.0, 2.0, 3.0]), (2, 3)).coalesce()
+    others = [a * 2, torch.sparse_coo_tensor(index.clone(), torch.tensor([2.0, 4.0, 6.0]), (2, 3)).coalesce()]
+    others.append(torch.sparse_coo_tensor(index[:, :2], torch.tensor([5.0, 7.0]), (2, 3)).coalesce())
+    for b in others:
+        for x, y in ((a, b), (b, a), (a.to_sparse_csr(), b.to_sparse_csr())):
+            assert torch.equal((x + y).to_dense(), a.to_dense() + b.to_dense())
+            assert torch.equal((x * y).to_dense(), a.to_dense() * b.to_dense())
+            assert (x + y).layout is x.layout
