@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, float64, from_numpy_dtype, int32, int64
-from .._core.state import CUDA, DUAL, GRAD, local
+from .._core.state import CUDA, DUAL, local
 from .._dispatch import backend_of
 from .._kernel.embedding import look_up, sum_rows, sum_rows_flat
 from .._tensor import Tensor, detached, wrap
 from . import index_kernels as kernels
 from .batched_places import looked_up, looked_up_backward
-from .fused import Fused, is_flat, parts_of, record, side_by_side
+from .fused import is_flat, parts_of, side_by_side
 from .inplace import check_writable
 from .primitive import primitive
-from .registry import ops, public, quick
-from .saved import fetch
+from .registry import ops, public
 from .shape_rules import dtype_of
 from .tangents import linear
 
@@ -152,19 +151,9 @@ def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: in
     return out
 
 
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    index = fetch(node, 0)
-    count, padding = node.saved[1:]
-    if create_graph or g._k & ~GRAD:
-        return (embedding_backward(g, index, count, padding, False),)
-    return (wrap(_summed(g._array, index._array, count, padding), g.dtype),)
-
-
-_FUSED = Fused("embedding", "EmbeddingBackward0", _gradient)
-
-
 def _renormalise(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
     """Shortens, in place, the rows in use that are longer than `max_norm`; tangents stay as they are."""
+    not_planned()
     check_writable(ops.detach(weight))
     outer, local.grad = local.grad, False
     try:
@@ -197,35 +186,7 @@ def embedding(
     return embedding_op(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
 
 
-def _quick_embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Any:  # fmt: skip
-    """The usual case: plain tensors, no norms, a dense gradient."""
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        return NotImplemented
-    try:
-        k = weight._k
-        table, index = weight._array, input._array
-        if k > 1 or input._k or not (input.dtype is int64 or input.dtype is int32) or table.ndim != 2:
-            return NotImplemented
-    except AttributeError:
-        return NotImplemented
-    count = table.shape[0]
-    if padding_idx is None:
-        padding_idx = -1
-    elif padding_idx < 0 or padding_idx >= count:
-        return NotImplemented
-    if table.dtype.itemsize > 8 or not index.dtype.isnative:
-        return NotImplemented
-    out = wrap(_looked_up(table, index), weight.dtype)
-    if k and local.grad:
-        record(_FUSED, out, (weight,), [input, count, padding_idx])
-    return out
-
-
-@quick(_quick_embedding, named=True)
-@public("nn.functional.embedding", method=False)
+@public("nn.functional.embedding", method=False, planned=True)
 def functional_embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,

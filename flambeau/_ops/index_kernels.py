@@ -473,10 +473,9 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     shape = (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
     if not x.size or not index.size:
         return backend.xp.empty(shape, x.dtype) if size or not index.size else None
-    if backend is not cpu or x.size // size * index.size < PARALLEL:
-        if first_outside(backend, index, -size if from_end else 0, size) is not None:
-            return None
-        return x.take(index, dim) if backend is not cpu else x.take(index, dim, None, "wrap")
+    if backend is not cpu:
+        wrong = first_outside(backend, index, -size if from_end else 0, size) is not None
+        return None if wrong else x.take(index, dim)
     index, out = as_index(index), empty(shape, x.dtype)
     source, made = bits(x), bits(out)
     code = BITS[x.dtype.itemsize][0]
@@ -487,8 +486,10 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     if rows:
         source, made = as_columns(dim, (source, made))
     lead = source.shape[: -2 if rows else -1]
-    found = np.empty(lead, np.bool_)
-    if lead:
+    found = empty(lead, np.bool_)
+    if out.size < PARALLEL:
+        call(source, index, made, found)
+    elif lead:
         cpu.rows(call, [source, np.broadcast_to(index, (*lead, index.size))], [made, found], out.size)
     else:
         parts = threads.ranges(index.size, 16)

@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .._autograd.node import Node
 from .._backend.copies import rows_of
 from .._backend.cpu import cpu
 from .._core.dtypes import can_cast, from_numpy_dtype, promote_types
 from .._core.layouts import is_dense
 from .._core.sizes import check_room, wrap_dim
-from .._core.state import CUDA, META, local, modes
+from .._core.state import CUDA, META, modes
 from .._tensor import Tensor, wrap
 from .batching import in_blocks, listed
 from .casting import cast_array
 from .inplace import into_out
 from .joining_arrays import joined
 from .primitive import primitive
-from .registry import ops, public, quick, relabel
+from .registry import ops, public, relabel
 from .rules import type_name
 from .shape_rules import dtype_of
 from .tangents import linear
@@ -91,47 +90,7 @@ def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
-_empty = np.empty
-_FEW, _SMALL = 8, 1 << 14  # tensors that are copied one after the other faster than NumPy joins them, their elements
-
-
-def _alike(tensors: Any) -> Any:
-    """The arrays, the dtype and the properties of tensors of one dtype that have at most a history; None for others."""
-    if (tensors.__class__ is not list and tensors.__class__ is not tuple) or not tensors:
-        return None
-    d = getattr(tensors[0], "dtype", None)
-    arrays, k = [], 0
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.dtype is not d:
-            return None
-        k |= t._k
-        arrays.append(t._array)
-    return (arrays, d, k) if k <= 1 else None
-
-
-def _recorded(op: Any, tensors: Any, dim: int, out: Tensor) -> Tensor:
-    """What `op.record` does for a derivative that keeps no tensor."""
-    if local.grad and out.dtype.category >= 2:
-        node = Node(op, tuple([(t._edge or (t, 0)) if t._k else None for t in tensors]), [None, dim, None])
-        node.info = [(t._array.shape, t.dtype, t._k) for t in tensors]
-        out._edge, out._k = (node, 0), 1
-    return out
-
-
-def _quick_cat(tensors: Any, dim: int = 0, **others: Any) -> Any:
-    alike = None if others else _alike(tensors)
-    if alike is not None and dim.__class__ is int:
-        arrays, d, k = alike
-        try:
-            out = wrap(joined(arrays, dim), d)
-        except (ValueError, TypeError):
-            return NotImplemented
-        return out if not k else _recorded(cat_op, tensors, dim if dim >= 0 else dim + out._array.ndim, out)
-    return NotImplemented
-
-
-@quick(_quick_cat, named=True)
-@public(method=False, aliases=("concat", "concatenate"))
+@public(method=False, aliases=("concat", "concatenate"), planned=True)
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """Joins tensors along a dimension they have.
 
@@ -152,7 +111,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
                 )
         if not all(can_cast(x.dtype, out.dtype) for x in given):
             raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_name(out.dtype)}")
-        return into_out(out, cat.__wrapped__, (tensors, dim), {})  # its short way allocates by itself
+        return into_out(out, cat.__wrapped__, (tensors, dim), {})
     full = [x for x in given if x._array.shape != (0,)]
     if not full:
         wrap_dim(dim, 1)
@@ -195,28 +154,7 @@ def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     return rows_of(rows)
 
 
-def _quick_stack(tensors: Any, dim: int = 0, **others: Any) -> Any:
-    alike = None if others else _alike(tensors)
-    if alike is not None and dim.__class__ is int:
-        arrays, d, k = alike
-        shape = arrays[0].shape
-        if dim < 0:
-            dim += len(shape) + 1
-        if 0 <= dim <= len(shape) and all([a.shape == shape for a in arrays]):
-            if not dim and len(arrays) <= _FEW and arrays[0].size < _SMALL:
-                made = _empty((len(arrays), *shape), d.numpy)
-                for i, a in enumerate(arrays):
-                    made[i] = a
-            else:
-                own = shape[:dim] + (1,) + shape[dim:]
-                made = joined([a.reshape(own) for a in arrays], dim, False)
-            out = wrap(made, d)
-            return out if not k else _recorded(stack_op, tensors, dim, out)
-    return NotImplemented
-
-
-@quick(_quick_stack, named=True)
-@public(method=False, out=True)
+@public(method=False, out=True, planned=True)
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """Joins tensors of one shape along a new dimension.
 

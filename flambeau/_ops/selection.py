@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import empty
 from .._core.config import nondeterministic
 from .._core.dtypes import (
     BOOL,
@@ -38,7 +39,7 @@ from .declare import pointwise
 from .factory import number_of
 from .inplace import warn_of_expanded
 from .primitive import primitive
-from .registry import methods, ops, public, quick
+from .registry import methods, ops, public
 from .rules import not_implemented, ring, type_name
 from .scatter import gather_op
 from .shape_rules import data_dependent
@@ -505,7 +506,7 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
         above = bounds[..., None, :] <= values[..., None] if right else bounds[..., None, :] < values[..., None]
         return above.sum(-1).astype(d.numpy)
     flat = values.reshape(-1) if bounds.ndim == 1 else values
-    out = np.empty(flat.shape, d.numpy)
+    out = empty(flat.shape, d.numpy)
     code = BY_NUMPY[values.dtype].code
     if flat.size < _FEW:
         cpu.small(_bisect, (code, code, d.code), right=right)(bounds, flat, out)
@@ -518,42 +519,7 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
     return out.reshape(values.shape)
 
 
-def _quick_search(
-    bounds: Any = None,
-    values: Any = None,
-    *,
-    out_int32: Any = False,
-    right: Any = False,
-    side: Any = None,
-    **others: Any,
-) -> Any:
-    """A few plain values among bounds of their dtype."""
-    if bounds.__class__ is not Tensor or values.__class__ is not Tensor or (bounds._k | values._k) > 1 or others:
-        return NotImplemented
-    x, y, d = bounds._array, values._array, bounds.dtype
-    if (
-        values.dtype is not d
-        or x.ndim != 1
-        or not x.size
-        or not 0 < y.size < _FEW
-        or not 0 < d.category < COMPLEX
-        or not d.code
-    ):
-        return NotImplemented
-    if side is not None or (right is not False and right is not True):
-        return NotImplemented
-    kind = int32 if out_int32 else int64
-    out = np.empty(y.shape, kind.numpy)
-    call = cpu.small(_bisect, (d.code, d.code, kind.code), right=right)
-    if y.ndim == 1:
-        call(x, y, out)
-    else:
-        call(x, y.reshape(-1), out.reshape(-1))
-    return wrap(out, kind)
-
-
-@quick(_quick_search, named=True)
-@public(out="exact", method=False)
+@public(out="exact", method=False, planned=True)
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,

@@ -92,6 +92,8 @@ class Watched(np.ndarray):
         return out[0] if len(out) == 1 else out
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        if function is np.concatenate and not named:
+            return _current().joined(*args)
         raise Unplannable(f"{function.__name__} of NumPy's")
 
     def __getattribute__(self, name: str) -> Any:
@@ -237,6 +239,19 @@ class Watch:
             return
         code, bits = _BITS[target.dtype.itemsize]
         _moved((code, code))(source.view(bits), target.view(bits))
+
+    def joined(self, arrays: Any, dim: int = 0) -> Any:
+        """`np.concatenate` of arrays of one dtype that are row-major."""
+        shape = list(arrays[0].shape)
+        shape[dim] = sum([a.shape[dim] for a in arrays])
+        for a in arrays:
+            if [*a.shape[:dim], *a.shape[dim:][1:]] != [*shape[:dim], *shape[dim:][1:]] or not a.flags.c_contiguous:
+                raise Unplannable("arrays that do not fit, or in another order")
+        made, start = self.empty(shape, arrays[0].dtype), 0
+        for a in arrays:
+            self.move(made[(*[slice(None)] * (dim % len(shape)), slice(start, start + a.shape[dim]))], a)
+            start += a.shape[dim]
+        return made
 
     def scratch(self, size: int) -> Any:
         """Memory that all plans write to and none reads what another wrote: loops run one after the other."""
