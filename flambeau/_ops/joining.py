@@ -58,16 +58,13 @@ def _cat_gradient(g: Tensor, xs_shape: Any, dim: int, needs: Any) -> list[Any]:
 
 @primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta, batch=listed, tangent=linear("xs"))
 def cat_op(backend: Any, xs: Any, dim: int) -> Any:
-    first = xs[0].dtype
-    for x in xs:
-        if x.dtype != first:
-            d = from_numpy_dtype(first)
-            for y in xs[1:]:
-                d = promote_types(d, from_numpy_dtype(y.dtype))
-            xs = [y if y.dtype == d.numpy else cast_array(y, d) for y in xs]
-            break
-    channels = True
-    if len(xs[0].shape) == 1 or any(x.shape == (0,) for x in xs):
+    first, channels = xs[0].dtype, True
+    if any([x.dtype is not first and x.dtype != first for x in xs]):
+        d = from_numpy_dtype(first)
+        for y in xs[1:]:
+            d = promote_types(d, from_numpy_dtype(y.dtype))
+        xs = [y if y.dtype == d.numpy else cast_array(y, d) for y in xs]
+    if any([x.ndim == 1 for x in xs]):
         channels = False
         xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
     return joined(xs, dim, channels) if backend is cpu else backend.xp.concatenate(xs, dim)
@@ -84,10 +81,29 @@ def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
         )
-    for i, x in enumerate(tensors):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+    if not all([isinstance(x, Tensor) for x in tensors]):
+        i, x = next((i, x) for i, x in enumerate(tensors) if not isinstance(x, Tensor))
+        raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
     return list(tensors)
+
+
+def _check_joinable(shapes: list[Any], dim: int) -> None:
+    """Whether tensors of different shapes can be joined along a dimension."""
+    full = [s for s in shapes if s != (0,)]
+    for i, other in enumerate(shapes):
+        if not other:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    for i, other in enumerate(full):
+        shape = full[0]
+        along = wrap_dim(dim, len(shape))
+        if len(other) != len(shape):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}")
+        if other[:along] != shape[:along] or other[along + 1 :] != shape[along + 1 :]:
+            at = next(j for j in range(len(shape)) if j != along and other[j] != shape[j])
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {along}: expected {shape[at]} in dimension {at}, "
+                f"got {other[at]} in tensor number {i}"
+            )
 
 
 @public(method=False, aliases=("concat", "concatenate"), planned=True)
@@ -112,25 +128,11 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
         if not all(can_cast(x.dtype, out.dtype) for x in given):
             raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_name(out.dtype)}")
         return into_out(out, cat.__wrapped__, (tensors, dim), {})
-    full = [x for x in given if x._array.shape != (0,)]
-    if not full:
-        wrap_dim(dim, 1)
-        return cat_op(given, 0)
-    for i, x in enumerate(given):
-        if not x._array.ndim:
-            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    shape = full[0]._array.shape
+    shapes = [x._array.shape for x in given]
+    if shapes.count(shapes[0]) < len(shapes) or not shapes[0] or shapes[0] == (0,):
+        _check_joinable(shapes, dim)
+    shape = next((s for s in shapes if s != (0,)), (0,))
     dim = wrap_dim(dim, len(shape))
-    for i, x in enumerate(full):
-        other = x._array.shape
-        if len(other) != len(shape):
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}")
-        if other[:dim] != shape[:dim] or other[dim + 1 :] != shape[dim + 1 :]:
-            at = next(j for j in range(len(shape)) if j != dim and other[j] != shape[j])
-            raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {dim}: expected {shape[at]} in dimension {at}, "
-                f"got {other[at]} in tensor number {i}"
-            )
     return cat_op(given, dim)
 
 
