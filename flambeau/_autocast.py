@@ -6,56 +6,32 @@ both come to `Settings.run`, which calls them again, with the arguments that the
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ._core.devices import device
 from ._core.dtypes import FLOATING, bfloat16, dtype, float16, float32, float64, promote_types
 from ._core.state import AUTOCAST, BATCHED, CUDA, GRAD, META, local, modes
 from ._dispatch import handlers
+from ._ops.facts import fact
 from ._ops.registry import ops
 from ._tensor import Tensor
 
-LOWER, SINGLE, WIDEST = "lower", "single", "widest"
+LOWER, SINGLE = "lower", "single"  # the third policy is the widest type among the tensors
+# Devices that programs may name; tensors are on the first two.
+KINDS = ("cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")
 
-_BOTH = {
-    LOWER: "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc bmm mm baddbmm addmm addbmm "
-    "linear matmul prelu scaled_dot_product_attention rnn_tanh rnn_relu lstm gru rnn_tanh_cell rnn_relu_cell lstm_cell gru_cell",
-    SINGLE: "prod cdist mse_loss cosine_embedding_loss nll_loss hinge_embedding_loss poisson_nll_loss smooth_l1_loss "
-    "cross_entropy l1_loss huber_loss margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss "
-    "ctc_loss kl_div multilabel_margin_loss binary_cross_entropy_with_logits",
-    WIDEST: "stack cat index_copy",
-}
-_ONLY = {
-    "cpu": {
-        LOWER: "linalg_vecdot",
-        SINGLE: "avg_pool3d binary_cross_entropy grid_sample grid_sampler grid_sampler_2d grid_sampler_3d polar quantile "
-        "nanquantile stft trace view_as_complex cholesky cholesky_inverse cholesky_solve inverse lu_solve orgqr ormqr "
-        "pinverse max_pool3d max_unpool2d max_unpool3d adaptive_avg_pool3d "
-        "fft_fft fft_ifft fft_fft2 fft_ifft2 fft_fftn fft_ifftn fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_rfftn "
-        "fft_irfftn fft_hfft fft_ihfft linalg_cond linalg_matrix_rank linalg_solve linalg_cholesky linalg_svdvals "
-        "linalg_eigvals linalg_eigvalsh linalg_inv linalg_householder_product linalg_tensorinv linalg_tensorsolve "
-        "linalg_qr linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh linalg_lstsq",
-    },
-    "cuda": {
-        LOWER: "addmv addr chain_matmul linalg_multi_dot mv",
-        SINGLE: "acos asin cosh cosine_similarity cumprod cumsum dist erfinv exp expm1 group_norm layer_norm log log10 "
-        "log_softmax log1p log2 norm pdist pow reciprocal rsqrt sinh softmax softmin softplus sum renorm tan",
-        WIDEST: "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot",
-    },
-    # Devices that programs may name; no tensor is on them.
-    **{kind: {} for kind in ("hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")},
-}  # fmt: skip
-POLICY = {
-    kind: {name: policy for table in (_BOTH, own) for policy, names in table.items() for name in names.split()}
-    for kind, own in _ONLY.items()
-}
-# Functions that take their tensors as they are, where they have no policy, and are made of nothing that has one.
-_AS_THEY_ARE = (
-    "dropout layer_norm group_norm batch_norm instance_norm rms_norm softmax log_softmax relu gelu silu embedding "
-    "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d interpolate"
-)
-_WHOLE = frozenset(_AS_THEY_ARE.split())
-_CONCERNED = _WHOLE.union(*POLICY.values())
+
+@functools.cache
+def _policies(name: str) -> dict[str, str]:
+    """What is done for a function: by device, and "whole" if it takes its tensors as they are where it has no policy, and is made of
+    nothing that has one."""
+    said = fact(name, "autocast")
+    found: dict[str, str] = {}
+    for one in said.split("/") if said else ():
+        kind, _, policy = one.rpartition(":")
+        found.update(dict.fromkeys((kind,) if kind else ("whole",) if policy == "whole" else KINDS[:2], policy))
+    return found
 
 
 # Of these PyTorch computes the gates on CPUs in a 16-bit type, but changes the state in the state's own.
@@ -66,9 +42,9 @@ class Settings:
     """What autocast does in one thread."""
 
     def __init__(self) -> None:
-        self.on = dict.fromkeys(POLICY, False)
+        self.on = dict.fromkeys(KINDS, False)
         brief = ("cpu", "hpu", "maia", "xla")
-        self.dtypes: dict[str, dtype] = {kind: bfloat16 if kind in brief else float16 for kind in POLICY}
+        self.dtypes: dict[str, dtype] = {kind: bfloat16 if kind in brief else float16 for kind in KINDS}
         self.cached = True  # whether the 16-bit copy of a parameter is kept until the outermost block ends
         self.copies: dict[int, tuple[Tensor, Tensor]] = {}
         self.nesting = 0
@@ -86,29 +62,30 @@ class Settings:
     def run(self, function: Any, args: Any, named: Any) -> Any:
         """The result of a call whose tensors have the types that it should have; NotImplemented if any will do."""
         name = getattr(function, "__name__", "")
-        if name not in _CONCERNED:
+        policies = _policies(name)
+        if not policies:
             return NotImplemented
         first = next((a for a in _tensors((*args, *named.values()))), None)
         if first is None or first._k & META:
             return NotImplemented
         kind = "cuda" if first._k & CUDA else "cpu"
-        policy = POLICY[kind].get(name) if self.on[kind] else None
+        policy = policies.get(kind) if self.on[kind] else None
         alone = (
             modes.overrides & ~BATCHED == AUTOCAST
         )  # otherwise a mode or a class will be asked, and may run anything
-        if policy is None and not (alone and name in _WHOLE):
+        if policy is None and not (alone and "whole" in policies):
             return NotImplemented
         while alone and hasattr(function, "public"):  # it has a short path
             function = function.public
         if policy is None or (named and named.get("out") is not None):  # tensors are taken as they are
             return self.without(lambda: function(*args, **named))
-        if policy is LOWER:
+        if policy == LOWER:
             target = self.dtypes[kind]
             if kind == "cpu" and name in _WITH_STATE:
                 state = _wide_state(name, args, named)
                 if state is not None:
                     return self.without(lambda: self.beside_state(function, args, named, state, target))
-        elif policy is SINGLE:
+        elif policy == SINGLE:
             target = float32
         else:
             target = _widest((*args, *named.values()))
@@ -216,8 +193,8 @@ def settings() -> Settings:
 def kind_of(device_type: Any) -> str:
     """The name of a device that autocast knows."""
     kind = device(device_type).type if not isinstance(device_type, str) or ":" in device_type else device_type
-    if kind not in POLICY:
-        raise RuntimeError(f"autocast is not available for device type {kind!r}; it is for {', '.join(POLICY)}")
+    if kind not in KINDS:
+        raise RuntimeError(f"autocast is not available for device type {kind!r}; it is for {', '.join(KINDS)}")
     return kind
 
 
@@ -226,7 +203,7 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     settings = local.autocast
     if settings is None:
         return NotImplemented
-    if op.name in POLICY["cuda" if k & CUDA else "cpu"]:
+    if ("cuda" if k & CUDA else "cpu") in _policies(op.name):
         return settings.run(op.call, args, {})
     if k & ~(GRAD | AUTOCAST):
         return NotImplemented

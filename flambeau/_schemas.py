@@ -2,10 +2,7 @@
 
 A file that declares operations ends with `SCHEMAS`: one line for each overload, in PyTorch's notation. What follows from others
 is not written down: aliases, in-place forms, `out=` forms with the usual names, copies of views, pointwise functions of one tensor.
-After two spaces and a `#` follow facts about the operation, on the first of its lines:
-
-    python   PyTorch has a function in Python, `torch.functional.name`, before the operator
-    parsed   the function reads its arguments itself: it takes lists for tensors, or gives other results than the operator
+What else is said there of an operation: `_ops/facts.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from typing import Any
 from . import _aten, _ops
 from ._kernel.site import Site
 from ._library.schema import Argument, FunctionSchema, Return, parse_schema
+from ._ops.facts import facts_in
 from ._ops.pointwise_op import Pointwise
 from ._ops.registry import functions, methods, ops, records
 
@@ -66,15 +64,8 @@ def lines() -> dict[str, list[str]]:
 
 @functools.cache
 def facts() -> dict[str, dict[str, str]]:
-    """What is said of operations after their schemas, or after their names alone: by name, fact -> value ("" if it has none)."""
-    found: dict[str, dict[str, str]] = {}
-    for module in _modules():
-        for line in getattr(module, "SCHEMAS", "").split("\n"):
-            text, _, said = line.partition("  # ")
-            for fact in said.split(", ") if said else ():
-                name, _, value = fact.partition("=")
-                found.setdefault(_NAME.match(text)[0], {})[name] = value  # type: ignore[index]
-    return found
+    """What is said of all operations, by name: fact -> value."""
+    return {name: found for module in _modules() for name, found in facts_in(module).items()}
 
 
 def is_python(name: str) -> bool:

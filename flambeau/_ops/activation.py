@@ -441,12 +441,13 @@ threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 selu(Tensor self) -> Tensor
 celu(Tensor self, Scalar alpha=1.) -> Tensor
-gelu(Tensor self, *, str approximate="none") -> Tensor
-silu(Tensor self) -> Tensor
+gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole
+silu(Tensor self) -> Tensor  # autocast=whole
 mish(Tensor self) -> Tensor
-softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
+softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor  # autocast=cuda:single
 hardsigmoid(Tensor self) -> Tensor
 hardswish(Tensor self) -> Tensor
 hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+relu  # autocast=whole
 """

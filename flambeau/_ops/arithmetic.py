@@ -454,4 +454,6 @@ floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
 square(Tensor self) -> Tensor
 positive(Tensor(a) self) -> Tensor(a)
+reciprocal  # autocast=cuda:single
+rsqrt  # autocast=cuda:single
 """

@@ -284,8 +284,8 @@ angle_op = pointwise("angle", _angle, Rule(to_float=True, result="real"), {"x": 
 
 
 SCHEMAS = """
-addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
-addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
+addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor  # autocast=cuda:widest
+addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor  # autocast=cuda:widest
 lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
 lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
 gcd(Tensor self, Tensor other) -> Tensor

@@ -549,5 +549,5 @@ eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=Non
 eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 complex(Tensor real, Tensor imag) -> Tensor
-polar(Tensor abs, Tensor angle) -> Tensor
+polar(Tensor abs, Tensor angle) -> Tensor  # autocast=cpu:single
 """

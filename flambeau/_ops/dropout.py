@@ -266,7 +266,7 @@ _spatial("dropout3d", 3)
 
 
 SCHEMAS = """
-dropout(Tensor input, float p, bool train) -> Tensor
+dropout(Tensor input, float p, bool train) -> Tensor  # autocast=whole
 feature_dropout(Tensor input, float p, bool train) -> Tensor
 alpha_dropout(Tensor input, float p, bool train) -> Tensor
 feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor

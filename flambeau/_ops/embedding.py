@@ -214,5 +214,5 @@ def functional_embedding(
 
 
 SCHEMAS = """
-embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
+embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor  # autocast=whole
 """

@@ -658,4 +658,5 @@ _unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
 _unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
 _unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor
 _unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor
+index_put  # autocast=cuda:widest
 """

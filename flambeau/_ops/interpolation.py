@@ -491,3 +491,8 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
         stacklevel=3,
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+SCHEMAS = """
+interpolate  # autocast=whole
+"""

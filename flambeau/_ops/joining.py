@@ -373,8 +373,8 @@ def block_diag(*tensors: Any) -> Tensor:
 
 
 SCHEMAS = """
-cat(Tensor[] tensors, int dim=0) -> Tensor
-stack(Tensor[] tensors, int dim=0) -> Tensor
+cat(Tensor[] tensors, int dim=0) -> Tensor  # autocast=widest
+stack(Tensor[] tensors, int dim=0) -> Tensor  # autocast=widest
 column_stack(Tensor[] tensors) -> Tensor
 dstack(Tensor[] tensors) -> Tensor
 hstack(Tensor[] tensors) -> Tensor

@@ -310,8 +310,8 @@ frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
 frobenius_norm.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
 nuclear_norm(Tensor self, bool keepdim=False) -> Tensor
 nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor
-linalg_cond(Tensor self, Scalar? p=None) -> Tensor
+linalg_cond(Tensor self, Scalar? p=None) -> Tensor  # autocast=cpu:single
 linalg_cond.p_str(Tensor self, str p) -> Tensor
-cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor  # python
-pdist(Tensor self, float p=2.) -> Tensor
+cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor  # python, autocast=single
+pdist(Tensor self, float p=2.) -> Tensor  # autocast=cuda:single
 """

@@ -268,7 +268,7 @@ SCHEMAS = """
 linalg_matrix_power(Tensor self, int n) -> Tensor
 linalg_matrix_exp(Tensor self) -> Tensor
 linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor
-cross(Tensor self, Tensor other, int? dim=None) -> Tensor
+cross(Tensor self, Tensor other, int? dim=None) -> Tensor  # autocast=cuda:widest
 linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor
 linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)
 """

@@ -501,15 +501,15 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
 
 
 SCHEMAS = """
-linalg_inv(Tensor A) -> Tensor
-inverse(Tensor self) -> Tensor
+linalg_inv(Tensor A) -> Tensor  # autocast=cpu:single
+inverse(Tensor self) -> Tensor  # autocast=cpu:single
 linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)
 linalg_inv_ex.inverse(Tensor A, *, bool check_errors=False, Tensor(a!) inverse, Tensor(b!) info) -> (Tensor(a!) inverse, Tensor(b!) info)
-linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor
+linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor  # autocast=cpu:single
 linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)
 linalg_solve_ex.out(Tensor A, Tensor B, *, bool left=True, bool check_errors=False, Tensor(a!) result, Tensor(b!) info) -> (Tensor(a!) result, Tensor(b!) info)
-linalg_tensorinv(Tensor self, int ind=2) -> Tensor
-linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor
+linalg_tensorinv(Tensor self, int ind=2) -> Tensor  # autocast=cpu:single
+linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor  # autocast=cpu:single
 linalg_det(Tensor A) -> Tensor
 det(Tensor self) -> Tensor
 linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)
@@ -522,7 +522,7 @@ linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, 
 linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor
 linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor
 linalg_pinv.out_rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)
-pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor
-linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)
+pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor  # autocast=cpu:single
+linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)  # autocast=cpu:single
 linalg_lstsq.out(Tensor self, Tensor b, float? rcond=None, *, str? driver=None, Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values) -> (Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values)
 """

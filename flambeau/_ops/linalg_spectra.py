@@ -574,27 +574,27 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
 
 SCHEMAS = """
-linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)
+linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)  # autocast=cpu:single
 linalg_qr.out(Tensor A, str mode="reduced", *, Tensor(a!) Q, Tensor(b!) R) -> (Tensor(a!) Q, Tensor(b!) R)
 qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)
 qr.Q(Tensor self, bool some=True, *, Tensor(a!) Q, Tensor(b!) R) -> (Tensor(a!) Q, Tensor(b!) R)
 geqrf(Tensor self) -> (Tensor a, Tensor tau)
 geqrf.a(Tensor self, *, Tensor(a!) a, Tensor(b!) tau) -> (Tensor(a!) a, Tensor(b!) tau)
-linalg_householder_product(Tensor input, Tensor tau) -> Tensor
-orgqr(Tensor self, Tensor input2) -> Tensor
-ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor
-linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)
+linalg_householder_product(Tensor input, Tensor tau) -> Tensor  # autocast=cpu:single
+orgqr(Tensor self, Tensor input2) -> Tensor  # autocast=cpu:single
+ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor  # autocast=cpu:single
+linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)  # autocast=cpu:single
 linalg_svd.U(Tensor A, bool full_matrices=True, *, str? driver=None, Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh) -> (Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh)
-linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor
+linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor  # autocast=cpu:single
 svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)
 svd.U(Tensor self, bool some=True, bool compute_uv=True, *, Tensor(a!) U, Tensor(b!) S, Tensor(c!) V) -> (Tensor(a!) U, Tensor(b!) S, Tensor(c!) V)
-linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)
+linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)  # autocast=cpu:single
 linalg_eigh.eigvals(Tensor self, str UPLO="L", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)
-linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor
-linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)
+linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor  # autocast=cpu:single
+linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)  # autocast=cpu:single
 linalg_eig.out(Tensor self, *, Tensor(a!) eigenvalues, Tensor(b!) eigenvectors) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)
-linalg_eigvals(Tensor self) -> Tensor
-linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor
+linalg_eigvals(Tensor self) -> Tensor  # autocast=cpu:single
+linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor  # autocast=cpu:single
 linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor
 linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor
 linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor

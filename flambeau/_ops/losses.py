@@ -494,11 +494,11 @@ def soft_margin_loss(
 
 
 SCHEMAS = """
-mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
-l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
-smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
-huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
-binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
-kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
-soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
+l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
+smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor  # autocast=single
+huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor  # autocast=single
+binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor  # autocast=cpu:single
+kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor  # autocast=single
+soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
 """

@@ -452,5 +452,6 @@ def _against_probabilities(
 
 
 SCHEMAS = """
-nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor
+nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor  # autocast=single
+cross_entropy  # autocast=single
 """

@@ -210,6 +210,6 @@ def multilabel_soft_margin_loss(
 
 
 SCHEMAS = """
-multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor
-multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor  # autocast=single
+multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
 """

@@ -517,15 +517,15 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 SCHEMAS = """
-matmul(Tensor self, Tensor other) -> Tensor
-mm(Tensor self, Tensor mat2) -> Tensor
+matmul(Tensor self, Tensor other) -> Tensor  # autocast=lower
+mm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower
 mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-bmm(Tensor self, Tensor mat2) -> Tensor
+bmm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower
 bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-mv(Tensor self, Tensor vec) -> Tensor
-dot(Tensor self, Tensor tensor) -> Tensor
+mv(Tensor self, Tensor vec) -> Tensor  # autocast=cuda:lower
+dot(Tensor self, Tensor tensor) -> Tensor  # autocast=cuda:widest
 vdot(Tensor self, Tensor other) -> Tensor
 inner(Tensor self, Tensor other) -> Tensor
 outer(Tensor self, Tensor vec2) -> Tensor
-linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor
+linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor  # autocast=cpu:lower
 """

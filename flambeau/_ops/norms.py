@@ -227,12 +227,12 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 SCHEMAS = """
 linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
-norm.Scalar(Tensor self, Scalar p=2) -> Tensor  # python
+norm.Scalar(Tensor self, Scalar p=2) -> Tensor  # python, autocast=cuda:single
 norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor
 norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor
 norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor
 norm.dtype_out(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)
 norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
-dist(Tensor self, Tensor other, Scalar p=2) -> Tensor
-renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor
+dist(Tensor self, Tensor other, Scalar p=2) -> Tensor  # autocast=cuda:single
+renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor  # autocast=cuda:single
 """

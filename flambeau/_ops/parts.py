@@ -622,7 +622,7 @@ vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
 vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
 unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
 view_as_real(Tensor(a) self) -> Tensor(a)
-view_as_complex(Tensor(a) self) -> Tensor(a)
+view_as_complex(Tensor(a) self) -> Tensor(a)  # autocast=cpu:single
 real(Tensor(a) self) -> Tensor(a)
 imag(Tensor(a) self) -> Tensor(a)
 atleast_3d(Tensor self) -> Tensor  # python

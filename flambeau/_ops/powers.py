@@ -183,7 +183,7 @@ def _float_power_(input: Tensor, exponent: Any) -> Tensor:
 
 
 SCHEMAS = """
-pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor  # autocast=cuda:single
 pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 pow.Scalar(Scalar self, Tensor exponent) -> Tensor
 pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)

@@ -610,7 +610,7 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 
 
 SCHEMAS = """
-sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
 sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
 sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
 nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
@@ -620,7 +620,7 @@ mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None
 mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
 nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 sum_to_size(Tensor self, SymInt[] size) -> Tensor
-prod(Tensor self, *, ScalarType? dtype=None) -> Tensor
+prod(Tensor self, *, ScalarType? dtype=None) -> Tensor  # autocast=single
 prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
 max.other(Tensor self, Tensor other) -> Tensor

@@ -625,12 +625,12 @@ scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
 scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
 scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor
 scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor
-scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
+scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor  # autocast=cuda:widest
 scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
 index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor
 index_select(Tensor self, int dim, Tensor index) -> Tensor
 index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
-index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor
+index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor  # autocast=widest
 index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor
 index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
 """

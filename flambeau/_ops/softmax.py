@@ -249,8 +249,9 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 SCHEMAS = """
-softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole
 special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
-log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole
 special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+softmin  # autocast=cuda:single
 """

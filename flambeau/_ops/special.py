@@ -271,4 +271,5 @@ special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor
 special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor
 special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor
 special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor
+erfinv  # autocast=cuda:single
 """

@@ -79,5 +79,10 @@ rad2deg_op = pointwise(
 
 
 SCHEMAS = """
-atan2(Tensor self, Tensor other) -> Tensor
+atan2(Tensor self, Tensor other) -> Tensor  # autocast=cuda:widest
+acos  # autocast=cuda:single
+asin  # autocast=cuda:single
+cosh  # autocast=cuda:single
+sinh  # autocast=cuda:single
+tan  # autocast=cuda:single
 """

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .._autocast import POLICY, kind_of, settings
+from .._autocast import KINDS, kind_of, settings
 from .._backend.placement import cuda_problem
 from .._core.dtypes import FLOATING, bfloat16, dtype, float16, float64
 from .._tensor import Tensor
@@ -32,7 +32,7 @@ def is_autocast_available(device_type: str) -> bool:
         raise TypeError(
             f"is_autocast_available(): argument 'device_type' must be str, not {type(device_type).__name__}"
         )
-    return device_type in POLICY
+    return device_type in KINDS
 
 
 class autocast:
