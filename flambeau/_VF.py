@@ -3,7 +3,9 @@
 from typing import Any
 
 
-def unique_dim(input: Any, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+def unique_dim(
+    input: Any, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
     """The distinct slices along `dim`, with inverse and counts, which are empty unless they were asked for."""
     import flambeau
 

@@ -188,3 +188,32 @@ def schemas_of(name: str) -> dict[str, FunctionSchema]:
             if _without_options(base) not in given and [r.declared for r in base.returns] == ["Tensor"]:
                 derived.append(_with_out(base))
     return {s.overload_name: s for s in [*found, *derived, *found]}  # what is written down counts
+
+
+# -- what follows from schemas -------------------------------------------------------------------------------------------
+
+
+def gives_several(name: str) -> bool:
+    """Whether an operator gives several results, which make up a tuple. (A list of tensors is one result.)"""
+    return any(len(s.returns) > 1 for s in schemas_of(name).values())
+
+
+def gives_view(name: str) -> bool:
+    """Whether the result of an operator may share the memory of an argument that it does not write to."""
+    return any("(" in r.declared and "!" not in r.declared for s in schemas_of(name).values() for r in s.returns)
+
+
+def makes_tensors(name: str) -> bool:
+    """Whether an operator makes a tensor: it is told where that shall lie."""
+    return any("pin_memory" in s.kwarg_only and not s.is_mutable for s in schemas_of(name).values())
+
+
+def begins_with_size(name: str) -> bool:
+    """Whether an operator's first argument is a shape, whose sizes functions also take one by one."""
+    return any([a.declared for a in s.arguments[:1]] == ["SymInt[]"] for s in schemas_of(name).values())
+
+
+def is_random(name: str) -> bool:
+    """Whether an operator draws random numbers."""
+    known = {**schemas_of(name), **schemas_of(name + "_")}
+    return "dropout" in name or any(a.name == "generator" for s in known.values() for a in s.arguments)

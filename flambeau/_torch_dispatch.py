@@ -40,27 +40,19 @@ def _aten(name: str, overload: str = "default") -> Any:
     return getattr(getattr(ops.aten, name), overload)
 
 
+def _schemas() -> Any:
+    from . import _schemas  # which needs all operations
+
+    return _schemas
+
+
+def _usual_overload(name: str) -> str:
+    """The overload that takes tensors, or numbers as tensors."""
+    known = _schemas().schemas_of(name)
+    return "default" if "" in known or "Tensor" not in known else "Tensor"
+
+
 _COMPARED = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-_TENSOR_FORMS = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "true_divide",
-        "remainder",
-        "fmod",
-        "floor_divide",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "bitwise_left_shift",
-        "bitwise_right_shift",
-        "rsub",
-        "xlogy",
-        "copysign",
-    ]
-)
 
 
 def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -88,7 +80,7 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
         return _aten(name, first if first == "Scalar" else f"Tensor_{second}"), args, {}
     if name in _COMPARED or name == "rsub":
         return _aten(name, second), args, {}
-    return _aten(name, "Tensor" if name in _TENSOR_FORMS else "default"), args, {}
+    return _aten(name, _usual_overload(name)), args, {}
 
 
 def _reduced(name: str, overload: str) -> Callable[..., Any]:
@@ -433,37 +425,6 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     return _offer(func, given, named, tensors)
 
 
-_MADE = frozenset(
-    [
-        "zeros",
-        "ones",
-        "empty",
-        "full",
-        "rand",
-        "randn",
-        "randint",
-        "arange",
-        "linspace",
-        "eye",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "rand_like",
-        "randn_like",
-        "empty_strided",
-        "new_zeros",
-        "new_ones",
-        "new_empty",
-        "new_full",
-        "randperm",
-    ]
-)
-
-
-_SIZED = frozenset(("zeros", "ones", "empty", "rand", "randn"))
-
-
 def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
     """The same for public functions that run no record: writes, detaching, making tensors, reading a number."""
     tensors = tensors_in((*args, *named.values()))
@@ -472,7 +433,8 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
         return fake.call(function, args, named)
     name = name_of(function)
     writes = name.endswith("_") and not name.endswith("__")
-    if not (writes or name in _MADE or name in ("detach", "item")):
+    makes = not writes and name != "to" and _schemas().makes_tensors(name)
+    if not (writes or makes or name in ("detach", "item")):
         return _below(function, args, named)
     if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
         return NotImplemented
@@ -481,17 +443,17 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
     overload = {"empty": "memory_format", "randint": "low" if len(args) > 2 else "default"}.get(name, "default")
     if writes and len(args) > 1:
         tensor = isinstance(args[1], Tensor)
-        if name[:-1] in _TENSOR_FORMS:
-            overload = "Tensor"
-        elif name[:-1] in _COMPARED or name == "fill_":
+        if name[:-1] in _COMPARED or name == "fill_":
             overload = "Tensor" if tensor else "Scalar"
+        else:
+            overload = _usual_overload(name)
     try:
         func = _aten("_local_scalar_dense" if name == "item" else name, overload)
     except AttributeError:
         return _below(function, args, named)
     if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
         return _write_recorded(name, args, named)
-    if name in _SIZED and args and all(isinstance(a, int) for a in args):
+    if makes and args and all(isinstance(a, int) for a in args) and _schemas().begins_with_size(name):
         args = (list(args),)
     result = _offer(func, tuple(args), dict(named), tensors)
     return args[0] if writes and result is not NotImplemented else result

@@ -379,9 +379,9 @@ column_stack(Tensor[] tensors) -> Tensor
 dstack(Tensor[] tensors) -> Tensor
 hstack(Tensor[] tensors) -> Tensor
 vstack(Tensor[] tensors) -> Tensor
-meshgrid(Tensor[] tensors) -> Tensor[]  # python
+meshgrid(Tensor[] tensors) -> Tensor[]  # python, composite
 meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
-cartesian_prod(Tensor[] tensors) -> Tensor  # python
+cartesian_prod(Tensor[] tensors) -> Tensor  # python, composite
 combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor
-block_diag(Tensor[] tensors) -> Tensor  # python
+block_diag(Tensor[] tensors) -> Tensor  # python, composite
 """

@@ -568,5 +568,5 @@ linalg_ldl_factor_ex.out(Tensor self, *, bool hermitian=False, bool check_errors
 linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)
 linalg_ldl_factor.out(Tensor self, *, bool hermitian=False, Tensor(a!) LD, Tensor(b!) pivots) -> (Tensor(a!) LD, Tensor(b!) pivots)
 linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor
-lu  # python
+lu  # python, composite
 """

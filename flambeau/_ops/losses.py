@@ -501,4 +501,5 @@ huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tenso
 binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor  # autocast=cpu:single
 kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor  # autocast=single
 soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
+gaussian_nll_loss  # composite
 """

@@ -170,3 +170,8 @@ def linear_cross_entropy(
     if len(extra) > 1:
         scores = ops.reshape(scores, (*input._array.shape[:-1], *extra))
     return cross_entropy(scores, target, weight, None, skipped, None, reduction, label_smoothing)
+
+
+SCHEMAS = """
+linear_cross_entropy  # composite
+"""

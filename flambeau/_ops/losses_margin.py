@@ -210,6 +210,7 @@ def multilabel_soft_margin_loss(
 
 
 SCHEMAS = """
-multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor  # autocast=single
+multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor  # autocast=single, composite
 multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
+multilabel_soft_margin_loss  # composite
 """

@@ -252,3 +252,8 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: i
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     if k != v:
         raise AssertionError(f"key shape {tuple(k)} does not match value shape {tuple(v)}")
+
+
+SCHEMAS = """
+multi_head_attention_forward  # composite
+"""

@@ -625,10 +625,10 @@ view_as_real(Tensor(a) self) -> Tensor(a)
 view_as_complex(Tensor(a) self) -> Tensor(a)  # autocast=cpu:single
 real(Tensor(a) self) -> Tensor(a)
 imag(Tensor(a) self) -> Tensor(a)
-atleast_3d(Tensor self) -> Tensor  # python
+atleast_3d(Tensor self) -> Tensor  # python, composite
 atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]
-atleast_2d(Tensor self) -> Tensor  # python
+atleast_2d(Tensor self) -> Tensor  # python, composite
 atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
-atleast_1d(Tensor self) -> Tensor  # python
+atleast_1d(Tensor self) -> Tensor  # python, composite
 atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
 """

@@ -399,4 +399,5 @@ grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_m
 grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor  # autocast=cpu:single
 affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor
 grid_sample  # autocast=cpu:single/cuda:widest
+affine_grid  # composite
 """

@@ -680,5 +680,5 @@ bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool r
 isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
 isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor
 isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
-unravel_index  # python
+unravel_index  # python, composite
 """

@@ -253,5 +253,6 @@ softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=
 special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole
 special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
-softmin  # autocast=cuda:single
+softmin  # autocast=cuda:single, composite
+gumbel_softmax  # composite
 """

@@ -138,4 +138,5 @@ def max_unpool3d(
 SCHEMAS = """
 max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor  # autocast=cpu:single
 max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor  # autocast=cpu:single
+max_unpool1d  # composite
 """

@@ -696,7 +696,7 @@ squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)
 expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)
 expand_as(Tensor(a) self, Tensor other) -> Tensor(a)
 broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)
-broadcast_tensors(Tensor[] tensors) -> Tensor[]  # python
+broadcast_tensors(Tensor[] tensors) -> Tensor[]  # python, composite
 contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)
 is_contiguous(Tensor self) -> bool
 is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from .._schemas import is_random
 from ._closures import dotted
 from ._machine import Function
 
@@ -26,13 +27,6 @@ class GraphValue:
 
     def __repr__(self) -> str:
         return f"%{self._name}"
-
-
-_DRAWING = frozenset((
-    "bernoulli", "binomial", "cauchy", "dropout", "exponential", "geometric", "log_normal", "multinomial", "normal",
-    "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "rrelu",
-    "uniform", "_standard_gamma", "_sample_dirichlet", "standard_gamma",
-))  # fmt: skip
 
 
 class GraphNode:
@@ -57,7 +51,7 @@ class GraphNode:
 
     def isNondeterministic(self) -> bool:
         """Whether the operator draws random numbers."""
-        return self._kind.removeprefix("aten::").rstrip("_") in _DRAWING
+        return is_random(self._kind.removeprefix("aten::").rstrip("_"))
 
     def lines(self, depth: int) -> list[str]:
         left = ", ".join(map(str, self._outputs))

@@ -11,105 +11,17 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
 from .._methods import own_signature
+from .._ops.facts import fact
 from .._ops.registry import functions, methods
 from .._ops_namespace import OpOverload, OpOverloadPacket
 from .._tensor import Tensor
 from ._operators import dtype_code, find
 
-__all__ = ["TUPLES", "run"]
+__all__ = ["run"]
 
-# Operators whose several results are a tuple; others give lists.
-TUPLES = frozenset(
-    [
-        "max",
-        "min",
-        "sort",
-        "topk",
-        "kthvalue",
-        "median",
-        "nanmedian",
-        "mode",
-        "cummax",
-        "cummin",
-        "lstm",
-        "gru",
-        "rnn_tanh",
-        "rnn_relu",
-        "max_pool1d_with_indices",
-        "max_pool2d_with_indices",
-        "max_pool3d_with_indices",
-        "adaptive_max_pool1d",
-        "adaptive_max_pool2d",
-        "adaptive_max_pool3d",
-        "var_mean",
-        "std_mean",
-        "unique_consecutive",
-        "_unique2",
-        "unique_dim",
-        "linalg_eigh",
-        "linalg_eig",
-        "linalg_qr",
-        "linalg_svd",
-        "svd",
-        "qr",
-        "slogdet",
-        "linalg_slogdet",
-        "frexp",
-        "aminmax",
-        "batch_norm_stats",
-        "linalg_lu",
-        "linalg_lu_factor",
-        "linalg_cholesky_ex",
-        "linalg_inv_ex",
-        "native_layer_norm",
-        "native_batch_norm",
-        "native_group_norm",
-        "geqrf",
-        "triangular_solve",
-        "lstm_cell",
-        "histogram",
-    ]
-)
 REDUCTIONS = ("none", "mean", "sum")
 _IGNORED = ("out", "generator", "inplace", "_stacklevel", "size_average", "reduce", "axis", "named")
 _ROOTS = {"linalg.": "linalg_", "special.": "special_", "fft.": "fft_", "nn.functional.": "", "Tensor.": ""}
-# Functions that are no operators of PyTorch's library: what they are made of is recorded.
-_COMPOSITE = frozenset(
-    [
-        "softmin",
-        "normalize",
-        "local_response_norm",
-        "lp_pool1d",
-        "lp_pool2d",
-        "lp_pool3d",
-        "gaussian_nll_loss",
-        "multilabel_soft_margin_loss",
-        "triplet_margin_with_distance_loss",
-        "gumbel_softmax",
-        "multi_head_attention_forward",
-        "affine_grid",
-        "max_unpool1d",
-        "linear_cross_entropy",
-        "pca_lowrank",
-        "svd_lowrank",
-        "unravel_index",
-        "cosine_embedding_loss",
-        "cartesian_prod",
-        "chain_matmul",
-        "block_diag",
-        "broadcast_tensors",
-        "meshgrid",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "margin_ranking_loss",
-        "triplet_margin_loss",
-        "hinge_embedding_loss",
-        "poisson_nll_loss",
-        "multi_margin_loss",
-        "lu",
-    ]
-)
 
 
 @functools.cache
@@ -151,7 +63,7 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
         return special(Steps(tracer, function), *args, **named)
     plain = getattr(function, "plain", function)
     inside = getattr(plain, "__wrapped__", None)  # the function itself, behind what asks
-    if inside is not None and (name in _COMPOSITE or name.startswith(("masked.", "signal."))):
+    if inside is not None and (fact(name, "composite") is not None or name.startswith(("masked.", "signal."))):
         with tracer.again():
             return inside(*args, **named)
     out = plain(*args, **named)

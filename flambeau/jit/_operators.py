@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
 from .._methods import own_signature
-from .._schemas import function_of
+from .._schemas import function_of, schemas_of
 from .._tensor import Tensor
 from . import _aten_forms, _containers, _limits
 
@@ -56,36 +57,11 @@ def _memory_format(value: Any) -> Any:
 _READERS = {"dtype": scalar_type, "layout": _layout, "memory_format": _memory_format}
 _ABSENT = {"layout", "pin_memory", "memory_format", "device"}  # options that mean nothing when they are None or False
 
-# Operations that look at memory, call back, or reach beyond tensors: not for programs from files.
-_DENIED = frozenset(
-    [
-        "apply_",
-        "map_",
-        "map2_",
-        "numpy",
-        "tolist",
-        "storage",
-        "untyped_storage",
-        "_typed_storage",
-        "storage_type",
-        "set_",
-        "share_memory_",
-        "data_ptr",
-        "const_data_ptr",
-        "as_subclass",
-        "new",
-        "type",
-        "from_numpy",
-        "from_dlpack",
-        "frombuffer",
-        "asarray",
-        "from_file",
-        "is_shared",
-        "pin_memory",
-        "record_stream",
-        "_rebuild",
-    ]
+# Functions that programs call, though they are no operators of PyTorch's: casts, and layers of ours that stay whole.
+_NO_OPERATORS = re.compile(
+    r"float|double|half|bfloat16|int|long|short|char|byte|bool|cfloat|cdouble|tensor|as_tensor|new_tensor"
 )
+_DENIED = ("set_", "pin_memory", "from_file", "record_stream")  # reach beyond tensors: not for programs from files
 # Operators of PyTorch that layers name in branches for nested, quantized or resampled tensors: an error only where they run.
 _ELSEWHERE = ("_nested_", "nested_", "to_padded_tensor", "_upsample_", "_fused_", "_to_copy", "quantized_", "mkldnn_")
 
@@ -94,7 +70,9 @@ def _ours(name: str) -> Callable[..., Any] | None:
     """Our function for an operator of PyTorch's library, in its argument order."""
     if name.startswith("__") or name in _DENIED:
         return None
-    return _aten_forms.FORMS.get(name) or function_of(name)
+    if name in _aten_forms.FORMS:
+        return _aten_forms.FORMS[name]
+    return function_of(name) if schemas_of(name) or _NO_OPERATORS.fullmatch(name) else None
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from .._core.sizes import Size
 from .._core.state import local
 from .._ops.registry import ops
 from .._overrides import TorchFunctionMode, dispatch
+from .._schemas import gives_several
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 from . import _lowering, _lowering_layers, _lowering_math, _lowering_shapes, _trace_forms
@@ -251,7 +252,13 @@ class Tracer(TorchFunctionMode):
             if isinstance(t, Tensor):
                 self._bind(t, value)
             outputs.append(value)
-        form = "one" if not several else "tuple" if hasattr(type(out), "_fields") or op in _lowering.TUPLES else "list"
+        form = (
+            "one"
+            if not several
+            else "tuple"
+            if hasattr(type(out), "_fields") or gives_several(op) or op == "unique_dim"
+            else "list"
+        )
         self._add(Node(op, arguments, options, outputs, form))
 
     def _add(self, node: Node) -> None:
