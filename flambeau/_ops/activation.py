@@ -450,4 +450,5 @@ hardswish(Tensor self) -> Tensor
 hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 relu  # autocast=whole
+relu_backward  # record=threshold_backward
 """

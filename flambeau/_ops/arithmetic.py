@@ -423,21 +423,21 @@ engine.add = add_op.call  # sums of gradients
 
 
 SCHEMAS = """
-add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor  # flops=each
 add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
-sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor  # flops=each
 sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
 rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
-mul.Tensor(Tensor self, Tensor other) -> Tensor
+mul.Tensor(Tensor self, Tensor other) -> Tensor  # flops=each
 mul.Scalar(Tensor self, Scalar other) -> Tensor
 mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 true_divide.Tensor(Tensor self, Tensor other) -> Tensor
 true_divide.Scalar(Tensor self, Scalar other) -> Tensor
 true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-div.Tensor(Tensor self, Tensor other) -> Tensor
+div.Tensor(Tensor self, Tensor other) -> Tensor  # flops=each
 div.Scalar(Tensor self, Scalar other) -> Tensor
 div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
 div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor
@@ -456,4 +456,6 @@ square(Tensor self) -> Tensor
 positive(Tensor(a) self) -> Tensor(a)
 reciprocal  # autocast=cuda:single
 rsqrt  # autocast=cuda:single
+add_scaled  # record=add
+sub_scaled  # record=sub
 """

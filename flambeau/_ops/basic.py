@@ -167,3 +167,9 @@ engine.add_in_place = add_in_place
 engine.zeros = zeros
 
 __all__ = ["bump", "check_writable", "clone", "in_dtype", "rewrite_history", "to_dtype", "zeros"]
+
+
+SCHEMAS = """
+to_dtype  # record=_to_copy
+copy  # record=copy_
+"""

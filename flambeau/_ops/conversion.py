@@ -514,4 +514,5 @@ is_same_size(Tensor self, Tensor other) -> bool
 is_inference(Tensor self) -> bool
 get_device(Tensor self) -> int
 numel(Tensor self) -> int
+to_copy  # record=_to_copy
 """

@@ -275,4 +275,5 @@ alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
+dropout_masked  # record=native_dropout
 """

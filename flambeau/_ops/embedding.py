@@ -215,4 +215,5 @@ def functional_embedding(
 
 SCHEMAS = """
 embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor  # autocast=whole
+embedding_backward  # record=embedding_dense_backward
 """

@@ -7,6 +7,8 @@ After a schema, or after a name alone, two spaces and a `#` come facts, with com
     composite      PyTorch's operator consists of others, which traces show in its place
     autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
                    and the function is made of nothing that has a policy; with slashes between several
+    record=…       what PyTorch calls the record of this name
+    flops=…        the formula for its floating-point operations (`profiler/_flops.py`)
 """
 
 from __future__ import annotations

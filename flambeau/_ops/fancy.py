@@ -420,3 +420,8 @@ def _zeroed(op: Update, g: Tensor, rest: Any) -> Tensor:
 
 for _count in (1, 2):
     records_for(_count)
+
+
+SCHEMAS = """
+index_2  # record=index
+"""

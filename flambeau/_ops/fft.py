@@ -530,4 +530,7 @@ fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, D
 fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor
 fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor
+fft_c2c  # record=_fft_c2c
+fft_c2r  # record=_fft_c2r
+fft_r2c  # record=_fft_r2c
 """

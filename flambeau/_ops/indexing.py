@@ -659,4 +659,7 @@ _unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate
 _unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor
 _unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor
 index_put  # autocast=cuda:widest
+getitem_select  # record=select
+getitem_slice  # record=slice
+getitem_unsqueeze  # record=unsqueeze
 """

@@ -517,13 +517,13 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 SCHEMAS = """
-matmul(Tensor self, Tensor other) -> Tensor  # autocast=lower
-mm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower
+matmul(Tensor self, Tensor other) -> Tensor  # autocast=lower, flops=product
+mm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower, flops=product
 mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-bmm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower
+bmm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower, flops=product
 bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-mv(Tensor self, Tensor vec) -> Tensor  # autocast=cuda:lower
-dot(Tensor self, Tensor tensor) -> Tensor  # autocast=cuda:widest
+mv(Tensor self, Tensor vec) -> Tensor  # autocast=cuda:lower, flops=product
+dot(Tensor self, Tensor tensor) -> Tensor  # autocast=cuda:widest, flops=product
 vdot(Tensor self, Tensor other) -> Tensor
 inner(Tensor self, Tensor other) -> Tensor
 outer(Tensor self, Tensor vec2) -> Tensor

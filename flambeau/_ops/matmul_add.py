@@ -665,13 +665,13 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 
 SCHEMAS = """
-addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower
+addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower, flops=added_product
 addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
-addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=cuda:lower
+addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=cuda:lower, flops=added_product
 addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=cuda:lower
-baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower
+baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower, flops=added_product
 baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower
-linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor  # autocast=lower
+linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor  # autocast=lower, record=addmm, flops=linear
 bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor  # autocast=cuda:widest
 """

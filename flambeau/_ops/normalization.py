@@ -480,4 +480,6 @@ layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor?
 native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
 rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor  # autocast=whole
 local_response_norm  # composite
+norm_rows  # record=native_layer_norm
+norm_rows_backward  # record=native_layer_norm_backward
 """

@@ -631,4 +631,5 @@ atleast_2d(Tensor self) -> Tensor  # python, composite
 atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
 atleast_1d(Tensor self) -> Tensor  # python, composite
 atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
+slice_index  # record=slice
 """

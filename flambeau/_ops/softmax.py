@@ -249,10 +249,12 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 SCHEMAS = """
-softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole
+softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole, record=_softmax
 special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
-log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole
+log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single/whole, record=_log_softmax
 special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
 softmin  # autocast=cuda:single, composite
 gumbel_softmax  # composite
+softmax_backward  # record=_softmax_backward_data
+log_softmax_backward  # record=_log_softmax_backward_data
 """

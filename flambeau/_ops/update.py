@@ -199,3 +199,8 @@ def into_zeros(op: Update, shape: Any, g: Tensor, *rest: Any) -> Tensor:
         return wrap(made, g.dtype)
     fresh = zeros(tuple(shape), g.dtype, g._k)
     return op(fresh, *rest) if (g._k | modes.on) & ~_PLAIN else write_into(op, fresh, *rest)
+
+
+SCHEMAS = """
+index_put_2  # record=index_put_
+"""

@@ -700,4 +700,8 @@ broadcast_tensors(Tensor[] tensors) -> Tensor[]  # python, composite
 contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)
 is_contiguous(Tensor self) -> bool
 is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool
+unsafe_view  # record=_unsafe_view
+squeeze_dim  # record=squeeze
+squeeze_dims  # record=squeeze
+view_dtype  # record=view
 """

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .._ops.facts import fact
 from .._tensor import Tensor
 
 
@@ -47,17 +48,23 @@ def _each(args: Any, out: Any) -> int:
     return int(first._array.size) if isinstance(first, Tensor) else 0
 
 
-# Products: what `FlopCounterMode` counts too.
-PRODUCTS: dict[str, Callable[[Any, Any], int]] = {
-    "mm": _product, "bmm": _product, "matmul": _product, "mv": _product, "dot": _product, "addmm": _added_product,
-    "baddbmm": _added_product, "addmv": _added_product, "linear": _linear, "convolution": _convolution,
-    "convolution_weight": _convolution_weight, "attention": _attention,
-    "attention_backward": lambda args, out: _attention(args[1:4], out) * 5 // 2,
+def _attention_backward(args: Any, out: Any) -> int:
+    return _attention(args[1:4], out) * 5 // 2
+
+
+# By what declarations of operations say of them.
+_FORMULAS: dict[str, Callable[[Any, Any], int]] = {
+    "product": _product, "added_product": _added_product, "linear": _linear, "convolution": _convolution,
+    "convolution_weight": _convolution_weight, "attention": _attention, "attention_backward": _attention_backward, "each": _each,
 }  # fmt: skip
-_OTHERS = {"add": _each, "mul": _each, "sub": _each, "div": _each}
 
 
 def flops_of(name: str, args: Any, out: Any) -> int:
     """The operations of one call; 0 where they are not known."""
-    formula = PRODUCTS.get(name) or _OTHERS.get(name)
+    formula = _FORMULAS.get(fact(name, "flops") or "")
     return 0 if formula is None else formula(args, out)
+
+
+def is_product(name: str) -> bool:
+    """Whether an operation is counted by `FlopCounterMode`, too."""
+    return fact(name, "flops") not in (None, "each")

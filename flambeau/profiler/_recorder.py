@@ -13,6 +13,7 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from .._core.state import CUDA, PROFILE, local, modes
+from .._ops.facts import fact
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..autograd.profiler_util import FunctionEvent
@@ -20,20 +21,6 @@ from ._flops import flops_of
 
 FUNCTION, BACKWARD, USER = 0, 1, 7  # PyTorch's numbers of scopes
 
-# Names of records that stand for one of PyTorch's operations under another name.
-_ATEN = {
-    "linear": "addmm", "to_dtype": "_to_copy", "to_copy": "_to_copy", "copy": "copy_", "softmax": "_softmax",
-    "log_softmax": "_log_softmax", "softmax_backward": "_softmax_backward_data",
-    "log_softmax_backward": "_log_softmax_backward_data", "getitem_select": "select", "getitem_slice": "slice",
-    "getitem_unsqueeze": "unsqueeze", "slice_index": "slice", "index_2": "index", "index_put_2": "index_put_",
-    "norm_rows": "native_layer_norm", "norm_rows_backward": "native_layer_norm_backward",
-    "embedding_backward": "embedding_dense_backward", "fft_c2c": "_fft_c2c", "fft_c2r": "_fft_c2r", "fft_r2c": "_fft_r2c",
-    "attention": "_scaled_dot_product_flash_attention_for_cpu",
-    "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward", "unsafe_view": "_unsafe_view",
-    "relu_backward": "threshold_backward", "batch_norm_backward": "native_batch_norm_backward",
-    "squeeze_dim": "squeeze", "squeeze_dims": "squeeze", "add_scaled": "add", "sub_scaled": "sub", "view_dtype": "view",
-    "dropout_masked": "native_dropout",
-}  # fmt: skip
 # Questions about tensors and ways out of them, which PyTorch does not count as operations.
 _SILENT = frozenset(
     [
@@ -410,7 +397,7 @@ def aten_name(name: str) -> str:
     part = _BACKWARD_PART.match(name)
     if part is not None:
         name = part[1]
-    return _ATEN.get(name, name)
+    return fact(name, "record") or name
 
 
 _names: dict[Any, str] = {}

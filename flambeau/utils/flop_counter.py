@@ -9,7 +9,7 @@ from typing import Any
 from .._autograd.node import sequence
 from .._tensor import Tensor
 from ..nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
-from ..profiler._flops import PRODUCTS
+from ..profiler._flops import flops_of, is_product
 from ..profiler._recorder import Watcher, aten_name
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
@@ -75,10 +75,9 @@ class _Counter(Watcher):
             shapes = [tuple(a._array.shape) if isinstance(a, Tensor) else a for a in args]
             count = formula(*shapes, out_shape=tuple(out._array.shape) if isinstance(out, Tensor) else None)
         else:
-            known = PRODUCTS.get(name)
-            if known is None:
+            if not is_product(name):
                 return out
-            count = known(args, out)
+            count = flops_of(name, args, out)
         shown = "mm" if name == "linear" and args[2] is None else aten_name(name)
         if name == "convolution_weight" or (name == "convolution" and self.again):
             shown = "convolution_backward"

@@ -219,7 +219,9 @@ def test_sums_of_ordered_places_are_merged():
     for total in (first + second, second + first):
         assert total._indices().tolist() == [[0, 1, 3, 4], [0, 1, 2, 2]] and not total.is_coalesced()
         assert total._values()[:, 0].tolist() == [3, 2, 3, 3]
-    doubled = torch.sparse_coo_tensor([[4, 4]], torch.ones(2), (6,)) + torch.sparse_coo_tensor([[4]], torch.ones(1), (6,))
+    doubled = torch.sparse_coo_tensor([[4, 4]], torch.ones(2), (6,)) + torch.sparse_coo_tensor(
+        [[4]], torch.ones(1), (6,)
+    )
     assert doubled.to_dense()[4] == 3
 
 
