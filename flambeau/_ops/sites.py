@@ -66,7 +66,10 @@ def _history(args: Sequence[Any]) -> int:
 def _described(name: str, function: Any) -> str:
     """The docstring of a function, with its signature before it in the form that `inspect` reads of those without code."""
     parts, named = [], False
-    for p in inspect.signature(function).parameters.values():
+    given = inspect.signature(function).parameters
+    for p in given.values():
+        if p.name == "axis" and "dim" in given:  # NumPy's name for the same
+            continue
         if p.kind is p.KEYWORD_ONLY and not named:
             named = True
             parts.append("*")
