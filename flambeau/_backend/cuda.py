@@ -147,6 +147,30 @@ class Kernel:
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
+class Errors:
+    """A word in the CPU's memory that kernels count wrong targets in. Whoever waits for the GPU looks at it afterwards."""
+
+    def __init__(self, backend: Cuda):
+        self.backend = backend
+        self.words: Any = None
+
+    def address(self) -> int:
+        if self.words is None:
+            self.memory = self.backend.xp.cuda.alloc_pinned_memory(8)
+            self.words = np.frombuffer(self.memory, np.int64, 1)
+            self.words[0] = 0
+        return int(self.memory.ptr)
+
+    def check(self) -> None:
+        """Raises for what went wrong since the last time."""
+        if self.words is not None and self.words[0]:
+            count, self.words[0] = int(self.words[0]), 0
+            raise IndexError(
+                f"Target is out of bounds: {count} class numbers of a loss on the GPU, in a call before this one, were not "
+                "among the classes"
+            )
+
+
 class Cuda:
     name = "cuda"
 
@@ -158,6 +182,7 @@ class Cuda:
         self.along = RowKernels(self)
         self.product = Products(self)  # x @ y for arrays of one dtype
         self.copies: dict[str, Any] = {}
+        self.errors = Errors(self)
         self.opened: bool | None = None
 
     @cached_property
@@ -281,7 +306,11 @@ class Cuda:
 
     def asnumpy(self, array: Any) -> Any:
         """A copy in main memory; dense strides are kept."""
-        return array if isinstance(array, np.ndarray) else _in_order(array, self.xp.asnumpy)
+        if isinstance(array, np.ndarray):
+            return array
+        made = _in_order(array, self.xp.asnumpy)
+        self.errors.check()
+        return made
 
 
 def _in_order(array: Any, copy: Callable[[Any], Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
-from .._kernel.render_rows import THREADS, Rows, render_rows
+from .._kernel.render_rows import Rows, Schedule, held_packs, render_rows
 from .._kernel.value import PART
 from .cuda_layout import NUMPY, merged
 
@@ -16,6 +16,9 @@ _BLOCKS = 1056  # blocks that keep a large GPU busy
 _LONG = 1 << 16  # elements of a row from which one block is not enough
 _ACROSS = 32  # neighbouring rows that a block has
 _KEPT = 4096  # launches remembered
+_THREADS = 256  # of a block
+_MORE_THREADS = (512, 1024)  # of a block whose rows need them to be held
+_HELD = 8  # packs that a thread holds in registers
 
 
 def _power(n: int) -> int:
@@ -32,11 +35,12 @@ class Launch(NamedTuple):
 
     function: Any
     grid: tuple[int, int]
+    threads: int
     numbers: tuple[int, ...]
 
     def __call__(self, arrays: Sequence[Any]) -> None:
         if self.grid[0]:
-            self.function(self.grid, (THREADS,), (*arrays, *self.numbers))
+            self.function(self.grid, (self.threads,), (*arrays, *self.numbers))
 
 
 class Operand(NamedTuple):
@@ -67,17 +71,8 @@ class RowKernels:
 
     def map(self, name: str, rows: Rows, arrays: Sequence[Any], dim: int) -> Any:
         """A new array like the first, made by a program along one dimension."""
-        first = arrays[0]
-        out = self.backend.empty(first.shape, first.dtype)
-        given = [*arrays, out]
-        key = (rows, dim, *[(a.shape, a.strides, a.dtype) for a in given])
-        found = self.launches.get(key)
-        if found is None:
-            operands = [Operand(a.shape, a.strides, a.dtype) for a in given]
-            code = BY_NUMPY[first.dtype].code
-            found = self.prepare(name, rows, operands[:-1], operands[-1:], (dim,), code, first.shape[dim])
-            _remember(self.launches, key, found)
-        found(given)
+        out = self.backend.empty(arrays[0].shape, arrays[0].dtype)
+        self.run(name, rows, arrays, [out], (dim,))
         return out
 
     def fold(self, x: Any, dims: Sequence[int], fold: str, result: str, how: str | None) -> Any:
@@ -93,15 +88,30 @@ class RowKernels:
             x = out
         return x
 
+    def sums_down(self, name: str, rows: Rows, arrays: Sequence[Any], results: int, dtype: Any) -> list[Any]:
+        """What a program of sums gives for each column of matrices; rows are shared by many blocks."""
+        length, columns = arrays[0].shape
+        pieces = self._pieces(True, columns, length)
+        if pieces == 1:
+            outs = [self.backend.empty((columns,), dtype) for _ in range(results)]
+            self.run(name, rows, arrays, outs, (0,))
+            return outs
+        outs = [self.backend.empty((pieces, columns), NUMPY["f64"]) for _ in range(results)]
+        self.run(name, rows, arrays, outs, (0,), pieces)
+        return [self.fold(part, (0,), "sum", BY_NUMPY[dtype].code, None) for part in outs]
+
+    def _pieces(self, columns: bool, rows: int, length: int) -> int:
+        """Into how many pieces rows are cut so that all of a GPU has work."""
+        blocks = -(-rows // _ACROSS) if columns else rows
+        return min(-(-_BLOCKS // max(blocks, 1)), -(-length // (16 * _THREADS // (_ACROSS if columns else 1))))
+
     def prepare_fold(self, x: Operand, dims: tuple[int, ...], fold: str, result: str, how: str | None) -> list[Any]:
         """One or two launches, each with the shape and dtype of what it gives."""
         code = BY_NUMPY[x.dtype].code
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
         n, m = math.prod(x.shape[d] for d in dims), math.prod(shape)
         steps = []
-        columns = _down_columns(x, dims)
-        blocks = -(-m // _ACROSS) if columns else m
-        pieces = min(-(-_BLOCKS // max(blocks, 1)), -(-n // (16 * THREADS // (_ACROSS if columns else 1))))
+        pieces = self._pieces(_down_columns(x, dims), m, n)
         if pieces > 1:
             wide = FOLDS[fold].wide(code)
             parts = _dense((pieces, *shape), NUMPY[wide])
@@ -116,39 +126,62 @@ class RowKernels:
         self, name: str, rows: Rows, arrays: Sequence[Operand], outs: Sequence[Operand], dims: Sequence[int], code: str,
         count: int, pieces: int = 1,
     ) -> Launch:  # fmt: skip
-        """A program along `dims` of arrays of one shape; results of one value a row lack those dimensions.
+        """A program along `dims` of arrays of one shape; operands and results of one value a row lack those dimensions.
 
         With `pieces`, results have one more dimension in front: what each piece of a row gives.
         """
-        first = arrays[0]
+        first, lead = arrays[0], pieces > 1
         kept = _sorted([d for d in range(len(first.shape)) if d not in dims], first.strides)
         gone = _sorted(dims, first.strides)
-        lead = pieces > 1
-        places = {d: i + lead for i, d in enumerate(sorted(kept))}
-        outer = [[a.strides[d] for d in kept] for a in arrays]
-        outer += [[o.strides[d if rows.each else places[d]] for d in kept] for o in outs]
-        inner = [[a.strides[d] for d in gone] for a in (*arrays, *(outs if rows.each else ()))]
+        places = {d: i for i, d in enumerate(sorted(kept))}
+        count_walked = len(arrays) - rows.fixed
+        walked = [*arrays[:count_walked], *(outs[:1] if rows.each else ())]
+        operands = [*arrays, *outs]
+        is_walked = [k < count_walked or (rows.each and k == len(arrays)) for k in range(len(operands))]
+        outer = [
+            [o.strides[d if own else places[d] + (lead and k >= len(arrays))] for d in kept]
+            for k, (o, own) in enumerate(zip(operands, is_walked))
+        ]
         sizes, outer = merged([first.shape[d] for d in kept], outer)
-        lengths, inner = merged([first.shape[d] for d in gone], inner)
-        walked = [a.dtype.itemsize for a in (*arrays, *(outs if rows.each else ()))]
-        dense = len(lengths) == 1 and lengths[0] >= 256 and all(s[0] == size for s, size in zip(inner, walked))
-        inner += [[0] * len(lengths) for _ in outs if not rows.each]
+        lengths, along = merged([first.shape[d] for d in gone], [[o.strides[d] for d in gone] for o in walked])
+        ways = iter(along)
+        inner = [next(ways) if own else [0] * len(lengths) for own in is_walked]
+        dense = len(lengths) == 1 and lengths[0] >= 256 and all(w[0] == o.dtype.itemsize for w, o in zip(along, walked))
         m, n = math.prod(sizes), math.prod(lengths)
         columns = _down_columns(first, dims)
-        share = -(-n // pieces)
-        piece = -(-share // 16) * 16
-        lanes = min(_power(-(-min(piece, n) // 4)), THREADS // _ACROSS if columns else THREADS)
-        codes = [BY_NUMPY[a.dtype].code for a in (*arrays, *outs)]
-        key = (rows, *codes, code, len(sizes), len(lengths), dense)
+        piece = -(-n // (pieces * 16)) * 16 if lead else n
+        codes = [BY_NUMPY[o.dtype].code for o in operands]
+        how = Schedule(len(sizes), len(lengths), dense, columns)
+        lanes = min(_power(-(-min(piece, n) // 4)), how.threads // _ACROSS if columns else how.threads)
+        passes = len(rows.stages) + rows.each
+        if dense and not lead and not columns and passes > 1:
+            how, lanes = _holding(how, rows, [BY_NUMPY[o.dtype].code for o in walked], lanes, n)
+        key = (rows, *codes, code, how)
         function = self.functions.get(key)
         if function is None:
             types = codes[: len(arrays)], codes[len(arrays) :]
-            text = render_rows(name, rows, *types, code, len(sizes), len(lengths), dense)
-            function = self.functions[key] = self.backend.compiled(name, text)
+            function = self.functions[key] = self.backend.compiled(name, render_rows(name, rows, *types, code, how))
         between = outs[0].strides[0] if lead else 0
         steps = [s for a, b in zip(outer, inner) for s in (*a, *b)]
-        numbers = (m, n, piece, count, lanes, int(columns), between, *sizes[1:], *lengths[1:], *steps)
-        return Launch(function, (-(-m // (THREADS // lanes)) if n or not rows.each else 0, pieces), numbers)
+        numbers = (m, n, piece, count, lanes, between, *sizes[1:], *lengths[1:], *steps)
+        grid = (-(-m // (how.threads // lanes)) if n or not rows.each else 0, pieces)
+        return Launch(function, grid, how.threads, numbers)
+
+    def run(
+        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int], pieces: int = 1
+    ) -> None:
+        """A program along `dims` of arrays, into others. What stands for one may be (array or address, how it is read)."""
+        given = [
+            a[1] if isinstance(a, tuple) else Operand(a.shape, a.strides, a.dtype) for a in (*arrays, *outs)
+        ]  # fmt: skip
+        key = (rows, tuple(dims), pieces, *given)
+        found = self.launches.get(key)
+        if found is None:
+            count = math.prod(given[0].shape[d] for d in dims)
+            kinds, code = (given[: len(arrays)], given[len(arrays) :]), BY_NUMPY[given[0].dtype].code
+            found = self.prepare(name, rows, *kinds, dims, code, count, pieces)
+            _remember(self.launches, key, found)
+        found([a[0] if isinstance(a, tuple) else a for a in (*arrays, *outs)])
 
     def moments(self, x: Any, dims: Sequence[int], correction: float, root: bool) -> list[Any]:
         """Variances (or their roots) and means along dimensions, without them."""
@@ -161,13 +194,7 @@ class RowKernels:
             program = self.programs[correction, root] = _moments(correction, root)
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
         outs = [self.backend.empty(shape, t) for t in (NUMPY[PART.get(code, code)], x.dtype)]
-        given = [Operand(a.shape, a.strides, a.dtype) for a in (x, *outs)]
-        key = (program, tuple(dims), *given)
-        found = self.launches.get(key)
-        if found is None:
-            found = self.prepare("moments", program, given[:1], given[1:], dims, code, count)
-            _remember(self.launches, key, found)
-        found((x, *outs))
+        self.run("moments", program, [x], outs, dims)
         return outs
 
     def _long_moments(
@@ -203,6 +230,17 @@ def _moments(correction: float, root: bool) -> Rows:
         return m.real_sqrt(variance) if root else variance, total / n
 
     return Rows((("sum", lambda m, x, count: x), ("absolute", deviation)), last, each=False)
+
+
+def _holding(how: Schedule, rows: Rows, codes: Sequence[str], lanes: int, n: int) -> tuple[Schedule, int]:
+    """The schedule in which threads hold their parts of a row in registers, and lanes, if that is not too much."""
+    operands = len(codes) - rows.each - rows.late
+    for threads in (how.threads, *_MORE_THREADS):
+        used = lanes if threads == how.threads else threads
+        packs = held_packs(codes, used, n)
+        if packs * operands <= _HELD:
+            return how._replace(threads=threads, held=packs, lanes=used), used
+    return how, lanes
 
 
 def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
 GRAD, CUDA, META, OVERRIDE, BATCHED, SPARSE, QUANTIZED, CONJ, NEG, DUAL = (1 << i for i in range(10))
 DISPATCH = 1 << 16  # of a tensor whose class has `__torch_dispatch__`, and of the moment while a mode has
+SPECIAL = ~(GRAD | CUDA)  # all but what leaves a view of memory what it is
 POSTPONED = CONJ | NEG  # reading the tensor conjugates or negates what lies in its memory
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))

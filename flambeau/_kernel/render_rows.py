@@ -2,7 +2,7 @@
 
 A program is a list of stages `(fold, lift)` and a last step. `lift(m, *elements, *totals, count)` is what a stage adds
 up (`FOLDS[fold]` says how), the totals of earlier stages and the length of a row being at hand; the last step gives
-either every element of the results or one value for each row.
+either every element of the result or one value for each row.
 """
 
 from __future__ import annotations
@@ -17,17 +17,50 @@ from .render_cuda import KERNEL, Cuda, joined
 from .symbols import symbols
 from .value import SIZE, Value
 
-THREADS = 256
-_PACK = 16  # bytes that a thread reads at once
-_PACK_TYPE = "template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };"
+PACK = 16  # bytes that a thread reads at once
+_TEMPLATES = """template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };
+template <int size> __device__ __forceinline__ Pack<size> from_lane(Pack<size> p, int away) {
+  union { Pack<size> p; int w[(size + 3) / 4]; } u;
+  u.p = p;
+  #pragma unroll
+  for (int j = 0; j < (size + 3) / 4; ++j) u.w[j] = __shfl_xor_sync(0xffffffff, u.w[j], away);
+  return u.p;
+}"""
 
 
 class Rows(NamedTuple):
-    """What is computed along rows."""
+    """What is computed along rows.
+
+    The last `fixed` operands have one value for each row. Of the others, the last `late` are used in the last step alone, and
+    lifts do not get them. `settle(m, *fixed, *totals, count)` makes other values of the totals, once for each row: the last step gets them in
+    the place of totals, and results after the first are these.
+    """
 
     stages: tuple[tuple[str, Callable[..., Any]], ...]
-    last: Callable[..., Any]  # (m, *elements, *totals, count) or, for one value a row, (m, *totals, count)
+    last: Callable[..., Any]  # (m, *elements, *totals, count) or, for one value a row, (m, *fixed, *totals, count)
     each: bool = True  # whether the last step is made for every element
+    fixed: int = 0
+    late: int = 0
+    settle: Callable[..., Any] | None = None
+    indexed: bool = False  # whether the last step also gets an element's place in its row
+    # (operand, which of the fixed ones): its element at the place that the other names, for the last step after the fixed ones
+    picks: tuple[tuple[int, int], ...] = ()
+
+
+class Schedule(NamedTuple):
+    """How threads share the work, as far as the text knows it."""
+
+    outer: int  # merged dimensions around the rows
+    inner: int  # and along them
+    dense: bool = False  # rows are contiguous
+    columns: bool = False  # neighbouring threads have neighbouring rows
+    threads: int = 256  # of a block
+    held: int = (
+        0  # packs of each operand that a thread keeps in registers from stage to stage; then all of a row is held
+    )
+    lanes: int = (
+        0  # threads that share a row, where they are known; then their partial results are of the elements' precision
+    )
 
 
 def total_types(rows: Rows, code: str) -> list[str]:
@@ -35,36 +68,78 @@ def total_types(rows: Rows, code: str) -> list[str]:
     return [FOLDS[fold].wide(code) for fold, _ in rows.stages]
 
 
-def _functions(rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str) -> str:
+class _Functions:
     """The device functions: of each stage its start, one element's part and the joining of two totals; the last step."""
-    types = total_types(rows, code)
-    made = []
-    elements = [f"char* x{k}" for k in range(len(inputs))]
-    totals = [f"char* t{s}" for s in range(len(types))]
 
-    def function(name: str, parameters: list[str]) -> Cuda:
-        made.append(Cuda(name, parameters, "__device__ __forceinline__"))
-        return made[-1]
+    def __init__(self, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, held: bool):
+        self.totals = total_types(rows, code)
+        self.parts = [FOLDS[fold].inner(code) for fold, _ in rows.stages] if held else self.totals
+        self.made: list[Cuda] = []
+        count = len(inputs) - rows.fixed
+        self.walked, self.fixed = list(range(count)), list(range(count, len(inputs)))
+        self.early = self.walked[: count - rows.late]
+        self.settled = self.totals
+        for s, (fold, lift) in enumerate(rows.stages):
+            self._stage(s, FOLDS[fold], lift, inputs)
+        if rows.settle is not None:
+            self._settle(rows.settle, inputs)
+        given = [*(self.walked if rows.each else ()), *self.fixed]
+        targets = [f"char* y{k}" for k in range(1 if rows.each else len(outputs))]
+        place = ["long long index"] if rows.each and rows.indexed else []
+        picked = _pointers("q", range(len(rows.picks)))
+        totals = _pointers("t", range(len(self.settled)))
+        r = self._function("last", [*_pointers("x", given), *picked, *totals, *targets, "long long count", *place])
+        values = [
+            *self._loaded(r, inputs, given),
+            *[load(r, f"q{j}", inputs[k]) for j, (k, _) in enumerate(rows.picks)],
+        ]
+        values += [*self._totals(r, self.settled), Value(r, "count", "i64")]
+        results = rows.last(symbols, *values, *([Value(r, "index", "i64")] if place else []))
+        for k, value in enumerate(results if isinstance(results, tuple) else (results,)):
+            store(r, f"y{k}", outputs[k], value)
+        if rows.each:
+            for k, t in enumerate(outputs[1:]):
+                r = self._function(f"keep{k}", ["char* y", "char* t0"])
+                store(r, "y", t, load(r, "t0", self.settled[k]))
 
-    def loaded(r: Cuda, kinds: Sequence[str], prefix: str) -> list[Any]:
-        return [load(r, f"{prefix}{k}", t) for k, t in enumerate(kinds)]
+    def _function(self, name: str, parameters: list[str]) -> Cuda:
+        self.made.append(Cuda(name, parameters, "__device__ __forceinline__"))
+        return self.made[-1]
 
-    for s, ((fold, lift), wide) in enumerate(zip(rows.stages, types)):
-        f = FOLDS[fold]
-        r = function(f"start{s}", ["char* total"])
-        store(r, "total", wide, KernelScope(r).value(f.start(wide), wide))
-        r = function(f"take{s}", ["char* total", *elements, *totals[:s], "long long count"])
-        part = lift(symbols, *loaded(r, inputs, "x"), *loaded(r, types[:s], "t"), Value(r, "count", "i64"))
-        store(r, "total", wide, f.join(symbols, load(r, "total", wide), symbols.cast(part, wide)))
-        r = function(f"join{s}", ["char* total", "char* other"])
+    def _loaded(self, r: Cuda, inputs: Sequence[str], which: Sequence[int]) -> list[Any]:
+        return [load(r, f"x{k}", inputs[k]) for k in which]
+
+    def _totals(self, r: Cuda, types: Sequence[str]) -> list[Any]:
+        return [load(r, f"t{s}", t) for s, t in enumerate(types)]
+
+    def _stage(self, s: int, f: Any, lift: Any, inputs: Sequence[str]) -> None:
+        wide, part = self.totals[s], self.parts[s]
+        r = self._function(f"start{s}", ["char* total"])
+        store(r, "total", part, KernelScope(r).value(f.start(part), part))
+        given = [*self.early, *self.fixed]
+        parameters = [*_pointers("x", given), *_pointers("t", range(s)), "long long count"]
+        r = self._function(f"take{s}", ["char* total", *parameters])
+        values = [*self._loaded(r, inputs, given), *self._totals(r, self.totals[:s]), Value(r, "count", "i64")]
+        lifted = lift(symbols, *values)
+        store(r, "total", part, f.join(symbols, load(r, "total", part), symbols.cast(lifted, part)))
+        r = self._function(f"widen{s}", ["char* total", "char* part"])
+        store(r, "total", wide, symbols.cast(load(r, "part", part), wide))
+        r = self._function(f"join{s}", ["char* total", "char* other"])
         store(r, "total", wide, f.join(symbols, load(r, "total", wide), load(r, "other", wide)))
-    targets = [f"char* y{k}" for k in range(len(outputs))]
-    r = function("last", [*(elements if rows.each else []), *totals, *targets, "long long count"])
-    given = loaded(r, inputs, "x") if rows.each else []
-    results = rows.last(symbols, *given, *loaded(r, types, "t"), Value(r, "count", "i64"))
-    for k, (t, value) in enumerate(zip(outputs, results if isinstance(results, tuple) else (results,))):
-        store(r, f"y{k}", t, value)
-    return joined(made)
+
+    def _settle(self, settle: Any, inputs: Sequence[str]) -> None:
+        parameters = [*_pointers("x", self.fixed), *_pointers("t", range(len(self.totals))), "long long count"]
+        r = self._function("settle", parameters)
+        given = [*self._loaded(r, inputs, self.fixed), *self._totals(r, self.totals), Value(r, "count", "i64")]
+        values = settle(symbols, *given)
+        self.settled = [v.type for v in values]
+        r.parameters += _pointers("z", range(len(values)))
+        for k, v in enumerate(values):
+            store(r, f"z{k}", v.type, v)
+
+
+def _pointers(prefix: str, numbers: Any) -> list[str]:
+    return [f"char* {prefix}{k}" for k in numbers]
 
 
 def _offsets(name: str, index: str, rank: int, size: str, strides: str) -> list[str]:
@@ -76,106 +151,185 @@ def _offsets(name: str, index: str, rank: int, size: str, strides: str) -> list[
     return ["  {", *lines, "  }"]
 
 
+def _packs(types: Sequence[str], dense: bool) -> int:
+    """Elements that are read at once of operands of such types."""
+    return PACK // max(SIZE[t] for t in types) if dense else 1
+
+
+def held_packs(types: Sequence[str], lanes: int, length: int) -> int:
+    """Packs of each of these operands that one of `lanes` threads would have to hold of a row."""
+    return -(-length // (lanes * _packs(types, True)))
+
+
 class _Text:
     """The body of one row kernel, written line by line."""
 
-    def __init__(self, types: Sequence[str], reads: int, outer: int, inner: int, dense: bool):
-        self.types, self.reads, self.inner = types, reads, inner
-        self.count = _PACK // max(SIZE[t] for t in types) if dense else 1
+    def __init__(self, rows: Rows, types: Sequence[str], reads: int, f: _Functions, how: Schedule):
+        self.types, self.reads, self.how = types, reads, how
+        self.sizes = [SIZE[t] for t in types]
+        self.each = [*f.walked, *([reads] if rows.each else [])]  # operands with an element for each place
+        self.fixed = f.fixed
+        self.count = _packs([types[k] for k in self.each], how.dense)
+        self.held = set(f.early) if how.held and self.count > 1 else set[int]()
         self.lines: list[str] = []
         for k in range(len(types)):
-            self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", outer, "m", f"s{k}_")]
-        together = " | ".join(f"(unsigned long long)(x{k} + o{k})" for k in range(len(types)))
-        if self.count > 1:
+            self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", how.outer, "m", f"s{k}_")]
+        for k in f.fixed:
             self.lines.append(
-                f"  long long packed = (({together}) & {_PACK - 1}) == 0 && stop > begin ? begin + (stop - begin) / {self.count} * {self.count} : begin;"
+                f"  Pack<{self.sizes[k]}> f{k}; if (row < m) f{k} = *(Pack<{self.sizes[k]}>*)(x{k} + o{k});"
+            )
+        if self.count > 1:
+            together = " | ".join(f"(unsigned long long)(x{k} + o{k})" for k in self.each)
+            whole = f"begin + (stop - begin) / {self.count} * {self.count}"
+            self.lines.append(
+                f"  long long packed = (({together}) & {PACK - 1}) == 0 && stop > begin ? {whole} : begin;"
             )
         else:
             self.lines.append("  long long packed = begin;")
+        for k in sorted(self.held):
+            bytes = self.sizes[k] * self.count
+            self.lines.append(f"  Pack<{bytes}> h{k}[{how.held}];")
+            self._over_packs([f"h{k}[p] = *(Pack<{bytes}>*)(x{k} + o{k} + i * {self.sizes[k]});"])
 
-    def loop(self, call: Callable[[Callable[[int], str]], str], used: Sequence[int]) -> None:
-        """A call for every element of the row that this thread has; `call` gets what says where an operand's is."""
-        lines, count, sizes = self.lines, self.count, [SIZE[t] for t in self.types]
-        if count > 1:
-            lines.append(f"  for (long long i = begin + lane * {count}; i < packed; i += lanes * {count}) {{")
-            lines += [f"  Pack<{sizes[k] * count}> a{k};" for k in used]
-            lines += [
-                f"  a{k} = *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]});" for k in used if k < self.reads
-            ]
-            lines += [
+    def _over_packs(self, inside: list[str]) -> None:
+        """Lines for every pack of this thread's, `i` being its first element; `p` counts packs that are held."""
+        count = self.count
+        if self.held:
+            self.lines += [
                 "  #pragma unroll",
-                f"  for (int j = 0; j < {count}; ++j) {call(lambda k: f'a{k}.bytes + j * {sizes[k]}')}",
+                f"  for (int p = 0; p < {self.how.held}; ++p) {{",
+                f"  long long i = begin + (lane + p * lanes) * {count};",
+                "  if (i < packed) {", *inside, "  } }",
+            ]  # fmt: skip
+        else:
+            head = f"  for (long long i = begin + lane * {count}; i < packed; i += lanes * {count}) {{"
+            self.lines += [head, *inside, "  }"]
+
+    def loop(self, call: Callable[[Callable[[int], str], str], str], used: Sequence[int]) -> None:
+        """A call for every element of the row that this thread has; `call` gets what says where an operand's is, and its place."""
+        count, sizes = self.count, self.sizes
+
+        def fixed_or(k: int, place: str) -> str:
+            return f"f{k}.bytes" if k in self.fixed else place
+
+        if count > 1:
+            loaded = [k for k in used if k not in self.fixed and k not in self.held]
+            inside = [f"  Pack<{sizes[k] * count}> a{k};" for k in loaded]
+            inside += [
+                f"  a{k} = *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]});"
+                for k in loaded
+                if k < self.reads
             ]
-            lines += [
-                f"  *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]}) = a{k};" for k in used if k >= self.reads
+
+            def packed(k: int) -> str:
+                return fixed_or(k, f"{f'h{k}[p]' if k in self.held else f'a{k}'}.bytes + j * {sizes[k]}")
+
+            inside += ["  #pragma unroll", f"  for (int j = 0; j < {count}; ++j) {call(packed, 'i + j')}"]
+            inside += [
+                f"  *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]}) = a{k};"
+                for k in loaded
+                if k >= self.reads
             ]
-            lines.append("  }")
-        lines.append("  for (long long i = packed + lane; i < stop; i += lanes) {")
+            self._over_packs(inside)
+        self.lines.append("  for (long long i = packed + lane; i < stop; i += lanes) {")
         for k in used:
-            lines += [f"  long long p{k} = o{k};", *_offsets(f"p{k}", "i", self.inner, "n", f"t{k}_")]
-        lines += [f"  {call(lambda k: f'x{k} + p{k}')}", "  }"]
+            if k not in self.fixed:
+                self.lines += [f"  long long p{k} = o{k};", *_offsets(f"p{k}", "i", self.how.inner, "n", f"t{k}_")]
+        self.lines += [f"  {call(lambda k: fixed_or(k, f'x{k} + p{k}'), 'i')}", "  }"]
+
+    def pick(self, number: int, k: int, by: int) -> None:
+        """The element of an operand at the place that a fixed operand names, or the first one if there is no such place."""
+        size = self.sizes[k]
+        self.lines += [
+            f"  Pack<{size}> q{number}; if (row < m && n > 0) {{", f"  long long place = *(long long*)f{by}.bytes;",
+            "  if (place < 0 || place >= n) place = 0;", f"  long long at = o{k};",
+            *_offsets("at", "place", self.how.inner, "n", f"t{k}_"), f"  q{number} = *(Pack<{size}>*)(x{k} + at);", "  }",
+        ]  # fmt: skip
+
+    def together(self, s: int, size: int) -> None:
+        """Joins the totals of the threads that share a row; all of them get the result."""
+        if self.how.columns:
+            self.lines += [
+                f"  *(Pack<{size}>*)space[t].bytes = total{s}; __syncthreads();",
+                "  for (int half = lanes / 2; half; half /= 2) {",
+                f"  if (lane < half) join{s}(space[t].bytes, space[t + half * next].bytes);", "  __syncthreads();", "  }",
+                f"  total{s} = *(Pack<{size}>*)space[head].bytes; __syncthreads();",
+            ]  # fmt: skip
+            return
+        self.lines += [
+            "  for (int away = (lanes < 32 ? lanes : 32) / 2; away; away /= 2) {",
+            f"  Pack<{size}> other = from_lane(total{s}, away); join{s}(total{s}.bytes, other.bytes);", "  }",
+            "  if (lanes > 32) {",
+            f"  if (t % 32 == 0) *(Pack<{size}>*)space[t / 32].bytes = total{s};", "  __syncthreads();",
+            f"  total{s} = *(Pack<{size}>*)space[head / 32].bytes;",
+            f"  for (int w = 1; w < lanes / 32; ++w) join{s}(total{s}.bytes, space[head / 32 + w].bytes);",
+            "  __syncthreads();", "  }",
+        ]  # fmt: skip
 
 
 def render_rows(
-    name: str,
-    rows: Rows,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    code: str,
-    outer: int,
-    inner: int,
-    dense: bool = False,
-) -> str:
-    """CUDA text. `code` is the element type that says how totals are kept; `outer` and `inner` count the merged
-    dimensions around and along the rows; `dense` promises that rows are contiguous.
+    name: str, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, how: Schedule
+) -> str:  # fmt: skip
+    """CUDA text. `code` is the element type that says how totals are kept.
 
     Parameters: pointers; number of rows m and their length n; elements that one block takes of a row; what
-    `count` is in the last step; lanes (threads that share a row) and whether neighbouring threads have neighbouring
-    rows; bytes between the results of two blocks of a row; extents; strides of each operand, outer then inner.
+    `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row; extents;
+    strides of each operand, outer then inner.
     """
-    totals = total_types(rows, code)
+    f = _Functions(rows, inputs, outputs, code, bool(how.held))
     reads, operands = len(inputs), len(inputs) + len(outputs)
-    sizes = [f"m{d}" for d in range(1, outer)] + [f"n{d}" for d in range(1, inner)]
-    strides = [f"{p}{k}_{d}" for k in range(operands) for p, rank in (("s", outer), ("t", inner)) for d in range(rank)]
-    numbers = ["m", "n", "piece", "count", "lanes", "columns", "between", *sizes, *strides]
-    text = _Text([*inputs, *(outputs if rows.each else ())], reads, outer, inner, dense)
-    if not rows.each:
-        for k in range(reads, operands):
-            text.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", outer, "m", f"s{k}_")]
-    for s, t in enumerate(totals):
-        earlier = [f"total{e}.bytes" for e in range(s)]
-        text.lines.append(f"  Pack<{SIZE[t]}> total{s}; start{s}(total{s}.bytes);")
+    sizes = [f"m{d}" for d in range(1, how.outer)] + [f"n{d}" for d in range(1, how.inner)]
+    ranks = ("s", how.outer), ("t", how.inner)
+    strides = [f"{p}{k}_{d}" for k in range(operands) for p, rank in ranks for d in range(rank)]
+    numbers = ["m", "n", "piece", "count", "lanes_given", "between", *sizes, *strides]
+    text = _Text(rows, [*inputs, *outputs], reads, f, how)
+    early = [*f.early, *f.fixed]
+    for s, (wide, part) in enumerate(zip(f.totals, f.parts)):
+        before = [f"total{e}.bytes" for e in range(s)]
+        text.lines.append(f"  Pack<{SIZE[part]}> part{s}; start{s}(part{s}.bytes);")
         text.loop(
-            lambda place: f"take{s}({', '.join([f'total{s}.bytes', *map(place, range(reads)), *earlier, 'count'])});",
-            range(reads),
+            lambda place, i: f"take{s}({', '.join([f'part{s}.bytes', *map(place, early), *before, 'count'])});",
+            early,
         )
-        text.lines += [
-            f"  *(Pack<{SIZE[t]}>*)space[t].bytes = total{s}; __syncthreads();",
-            "  for (int half = lanes / 2; half; half /= 2) {",
-            f"  if (lane < half) join{s}(space[t].bytes, space[t + half * next].bytes);", "  __syncthreads();", "  }",
-            f"  total{s} = *(Pack<{SIZE[t]}>*)space[head].bytes; __syncthreads();",
-        ]  # fmt: skip
-    made = [f"total{s}.bytes" for s in range(len(totals))]
+        text.lines.append(f"  Pack<{SIZE[wide]}> total{s}; widen{s}(total{s}.bytes, part{s}.bytes);")
+        text.together(s, SIZE[wide])
+    fixed = [f"f{k}.bytes" for k in f.fixed]
+    for j, (k, by) in enumerate(rows.picks):
+        text.pick(j, k, f.fixed[by])
+    picked = [f"q{j}.bytes" for j in range(len(rows.picks))]
+    made = [f"total{s}.bytes" for s in range(len(f.totals))]
+    if rows.settle is not None:
+        text.lines += [f"  Pack<{SIZE[t]}> z{k};" for k, t in enumerate(f.settled)]
+        settled = [f"z{k}.bytes" for k in range(len(f.settled))]
+        text.lines.append(f"  settle({', '.join([*fixed, *made, 'count', *settled])});")
+        made = settled
     if rows.each:
-        everything = range(operands)
+        place = ["i"] if rows.indexed else []
         text.loop(
-            lambda place: (
-                f"last({', '.join([*map(place, range(reads)), *made, *map(place, range(reads, operands)), 'count'])});"
+            lambda at, i: (
+                f"last({', '.join([*map(at, [*f.walked, *f.fixed]), *made, at(reads), 'count', *([i] if place else [])])});"
             ),
-            everything,
+            [*f.walked, *f.fixed, reads],
         )
+        for k in range(reads + 1, operands):
+            keep = f"keep{k - reads - 1}(x{k} + o{k}, {made[k - reads - 1]});"
+            text.lines.append(f"  if (lane == 0 && row < m) {keep}")
     else:
         targets = [f"x{k} + o{k} + blockIdx.y * between" for k in range(reads, operands)]
-        text.lines.append(f"  if (lane == 0 && row < m) last({', '.join([*made, *targets, 'count'])});")
+        text.lines.append(
+            f"  if (lane == 0 && row < m) last({', '.join([*fixed, *picked, *made, *targets, 'count'])});"
+        )
     parameters = ", ".join([*(f"char* x{k}" for k in range(operands)), *(f"long long {n}" for n in numbers)])
     body = "\n".join(text.lines)
-    return f"""{_PACK_TYPE}
-{_functions(rows, inputs, outputs, code)}
-{KERNEL} void {name}({parameters}) {{
-  __shared__ Pack<{max(SIZE[t] for t in totals)}> space[{THREADS}];
-  int t = threadIdx.x, across = {THREADS} / (int)lanes;
-  int lane = columns ? t / across : t % (int)lanes, mine = columns ? t % across : t / (int)lanes;
-  int next = columns ? across : 1, head = t - lane * next;
+    lane, mine = ("t / across", "t % across") if how.columns else ("t % lanes", "t / lanes")
+    return f"""{_TEMPLATES}
+{joined(f.made)}
+{KERNEL} void __launch_bounds__({how.threads}) {name}({parameters}) {{
+  __shared__ Pack<{max([SIZE[t] for t in f.totals], default=8)}> space[{how.threads if how.columns else 32}];
+  const int lanes = {how.lanes or "(int)lanes_given"};
+  int t = threadIdx.x, across = {how.threads} / lanes;
+  int lane = {lane}, mine = {mine};
+  int next = {"across" if how.columns else "1"}, head = t - lane * next;
   long long row = blockIdx.x * (long long)across + mine, begin = blockIdx.y * piece;
   long long stop = row < m ? (begin + piece < n ? begin + piece : n) : 0;
 {body}

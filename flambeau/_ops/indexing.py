@@ -10,7 +10,7 @@ import numpy as np
 from .._backend.copies import duplicate, place
 from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from .._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
+from .._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from .._tensor import Tensor, bump, wrap
 from . import registry
 from .batching import along
@@ -110,7 +110,7 @@ def basic_view(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     if last is Ellipsis:
         last = key[-2] if len(key) > 1 else None
     op = slice_op if last.__class__ is slice else unsqueeze_op if last is None else select_op
-    if (x._k | modes.on) > 1:
+    if (x._k | modes.on) & SPECIAL:
         return op(x, key)
     return view_of(op, x, _part(x._array, key), (key,))
 
@@ -341,7 +341,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     else:
         return _general(self, key)
     try:
-        if k <= 1:
+        if not k & SPECIAL:
             array = _part(self._array, short) if made else self._array[short]
             return view_of(op, self, array, (short,))
         return op(self, short)  # type: ignore[no-any-return]

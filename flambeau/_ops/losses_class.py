@@ -23,13 +23,14 @@ from .._kernel.loss import (
     cross_entropy_whole_and_gradient,
 )
 from .._tensor import Tensor, wrap
+from . import row_programs
 from .batching import every_element, folded
 from .fused import Fused, parts_of, side_by_side
 from .likelihood import likelihood
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
 from .registry import ops, quick, relabel
-from .replay import gradients
+from .replay import gradients, second
 from .saved import fetch
 from .shape_rules import dtype_of, same
 
@@ -85,6 +86,52 @@ def cross_entropy_backward(backend: Any, cotangent: Any, x: Any, total: Any, tar
     call = cpu.kernel(cross_entropy_backward_rows, (code, code, code, "i64", "i64", code))
     cpu.rows(call, [cotangent, x, total, target, np.asarray(skipped)], [out], x.size * _WORK)
     return out
+
+
+# -- on a GPU, the mean or sum of rows by kernels along them ------------------------------------------------------
+
+
+def _of_whole(given: Any, outs: Any, x: Any, target: Any, skipped: int, mean: bool) -> Any:
+    return whole_backward(given[0], x, outs[1], outs[2], target, skipped, mean), None
+
+
+@primitive(tensors=2, name="cross_entropy_whole", grad=_of_whole, backward_name="NllLossBackward0")
+def whole_op(backend: Any, x: Any, target: Any, skipped: int, mean: bool) -> Any:
+    """The loss of the rows of a matrix; the logarithms of the sums of their exponentials, and how many rows count."""
+    if backend is not cpu:
+        return row_programs.entropy(backend, x, target, skipped, mean)
+    losses, sizes = cross_entropy_op.forward(backend, x, target, skipped)
+    used = np.asarray(np.count_nonzero(target != skipped))
+    total = losses.sum(dtype=np.float64)
+    with np.errstate(all="ignore"):
+        return np.asarray(total / used if mean else total, x.dtype), sizes, used
+
+
+def _second_of_whole(gs: Any, cotangent: Any, x: Any, target: Any, skipped: int, mean: bool, needs: Any) -> Any:
+    def formula(x: Tensor) -> Tensor:
+        return _composed(ops.log_softmax(x, 1), target, None, skipped, "mean" if mean else "sum")
+
+    found = second(formula, [x], cotangent, [True], gs, needs[:2])
+    return [*found, None, None, None]
+
+
+@primitive(tensors=5, name="cross_entropy_whole_backward", grad=_second_of_whole)
+def whole_backward(
+    backend: Any, cotangent: Any, x: Any, sizes: Any, used: Any, target: Any, skipped: int, mean: bool
+) -> Any:
+    if backend is not cpu:
+        return row_programs.entropy_backward(backend, cotangent, x, sizes, used, target, skipped, mean)
+    share = cotangent / used if mean else cotangent
+    return cross_entropy_backward.forward(backend, np.full(x.shape[0], share, x.dtype), x, sizes, target, skipped)
+
+
+def _is_whole(input: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float) -> bool:
+    """Whether these make one loss of a matrix of scores on a GPU and of class numbers there."""
+    if weight is not None or smoothing or reduction == "none" or not input._k & target._k & CUDA:
+        return False
+    x, y = input._array, target._array
+    usual = x.ndim == 2 and y.ndim == 1 and target.dtype is int64 and x.shape[0] == y.shape[0]
+    return usual and x.size > 0 and bool(input.dtype.code) and input.dtype.category == FLOATING
 
 
 @primitive(
@@ -408,6 +455,8 @@ def cross_entropy(
         return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
+    if _is_whole(input, target, weight, reduction, label_smoothing):
+        return whole_op(input, target, ignore_index, reduction == "mean")[0]  # type: ignore[no-any-return]
     dim = 0 if len(shape) == 1 else 1
     together = (input._k | target._k) & BATCHED or input._array.size * _WORK >= PARALLEL
     if not label_smoothing and together and _fusable(input, target):

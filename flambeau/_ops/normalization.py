@@ -19,7 +19,7 @@ from .._kernel.lang import independent, kernel
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
 from .._kernel.pool import settings
 from .._tensor import Tensor, wrap
-from . import tangents
+from . import row_programs, tangents
 from .basic import in_dtype
 from .batched_layers import normalized, normalized_backward
 from .batching import folded
@@ -182,8 +182,10 @@ def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, 
     return out if bias is None else out + bias
 
 
-def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, center: bool, needs: Any) -> Any:
-    return norm_rows_back(gs[0], x, weight, outs[1], outs[2], eps, center, tuple(needs))
+def _grad(given: Any, outs: Any, x: Any, weight: Any, eps: float, center: bool, needs: Any) -> Any:
+    if given[0] is None:
+        return [None] * 3
+    return norm_rows_back(given[0], x, weight, outs[1], outs[2], eps, center, tuple(needs))
 
 
 _by_row = lambda t: ops.unsqueeze(t, 1)
@@ -204,6 +206,8 @@ def _row_shapes(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> lis
     backward_name="NativeLayerNormBackward0",
 )
 def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool) -> Any:
+    if backend is not cpu:
+        return row_programs.normalized(backend, x, weight, bias, eps, center)
     return _normalized(x, weight, bias, eps, center)
 
 
@@ -252,6 +256,8 @@ def norm_rows_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
 ) -> Any:
     """The gradients by x, weight and bias, as far as `wanted`."""
+    if backend is not cpu:
+        return row_programs.normalized_backward(backend, cotangent, x, weight, mean, scale, center, wanted)
     made = _gradients(cotangent, x, weight, mean, scale, center, x.shape)
     return tuple(a if want else None for a, want in zip(made, wanted))
 
@@ -324,10 +330,10 @@ def _rows_of(
         return out, wrap(mean, kept), wrap(scale, kept)
     flat = input if len(have) == 2 and len(shape) == 1 else ops.reshape(input, (-1 if input._array.size else 0, count))
     w, b = (None if t is None else ops.reshape(t, (count,)) for t in (weight, bias))
-    if elsewhere(input):
+    if input._k & META:
         result, means, scales = composed(_formula, flat, w, b, eps, center), None, None
     else:
-        if flat._array.strides[-1] != flat._array.itemsize and flat._array.size:
+        if flat._array.strides[-1] != flat._array.itemsize and flat._array.size and not flat._k & CUDA:
             flat = ops.contiguous(flat)
         result, means, scales = norm_rows_op(flat, w, b, eps, center)
     return result if result._array.shape == have else ops.reshape(result, have), means, scales

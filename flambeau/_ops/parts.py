@@ -9,7 +9,7 @@ from typing import Any
 from .._backend.copies import place as write_part
 from .._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from .._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
-from .._core.state import CONJ, POSTPONED, modes
+from .._core.state import CONJ, POSTPONED, SPECIAL, modes
 from .._tensor import Tensor
 from .batching import along, leading
 from .postponed import part_op
@@ -68,7 +68,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
     if index < 0:
         index += shape[dim]
-    if (input._k | modes.on) <= 1:
+    if not (input._k | modes.on) & SPECIAL:
         return view_of(select_op, input, x[(*_before(dim), index, ...)], (dim, index))
     return select_op(input, dim, index)
 
@@ -106,7 +106,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         start += n
     if start > n - length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    if (input._k | modes.on) <= 1:
+    if not (input._k | modes.on) & SPECIAL:
         part = input._array[(*_before(dim), slice(start, start + length))]
         return view_of(slice_op, input, part, (dim, start, start + length, 1))
     return slice_op(input, dim, start, start + length, 1)

@@ -12,8 +12,8 @@ from .._autograd import engine
 from .._autograd.node import Node, SavedOutput, sequence
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, from_numpy_dtype
-from .._core.state import local, modes
-from .._dispatch import special
+from .._core.state import CUDA, GRAD, SPECIAL, local, modes
+from .._dispatch import backend_of, special
 from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
 from .registry import memory_problem, ops
 from .saved import fetch, versions_of
@@ -171,17 +171,17 @@ def view_call(op: Any) -> Callable[..., Any]:
 
     def call(x: Tensor, *static: Any) -> Any:
         k = x._k | modes.on
-        if k > 1:
+        if k & SPECIAL:
             return special(op, (x, *static), k)
         try:
-            made = forward(cpu, x._array, *static)
+            made = forward(backend_of(k) if k & CUDA else cpu, x._array, *static)
         except ValueError as error:
             raise (memory_problem(error) or error) from None
         if made.__class__ is tuple or made.__class__ is list:
             out: Any = tuple(op.wrap_view(x, m, static, i) for i, m in enumerate(made))
         else:
             out = op.wrap_view(x, made, static)
-        if k and local.grad:
+        if k & GRAD and local.grad:
             op.record((x, *static), out)
         return out
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.node import Node
-from .._core.state import GRAD, local
+from .._core.state import CUDA, GRAD, local
 from .._tensor import Storage, Tensor, inherited, is_inference
 from .primitive import Primitive, view_link
 from .registry import derivative_name, parameter_names
@@ -53,11 +53,12 @@ def view_primitive(
 
 
 def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
-    """The tensor around a view of `x`, which has no property but a history: what `op(x, *static)` comes to."""
+    """The tensor around a view of `x`, which has no property but a device and a history: what `op(x, *static)` comes to."""
     t = _new(Tensor)
     t._array = array
     t.dtype = x.dtype
-    t._k = 0
+    k = x._k
+    t._k = k & CUDA
     t._edge = None
     t._autograd_meta = mark = None if x._autograd_meta is None else x._autograd_meta.inherited
     storage = x._storage
@@ -70,11 +71,11 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
         t._view = None
     elif recorded:
         storage.add_view(t)
-        if x._k:  # what `record` does
+        if k & GRAD:  # what `record` does
             node = Node(op, (x._edge or (x, 0),), static)
-            node.info = ((x._array.shape, x.dtype, 1),)  # type: ignore[assignment]
+            node.info = ((x._array.shape, x.dtype, k),)  # type: ignore[assignment]
             t._edge = (node, 0)
-            t._k = 1
+            t._k = k
     return t
 
 

@@ -23,7 +23,7 @@ from .._core.layouts import (
     preserve_format,
 )
 from .._core.sizes import broadcast_shapes, infer_size, size_argument, wrap_dim
-from .._core.state import CONJ, POSTPONED, SPARSE, modes
+from .._core.state import CONJ, POSTPONED, SPARSE, SPECIAL, modes
 from .._tensor import Tensor, wrap
 from . import batching
 from .basic import clone as clone_op
@@ -284,7 +284,7 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
         dims = by_name("permute", dims, named, "dims")
     order: Any = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
     x = input._array
-    if (input._k | modes.on) <= 1 and order:  # NumPy reverses the dimensions when it is given none
+    if not (input._k | modes.on) & SPECIAL and order:  # NumPy reverses the dimensions when it is given none
         try:
             made = x.transpose(order)
         except (ValueError, TypeError):
@@ -320,7 +320,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     torch.Size([3, 2])
     """
     x = input._array
-    if (input._k | modes.on) <= 1:
+    if not (input._k | modes.on) & SPECIAL:
         try:
             made = x.swapaxes(dim0, dim1)
         except (ValueError, TypeError):
@@ -352,7 +352,7 @@ def t(input: Tensor) -> Tensor:
         raise RuntimeError("t() expects a tensor with <= 2 sparse and 0 dense dimensions, but this one has more")
     if x.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
-    if (input._k | modes.on) <= 1:
+    if not (input._k | modes.on) & SPECIAL:
         return view_of(t_op, input, x.T, ())
     return t_op(input)
 

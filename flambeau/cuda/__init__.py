@@ -13,6 +13,7 @@ from .._core.config import AcceleratorError
 from .._core.config import OutOfMemoryError as OutOfMemoryError
 from .._core.devices import device as _device_class
 from .._core.state import CUDA
+from .._dispatch import backend_of
 from .._ops.generator import default_of
 from .._typed_storage import legacy_classes
 from . import amp as amp
@@ -186,6 +187,7 @@ def synchronize(device: Any = None) -> None:
     cupy = _cupy()
     with cupy.cuda.Device(_index(device)):
         cupy.cuda.runtime.deviceSynchronize()
+    backend_of(CUDA).errors.check()
 
 
 class Stream:
@@ -201,6 +203,7 @@ class Stream:
 
     def synchronize(self) -> None:
         self._stream.synchronize()
+        backend_of(CUDA).errors.check()
 
     def query(self) -> bool:
         return bool(self._stream.done)
@@ -262,6 +265,7 @@ class Event:
 
     def synchronize(self) -> None:
         self._event.synchronize()
+        backend_of(CUDA).errors.check()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to another."""

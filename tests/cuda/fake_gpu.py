@@ -1,4 +1,4 @@
-"""A GPU that is none: arrays laid out as CuPy's are, over the CPU's memory, and launches that Python functions carry out."""
+"""A GPU that is none: arrays laid out as CuPy's are, over the CPU's memory, whose kernels the CPU runs."""
 
 import array
 import contextlib
@@ -6,6 +6,13 @@ import ctypes
 import types
 
 import numpy as np
+
+import flambeau as torch
+from flambeau._core.dtypes import from_numpy_dtype
+from flambeau._core.state import CUDA, GRAD
+from flambeau._tensor import wrap
+
+from .emulated import Kernel
 
 _alive = {}  # what objects point to, by their addresses
 
@@ -59,9 +66,9 @@ class Array(bytes):
 
     def numpy(self):
         place = types.SimpleNamespace(
-            __array_interface__={"data": (self.data.ptr, False), "shape": self.shape, "strides": self.strides, "typestr": self.dtype.str, "version": 3}
+            __array_interface__={"data": (self.data.ptr, False), "shape": self.shape, "strides": self.strides, "typestr": f"|V{self.dtype.itemsize}", "version": 3}
         )  # fmt: skip
-        return np.asarray(place)
+        return np.asarray(place).view(self.dtype)
 
     def like(self, lies):
         return Array(lies.shape, lies.dtype, self.data, lies.strides)
@@ -72,6 +79,9 @@ class Array(bytes):
     def reshape(self, *shape):
         return self.like(self.numpy().reshape(*shape))
 
+    def fill(self, value):
+        self.numpy()[...] = value
+
     @classmethod
     def of(cls, values):
         made = cls(values.shape, values.dtype)
@@ -79,60 +89,17 @@ class Array(bytes):
         return made
 
 
-class Kernel:
-    """What stands for a compiled kernel: `run(*pointers and numbers)` of its name."""
-
-    launched = 0
-
-    def __init__(self, name):
-        self.name, self.ptr = name, 1000 + len(KERNELS)
-        KERNELS[self.ptr] = self
-
-    def __call__(self, grid, block, args):
-        Kernel.launched += 1
-        FUNCTIONS[self.name](*[a.data.ptr if isinstance(a, Array) else a for a in args])
-
-
-KERNELS = {}
-failing = []  # while something is in it, launches fail
-FUNCTIONS = {}  # by the name of a kernel
-
-
-def vector(address, count, dtype=np.float32):
-    kind = ctypes.c_float if dtype is np.float32 else ctypes.c_double
-    return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(kind)), (int(count),))
-
-
-def dense(function, inputs, numbers=0):
-    """A pointwise kernel over contiguous operands: pointers, the result's, the numbers, the count."""
-
-    def run(*args):
-        count = args[-1]
-        given = [vector(a, count) for a in args[:inputs]]
-        values = [
-            v if isinstance(v, float) else np.int64(v).astype(np.int32).view(np.float32) for v in args[inputs + 1 : -1]
-        ]
-        vector(args[inputs], count)[:] = function(*given, *values[:numbers])
-
-    return run
-
-
 @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 11)
 def launch(kernel, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
     if failing:
         return 700
-    found = KERNELS[kernel]
-    Kernel.launched += 1
+    found = Kernel.by_number[kernel]
     Kernel.natively += 1
-    function = FUNCTIONS[found.name]
-    count = function.__code__.co_argcount or Kernel.arguments[found.name]
-    pointers = (ctypes.c_int64 * count).from_address(parameters)
-    function(*[ctypes.c_int64.from_address(p).value for p in pointers])
+    found.run((gx, gy), (bx,), (ctypes.c_int64 * len(found.kinds)).from_address(parameters))
     return 0
 
 
-Kernel.natively = 0
-Kernel.arguments = {}
+failing = []  # while something is in it, launches fail
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64)
@@ -144,9 +111,32 @@ def addresses():
     return {"launch": ctypes.cast(launch, ctypes.c_void_p).value, "stream": ctypes.cast(stream, ctypes.c_void_p).value}
 
 
+class _Pinned(ctypes.Structure):
+    """Memory of the CPU that kernels see: a buffer with an address."""
+
+    _fields_ = [("word", ctypes.c_int64)]
+
+    @property
+    def ptr(self):
+        return ctypes.addressof(self)
+
+
 xp = types.SimpleNamespace(
     ndarray=Array,
     cuda=types.SimpleNamespace(
-        get_current_stream=lambda: types.SimpleNamespace(ptr=77), Device=lambda index: contextlib.nullcontext()
+        get_current_stream=lambda: types.SimpleNamespace(ptr=77),
+        Device=lambda index: contextlib.nullcontext(),
+        alloc_pinned_memory=lambda size: _Pinned(),
     ),
 )
+
+
+def on_gpu(values, requires_grad=False):
+    """A tensor there; numbers are float32."""
+    array = values._array if isinstance(values, torch.Tensor) else np.asarray(values, np.float32)
+    return wrap(Array.of(array), from_numpy_dtype(array.dtype), CUDA | (GRAD if requires_grad else 0))
+
+
+def back(t):
+    """The tensor in the CPU's memory."""
+    return wrap(t._array.numpy().copy(), t.dtype)

@@ -8,7 +8,7 @@ import flambeau as torch
 from flambeau._kernel.reduce import FOLDS, finish, fold_rows
 from flambeau._kernel.render_cuda import Cuda, _elements, render_dense, render_kernel, render_pointwise
 from flambeau._kernel.render_random import SAMPLERS, _positive, _unit, philox, render_random
-from flambeau._kernel.render_rows import Rows, render_rows
+from flambeau._kernel.render_rows import Rows, Schedule, render_rows
 from flambeau._kernel.symbols import symbols
 from flambeau._kernel.value import Value
 from flambeau._ops.pointwise_op import Pointwise
@@ -141,9 +141,10 @@ def test_folds_render(fold):
         rows = Rows(
             ((fold, lambda m, x, count: lift(m, x)),), lambda m, total, count: finish(m, total, count, None), each=False
         )
-        text = render_rows("fold", rows, [code], [result], code, 2, 2)
+        text = render_rows("fold", rows, [code], [result], code, Schedule(2, 2, columns=True))
         check_text(text)
         assert text.count("__syncthreads();") == 3
+        check_text(render_rows("fold", rows, [code], [result], code, Schedule(2, 2)))
 
 
 def test_kernels_of_the_language_render():

@@ -1,0 +1,42 @@
+"""A GPU for tests on machines without one."""
+
+import os
+
+import pytest
+
+import flambeau as torch
+from flambeau import _dispatch
+from flambeau._backend import cuda as cuda_module
+from flambeau._kernel import site
+from flambeau._kernel.entry import KNOWN_NAMES
+
+from . import fake_gpu
+from .emulated import COMPILER, Kernel
+
+
+def _compiled(self, name, text):
+    found = self.kernels.get(text)
+    if found is None:
+        found = self.kernels[text] = cuda_module.Function(Kernel(name, text))
+    return found
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The backend of GPUs over a GPU whose kernels the CPU runs."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    if COMPILER is None:
+        pytest.skip("there is no C++ compiler")
+    backend = cuda_module.cuda
+    monkeypatch.setitem(backend.__dict__, "xp", fake_gpu.xp)
+    monkeypatch.setattr(backend, "opened", None)
+    monkeypatch.setattr(cuda_module, "gpu_count", lambda: 1)
+    monkeypatch.setattr(_dispatch, "gpu_count", lambda: 1)
+    monkeypatch.setattr(cuda_module, "addresses", fake_gpu.addresses)
+    monkeypatch.setattr(cuda_module.Cuda, "compiled", _compiled)
+    if not backend.ready() and os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0":
+        pytest.skip("there is no native entry")
+    yield backend
+    if site._entries.known is not None:
+        site._entries.known[KNOWN_NAMES.index("device")] = 0

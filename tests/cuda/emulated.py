@@ -1,0 +1,122 @@
+"""Kernels of CUDA text run by the CPU: a C++ compiler makes a library of them, blocks run one after the other, threads side by side."""
+
+import ctypes
+import hashlib
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import numpy as np
+
+COMPILER = shutil.which("g++")
+_folder = pathlib.Path(tempfile.gettempdir()) / "flambeau_emulated_kernels"
+_libraries = {}
+_HEAD = """#include <cmath>
+#include <cstring>
+#include <barrier>
+#include <thread>
+#include <vector>
+#include <memory>
+using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::ceil; using std::trunc; using std::rint;
+struct dim { int x, y, z; };
+thread_local dim threadIdx, blockIdx;
+dim blockDim, gridDim;
+std::unique_ptr<std::barrier<>> block_barrier;
+std::vector<std::unique_ptr<std::barrier<>>> warp_barriers;
+int exchanged[1024];
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(n)
+#define __restrict__
+static void __syncthreads() { block_barrier->arrive_and_wait(); }
+static int __shfl_xor_sync(unsigned, int value, int away) {
+  int t = threadIdx.x;
+  exchanged[t] = value; warp_barriers[t / 32]->arrive_and_wait();
+  int got = exchanged[t ^ away]; warp_barriers[t / 32]->arrive_and_wait();
+  return got;
+}
+template <class To, class From> To bits(From f) { To t; std::memcpy(&t, &f, sizeof(t)); return t; }
+#define __float_as_int bits<int, float>
+#define __float_as_uint bits<unsigned, float>
+#define __int_as_float bits<float, int>
+#define __uint_as_float bits<float, unsigned>
+#define __double_as_longlong bits<long long, double>
+#define __longlong_as_double bits<double, long long>
+static int __popc(unsigned x) { return __builtin_popcount(x); }
+"""
+_TAIL = """
+extern "C" void emulate(void** given, int gx, int gy, int threads) {{
+  gridDim = {{gx, gy, 1}}; blockDim = {{threads, 1, 1}};
+  block_barrier.reset(new std::barrier<>(threads));
+  warp_barriers.clear();
+  for (int w = 0; w < (threads + 31) / 32; ++w) warp_barriers.emplace_back(new std::barrier<>(threads < 32 ? threads : 32));
+  for (int y = 0; y < gy; ++y) for (int x = 0; x < gx; ++x) {{
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads; ++t) all.emplace_back([=] {{
+      threadIdx = {{t, 0, 0}}; blockIdx = {{x, y, 0}};
+      {name}({arguments});
+    }});
+    for (auto& one : all) one.join();
+  }}
+}}
+"""
+
+
+def compiled(name, text):
+    """A function (grid, block, addresses of arguments) that does what the kernel does."""
+    found = _libraries.get(text)
+    if found is None:
+        parameters = re.search(rf"void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)", text).group(1).split(", ")
+        kinds = [p.rpartition(" ")[0].replace("__restrict__", "").strip() for p in parameters]
+        arguments = ", ".join(f"*({kind}*)given[{k}]" for k, kind in enumerate(kinds))
+        source = _HEAD + text.replace('extern "C"', "static") + _TAIL.format(name=name, arguments=arguments)
+        key = hashlib.sha256(source.encode()).hexdigest()[:24]
+        _folder.mkdir(exist_ok=True)
+        path = _folder / f"{key}.so"
+        if not path.exists():
+            (_folder / f"{key}.cpp").write_text(source)
+            command = [
+                COMPILER,
+                "-std=c++20",
+                "-O0",
+                "-ffp-contract=off",
+                "-w",
+                "-fpermissive",
+                "-shared",
+                "-fPIC",
+                "-pthread",
+            ]
+            subprocess.run([*command, "-o", str(path), str(_folder / f"{key}.cpp")], check=True)
+        found = _libraries[text] = ctypes.CDLL(str(path)).emulate, kinds
+    return found
+
+
+class Kernel:
+    """A kernel as CuPy has it."""
+
+    by_number = {}
+    natively = 0
+
+    def __init__(self, name, text):
+        self.name, (self.function, self.kinds) = name, compiled(name, text)
+        self.ptr = 1000 + len(Kernel.by_number)
+        Kernel.by_number[self.ptr] = self
+
+    def __call__(self, grid, block, args):
+        kept = [np.array(_word(a), np.int64) if not isinstance(a, np.generic) else np.array(a) for a in args]
+        self.run(grid, block, [k.ctypes.data for k in kept])
+
+    def run(self, grid, block, addresses):
+        assert len(addresses) == len(self.kinds), (self.name, len(addresses), self.kinds)
+        sizes = [*grid, 1]
+        self.function((ctypes.c_void_p * len(addresses))(*addresses), sizes[0], sizes[1], block[0])
+
+
+def _word(a):
+    if hasattr(a, "data") and hasattr(a.data, "ptr"):
+        return a.data.ptr
+    return np.float64(a).view(np.int64) if isinstance(a, float) else a

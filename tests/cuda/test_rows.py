@@ -1,0 +1,93 @@
+"""Programs along rows, as CUDA kernels that the CPU runs."""
+
+import pytest
+
+import flambeau as torch
+from flambeau._ops.registry import records
+
+from .fake_gpu import back, on_gpu
+
+F = torch.nn.functional
+
+
+def close(a, b, d=torch.float32):
+    a, b = a.double(), b.double()
+    assert a.shape == b.shape
+    error = ((a - b).abs() / (1 + b.abs())).max().item()
+    assert error < (1e-2 if d is torch.bfloat16 else 1e-5), error
+
+
+def agree(function, *tensors, d=torch.float32):
+    """Results, and the gradients by the tensors that want some, as on the CPU."""
+    there = [on_gpu(t, t.requires_grad) for t in tensors]
+    expected, got = function(*tensors), function(*there)
+    close(back(got), expected.detach(), d)
+    if got.requires_grad:
+        torch.manual_seed(1)
+        g = torch.randn(expected.shape).to(expected.dtype)
+        wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
+        theirs = torch.autograd.grad(expected, [tensors[i] for i in wanted], g)
+        ours = torch.autograd.grad(got, [there[i] for i in wanted], on_gpu(g))
+        for a, b in zip(ours, theirs, strict=True):
+            close(back(a), b, d)
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((3, 7), 1, torch.float32),  # several rows in a warp
+        ((3, 300), 1, torch.bfloat16),  # a row in registers
+        ((2, 1031), 1, torch.float32),  # the same, and a last part that is no whole pack
+        ((5, 33), 0, torch.float32),  # columns
+    ],
+)
+def test_softmax(gpu, shape, dim, d):
+    torch.manual_seed(0)
+    x = torch.randn(shape).to(d).requires_grad_()
+    agree(lambda x: torch.softmax(x, dim), x, d=d)
+
+
+def test_long_rows(gpu):
+    torch.manual_seed(0)
+    x = torch.randn(1, 40001)
+    agree(lambda x: x.softmax(1), x)
+    agree(lambda x: x.sum(1) / 100, x)
+    agree(lambda x: x.var(1), x)
+
+
+@pytest.mark.parametrize("d", [torch.float32, torch.bfloat16], ids=str)
+def test_layer_norm(gpu, d):
+    torch.manual_seed(0)
+    x, w, b = (torch.randn(s).to(d).requires_grad_() for s in ((6, 300), (300,), (300,)))
+    agree(lambda x, w, b: F.layer_norm(x, (300,), w, b), x, w, b, d=d)
+    agree(lambda x: F.layer_norm(x, (77,)), x.detach()[:, :77], d=d)
+
+
+def test_rms_norm(gpu):
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 20, requires_grad=True), torch.randn(20, requires_grad=True)
+    agree(lambda x, w: F.rms_norm(x, (20,), w, 1e-5), x, w)
+
+
+@pytest.mark.parametrize("classes, d", [(10, torch.float32), (700, torch.bfloat16)])
+def test_cross_entropy(gpu, classes, d):
+    torch.manual_seed(0)
+    x = torch.randn(6, classes).to(d).requires_grad_()
+    target = torch.tensor([0, classes - 1, 5, -100, 1, 2])
+    for reduction in ("mean", "sum"):
+        agree(lambda x, y: F.cross_entropy(x, y, reduction=reduction), x, target, d=d)
+    gpu.errors.check()
+
+
+def test_a_wrong_target_is_told_at_the_next_wait(gpu):
+    x, target = torch.randn(3, 4), torch.tensor([0, 4, 1])
+    F.cross_entropy(on_gpu(x), on_gpu(target))
+    with pytest.raises(IndexError, match="out of bounds"):
+        gpu.errors.check()
+    gpu.errors.check()
+
+
+def test_a_mean_without_targets(gpu):
+    x, target = torch.randn(2, 4), torch.full((2,), -100)
+    assert back(F.cross_entropy(on_gpu(x), on_gpu(target))).isnan().item()
+    assert records["cross_entropy_whole"](x, target, -100, False)[0].item() == 0
