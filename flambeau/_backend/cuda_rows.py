@@ -17,8 +17,8 @@ _LONG = 1 << 16  # elements of a row from which one block is not enough
 _ACROSS = 32  # neighbouring rows that a block has
 _KEPT = 4096  # launches remembered
 _THREADS = 256  # of a block
-_MORE_THREADS = (512, 1024)  # of a block whose rows need them to be held
-_HELD = 8  # packs that a thread holds in registers
+_HELD = 8  # packs that a thread holds in registers: rows of 16 took half as long again as when they were read twice
+_FEW = 512  # elements that a thread folds in their own precision
 
 
 def _power(n: int) -> int:
@@ -153,9 +153,12 @@ class RowKernels:
         codes = [BY_NUMPY[o.dtype].code for o in operands]
         how = Schedule(len(sizes), len(lengths), dense, columns)
         lanes = min(_power(-(-min(piece, n) // 4)), how.threads // _ACROSS if columns else how.threads)
+        how = how._replace(few=piece <= _FEW * lanes)
         passes = len(rows.stages) + rows.each
         if dense and not lead and not columns and passes > 1:
-            how, lanes = _holding(how, rows, [BY_NUMPY[o.dtype].code for o in walked], lanes, n)
+            packs = held_packs([BY_NUMPY[o.dtype].code for o in walked], lanes, n)
+            if packs * (count_walked - rows.late) <= _HELD:
+                how = how._replace(held=packs, lanes=lanes)
         key = (rows, *codes, code, how)
         function = self.functions.get(key)
         if function is None:
@@ -230,17 +233,6 @@ def _moments(correction: float, root: bool) -> Rows:
         return m.real_sqrt(variance) if root else variance, total / n
 
     return Rows((("sum", lambda m, x, count: x), ("absolute", deviation)), last, each=False)
-
-
-def _holding(how: Schedule, rows: Rows, codes: Sequence[str], lanes: int, n: int) -> tuple[Schedule, int]:
-    """The schedule in which threads hold their parts of a row in registers, and lanes, if that is not too much."""
-    operands = len(codes) - rows.each - rows.late
-    for threads in (how.threads, *_MORE_THREADS):
-        used = lanes if threads == how.threads else threads
-        packs = held_packs(codes, used, n)
-        if packs * operands <= _HELD:
-            return how._replace(threads=threads, held=packs, lanes=used), used
-    return how, lanes
 
 
 def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:

@@ -49,10 +49,35 @@ __device__ inline unsigned short float_to_half(float f) {
   return h;
 }
 """
+# What GPUs since 2020 have an instruction for.
+_BFLOAT16 = """__device__ inline unsigned short float_to_bfloat16(float f) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+#else
+  unsigned int u = __float_as_uint(f);
+  return f != f ? 0x7FC0 : (u + (((u >> 16) & 1) + 0x7FFF)) >> 16;
+#endif
+}
+"""
+_EXTREMA = """__device__ inline float float_maximum(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+#else
+  return a != a || a > b || (a == b && __float_as_int(b) < 0) ? a : b;
+#endif
+}
+__device__ inline float float_minimum(float a, float b) { return -float_maximum(-a, -b); }
+"""
 
 
 class Cuda:
     """One function in the making; the counterpart of `render_llvm.Llvm`."""
+
+    own = {("exp", "f32"): "expf"}  # functions of CUDA's that are as exact as our bodies and shorter
 
     def __init__(self, name: str, parameters: list[str], kind: str = KERNEL):
         self.name, self.parameters, self.kind = name, parameters, kind
@@ -151,6 +176,9 @@ class Cuda:
             if name == "abs":
                 return self.select(args[0] < 0, self.negate(args[0]), args[0])
             return self.select(self.compare("lt" if name == "minimum" else "gt", *args), *args)
+        if name in ("minimum", "maximum") and type == "f32":
+            self.helpers.add(_EXTREMA)
+            return self.value(f"float_{name}({first}, {args[1].name})", type)
         if name in ("minimum", "maximum"):  # NaN wins, and -0 is below 0
             a, b = args
             better = self.compare("lt" if name == "minimum" else "gt", a, b)
@@ -222,9 +250,8 @@ class Cuda:
         self.emit(f"*({kind}*){pointer} = {a.name};")
 
     def _round_to_bfloat16(self, a: Value) -> Value:
-        bits = self.bitcast(a, "u32")
-        rounded = (bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16
-        return self.cast(self.select(a != a, self.constant("u32", 0x7FC0), rounded), "u16")
+        self.helpers.add(_BFLOAT16)
+        return self.value(f"float_to_bfloat16({a.name})", "u16")
 
     def variable(self, type: str) -> str:
         return self.fresh(_TYPE[type], "s")

@@ -55,12 +55,9 @@ class Schedule(NamedTuple):
     dense: bool = False  # rows are contiguous
     columns: bool = False  # neighbouring threads have neighbouring rows
     threads: int = 256  # of a block
-    held: int = (
-        0  # packs of each operand that a thread keeps in registers from stage to stage; then all of a row is held
-    )
-    lanes: int = (
-        0  # threads that share a row, where they are known; then their partial results are of the elements' precision
-    )
+    held: int = 0  # packs of each operand that a thread keeps in registers from stage to stage, if it can
+    lanes: int = 0  # threads that share a row, where the text knows them
+    few: bool = False  # a thread has few elements: it folds them in their own precision
 
 
 def total_types(rows: Rows, code: str) -> list[str]:
@@ -71,9 +68,9 @@ def total_types(rows: Rows, code: str) -> list[str]:
 class _Functions:
     """The device functions: of each stage its start, one element's part and the joining of two totals; the last step."""
 
-    def __init__(self, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, held: bool):
+    def __init__(self, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, few: bool):
         self.totals = total_types(rows, code)
-        self.parts = [FOLDS[fold].inner(code) for fold, _ in rows.stages] if held else self.totals
+        self.parts = [FOLDS[fold].inner(code) for fold, _ in rows.stages] if few else self.totals
         self.made: list[Cuda] = []
         count = len(inputs) - rows.fixed
         self.walked, self.fixed = list(range(count)), list(range(count, len(inputs)))
@@ -276,7 +273,7 @@ def render_rows(
     `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row; extents;
     strides of each operand, outer then inner.
     """
-    f = _Functions(rows, inputs, outputs, code, bool(how.held))
+    f = _Functions(rows, inputs, outputs, code, how.few)
     reads, operands = len(inputs), len(inputs) + len(outputs)
     sizes = [f"m{d}" for d in range(1, how.outer)] + [f"n{d}" for d in range(1, how.inner)]
     ranks = ("s", how.outer), ("t", how.inner)

@@ -343,6 +343,10 @@ def _choose(name: str, real: Any, complex_: Any) -> Callable[..., Any]:
             return complex_(self, *args)
         if real is None:
             raise TypeError(f"{name}: no real form")
+        first = args[0]
+        own = getattr(first.r, "own", None) if isinstance(first, Value) else None
+        if own is not None and (name, first.type) in own:
+            return first.r.value(f"{own[name, first.type]}({first.name})", first.type)
         return real(self, *args)
 
     function.__name__ = name

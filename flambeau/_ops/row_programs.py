@@ -29,14 +29,13 @@ def _inside(code: str) -> str:
 @functools.cache
 def _norm(eps: float, center: bool, weighted: bool, biased: bool, code: str) -> Rows:
     def deviation(m: Any, x: Any, total: Any, count: Any) -> Any:
-        d = x - m.cast(total / m.cast(count, "f64"), x.type)
+        d = x - m.cast(total, x.type) / m.cast(count, x.type)
         return d * d
 
     def settle(m: Any, *given: Any) -> tuple[Any, Any]:
-        *totals, count = given
-        n = m.cast(count, "f64")
-        mean = totals[0] / n if center else m.zeros_like(totals[0])
-        return m.cast(mean, code), m.cast(1.0 / m.real_sqrt(totals[-1] / n + eps), code)
+        *totals, count = [m.cast(t, code) for t in given]
+        mean = totals[0] / count if center else m.zeros_like(totals[0])
+        return mean, 1.0 / m.real_sqrt(totals[-1] / count + eps)
 
     def last(m: Any, x: Any, *given: Any) -> Any:
         *parameters, mean, scale, _ = given
@@ -76,8 +75,8 @@ def _norm_backward(center: bool, weighted: bool, code: str) -> Rows:
         return g * y
 
     def settle(m: Any, *given: Any) -> tuple[Any, ...]:
-        *totals, count = given[2:]
-        return tuple([m.cast(t / m.cast(count, "f64"), code) for t in totals])
+        *totals, count = [m.cast(t, code) for t in given[2:]]
+        return tuple([t / count for t in totals])
 
     def last(m: Any, *given: Any) -> Any:
         g, y, scale = parts(m, given[: 4 + weighted])

@@ -77,8 +77,16 @@ def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> A
 
 # What the kernels compute, for devices whose threads work on a row together.
 _FORWARD = {
-    False: Rows(_STAGES, lambda m, x, high, total, count: m.exp(x - high) / m.cast(total, x.type)),
-    True: Rows(_STAGES, lambda m, x, high, total, count: (x - high) - m.log(m.cast(total, x.type))),
+    False: Rows(
+        _STAGES,
+        lambda m, x, high, share, count: m.exp(x - high) * share,
+        settle=lambda m, high, total, count: (high, 1.0 / m.cast(total, high.type)),
+    ),
+    True: Rows(
+        _STAGES,
+        lambda m, x, high, size, count: (x - high) - size,
+        settle=lambda m, high, total, count: (high, m.log(m.cast(total, high.type))),
+    ),
 }
 _BACKWARD = {
     False: Rows(
