@@ -18,6 +18,9 @@ _ACROSS = 32  # neighbouring rows that a block has
 _KEPT = 4096  # launches remembered
 _THREADS = 256  # of a block
 _HELD = 8  # packs that a thread holds in registers: rows of 16 took half as long again as when they were read twice
+_SHARE = (
+    4  # packs that a thread has of a row, where there are rows enough: less of its time goes into finding and joining
+)
 _FEW = 512  # elements that a thread folds in their own precision
 
 
@@ -153,12 +156,14 @@ class RowKernels:
         codes = [BY_NUMPY[o.dtype].code for o in operands]
         how = Schedule(len(sizes), len(lengths), dense, columns)
         lanes = min(_power(-(-min(piece, n) // 4)), how.threads // _ACROSS if columns else how.threads)
-        how = how._replace(few=piece <= _FEW * lanes)
-        passes = len(rows.stages) + rows.each
-        if dense and not lead and not columns and passes > 1:
-            packs = held_packs([BY_NUMPY[o.dtype].code for o in walked], lanes, n)
-            if packs * (count_walked - rows.late) <= _HELD:
+        if dense and not lead and not columns and len(rows.stages) + rows.each > 1:
+            kinds, held = [BY_NUMPY[o.dtype].code for o in walked], count_walked - rows.late
+            while m >= _BLOCKS * how.threads // lanes * 2 and lanes > 32 and held_packs(kinds, lanes // 2, n) <= _SHARE:
+                lanes //= 2
+            packs = held_packs(kinds, lanes, n)
+            if packs * held <= _HELD:
                 how = how._replace(held=packs, lanes=lanes)
+        how = how._replace(few=piece <= _FEW * lanes)
         key = (rows, *codes, code, how)
         function = self.functions.get(key)
         if function is None:

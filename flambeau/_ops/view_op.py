@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 from .._autograd.node import Node
 from .._core.state import CUDA, GRAD, local
@@ -70,7 +71,11 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
     if mark is not None and mark.inference:
         t._view = None
     elif recorded:
-        storage.add_view(t)
+        views = storage.views
+        if views is not None and len(views) & 63 != 63:
+            views.append(ref(t))
+        else:
+            storage.add_view(t)
         if k & GRAD:  # what `record` does
             node = Node(op, (x._edge or (x, 0),), static)
             node.info = ((x._array.shape, x.dtype, k),)  # type: ignore[assignment]
