@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .device_plan import ARGUMENT, ARGUMENTS, CALL, RESULT, RESULTS
-from .entry import COUNT, KNOWN, KNOWN_NAMES, MISSED, SEEN, SLOW, TABLE, Offsets
+from .entry import KNOWN, KNOWN_NAMES, MARK, MISSED, PARTS, SEEN, SLOW, TABLE, Offsets
 from .native import compile_function
-from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, MIX, PATTERN, PLAN, RETURNED, SEVERAL, TOGETHER
+from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, MIX, PATTERN, PLAN, RETURNED, TOGETHER
 
 _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8
-_WORDS, _RANK, _OPERANDS = 128, 8, 24  # at most: of a description, dimensions, arrays
+_WORDS, _RANK = 128, 8  # at most: of a description, dimensions
 _PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
 # What the machine code must know of the GPU's library, by addresses in this process.
 GPU_NAMES = ("array", "launch", "stream")
@@ -30,18 +30,21 @@ def _pass_words(m: Any, address: Any, slots: Any) -> Any:
     return m.call(address, *[m.word(slots, 8 * j) for j in range(_PASSED)])
 
 
-def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # type: ignore[no-untyped-def]
+def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies):  # type: ignore[no-untyped-def]
     at, there = m.fields(m.word(site, KNOWN), KNOWN_NAMES), m.fields(gpu, GPU_NAMES)
-    slow, arguments = m.word(site, SLOW), m.word(site, COUNT)
+    slow = m.word(site, SLOW)
     # 1. The description, and where operands lie.
-    key, bases = m.space(_WORDS), m.space(_OPERANDS)
+    key, bases = m.space(_WORDS), m.space(PARTS + RESULTS)
     n, inputs, history = 4, 0, 0
-    for i in range(arguments):
-        if (n > _WORDS - 2 * _RANK - 4) | (inputs > _OPERANDS - RESULTS - 1):
+    for i in range(count):
+        if n > _WORDS - 2 * _RANK - 4:
             return m.call("PyObject_Vectorcall", slow, args, given, names)
-        a = m.word(values, i * 8 + 8)
-        if a == 0:
-            m.put(key, n * 8, ABSENT)
+        a = m.word(parts, i * 8 + 8)
+        if a < MARK:  # absent, or the length of a list
+            if a == 0:
+                m.put(key, n * 8, ABSENT)
+            else:
+                m.put(key, n * 8, a)
             n += 1
             continue
         kind = m.word(a, _TYPE)
@@ -76,44 +79,16 @@ def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # 
             m.put(key, n * 8 + 8, m.word(a, _HEAD))
             n += 2
             continue
-        if kind == at.int:
-            value = m.call("PyLong_AsLong", a)
-            if value == -1:
-                if m.call("PyErr_Occurred") != 0:
-                    m.run("PyErr_Clear")
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
-            m.put(key, n * 8, INT)
-            m.put(key, n * 8 + 8, value)
-            n += 2
-            continue
-        listed = 0 - 1
-        if (kind == at.tuple) | (kind == at.size):
-            listed = m.call("PyTuple_Size", a)
-        if kind == at.list:
-            listed = m.call("PyList_Size", a)
-        if (listed < 0) | (listed > _RANK):
+        if kind != at.int:
             return m.call("PyObject_Vectorcall", slow, args, given, names)
-        m.put(key, n * 8, SEVERAL + (listed << 8))
-        n += 1
-        for j in range(listed):
-            item = 0
-            if kind == at.list:
-                item = m.call("PyList_GetItem", a, j)
-            else:
-                item = m.call("PyTuple_GetItem", a, j)
-            kind_of_item = m.word(item, _TYPE)
-            if (item == at.true) | (item == at.false):
-                m.put(key, n * 8, item)
-            else:
-                if kind_of_item != at.int:
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
-                value = m.call("PyLong_AsLong", item)
-                if value == -1:
-                    if m.call("PyErr_Occurred") != 0:
-                        m.run("PyErr_Clear")
-                        return m.call("PyObject_Vectorcall", slow, args, given, names)
-                m.put(key, n * 8, value)
-            n += 1
+        value = m.call("PyLong_AsLong", a)
+        if value == -1:
+            if m.call("PyErr_Occurred") != 0:
+                m.run("PyErr_Clear")
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+        m.put(key, n * 8, INT)
+        m.put(key, n * 8 + 8, value)
+        n += 2
     if history != 0:  # does this thread record?
         recording = m.call("PyObject_GetAttr", at.local, at.grad)
         m.run("Py_DecRef", recording)
@@ -159,6 +134,10 @@ def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # 
     # 3. Arrays for the results, and for what is needed on the way to them.
     objects = m.space(RESULTS + 1)
     for i in range(results):
+        if m.word(plan, PLAN + i * RESULT) == 0:  # None in its place
+            m.run("Py_IncRef", at.none)
+            m.put(objects, i * 8, at.none)
+            continue
         made = m.call("PyObject_Vectorcall", m.word(plan, PLAN + i * RESULT), objects, 0, 0)
         if made == 0:  # no memory: Python says so
             for j in range(i):
@@ -199,10 +178,12 @@ def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # 
         m.run("Py_DecRef", m.word(objects, (wrapped + i) * 8))
     meta = at.none
     if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
-        meta = m.call("PyObject_Vectorcall", at.mark, values, 0, 0)
+        meta = m.call("PyObject_Vectorcall", at.mark, parts, 0, 0)
         m.run("Py_DecRef", meta)  # it has another owner
     # 5. Tensors around the arrays, several in a tuple, and their history.
     for i in range(wrapped):
+        if m.word(plan, PLAN + i * RESULT) == 0:
+            continue
         t = m.call("PyType_GenericAlloc", at.tensor, 0)
         if t == 0:
             for j in range(wrapped):
@@ -222,9 +203,7 @@ def _device_entry(m, site, values, args, given, names, gpu, place_of, lies):  # 
         m.put(t, place_of.view, at.none)
         m.put(objects, i * 8, t)
     if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(
-            at.attach, m.word(plan, PATTERN), values, objects, wrapped, m.word(site, KNOWN), at.two, at.three
-        )
+        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.two, at.three)
         if keeps < 0:
             return 0
         for i in range(wrapped - returned):
@@ -289,7 +268,7 @@ def _vector(words: list[int], numbers: tuple[int, ...]) -> int:
 
 
 def compile_device_entry(offsets: Offsets, lies: Lies) -> int:
-    given = ["site", "values", "args", "given", "names", "gpu"]
+    given = ["site", "parts", "count", "args", "given", "names", "gpu"]
     return compile_function("device_entry", _device_entry, given, place_of=offsets, lies=lies)
 
 

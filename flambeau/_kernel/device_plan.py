@@ -37,6 +37,12 @@ class DevicePlan:
         self.counts[1] += returned
         return self.inputs + self.counts[0] - 1
 
+    def nothing(self) -> None:
+        """None, in the place of a result."""
+        self.results += [0, 0]
+        self.counts[0] += 1
+        self.counts[1] += 1
+
     def call(self, kernel: int, address: int, sizes: Sequence[int], args: Sequence[tuple[int, int]]) -> None:
         """A launch of a kernel with sizes of grid and blocks, or a call of the function at an address.
 

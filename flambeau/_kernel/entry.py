@@ -39,9 +39,9 @@ _HEAD = object.__basicsize__  # where an array's own fields begin
 _TYPE = _HEAD - 8
 _NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
 _WORDS = 128  # of a description, at most
-_RANK, _PARTS, _OPERANDS = 8, 24, 48  # at most
+_RANK, PARTS, _OPERANDS = 8, 24, 48  # at most
 ARGUMENTS, RESULTS, NODES = 12, 24, 16  # of a plan, at most
-_MARK = 1 << 16  # smaller than any address
+MARK = 1 << 16  # smaller than any address
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
 # Objects and functions that the machine code must know, by their addresses in this process.
 KNOWN_NAMES = (
@@ -79,7 +79,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
             m.put(values, found * 8 + 8, m.word(args, (count + j) * 8))
     # Lists are taken apart: a number that says how many there are, then each by itself.
-    parts, all_parts = m.space(_PARTS + 1), 0
+    parts, all_parts = m.space(PARTS + 1), 0
     for i in range(arguments):
         a, listed = m.word(values, i * 8 + 8), 0 - 1
         if a != 0:
@@ -90,7 +90,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
                 listed = m.call("PyList_Size", a)
             if listed >= 0:
                 a = SEVERAL + (listed << 8)
-        if all_parts + listed >= _PARTS:
+        if all_parts + listed >= PARTS:
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         m.put(parts, all_parts * 8 + 8, a)
         all_parts += 1
@@ -104,7 +104,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     first, alike, history, size = 0, m.word(site, BY_ELEMENT), 0, 1  # history: which arguments require gradients
     for i in range(all_parts):
         a = m.word(parts, i * 8 + 8)
-        if a < _MARK:
+        if a < MARK:
             continue
         kind = m.word(a, _TYPE)
         if (kind == at.tensor) | (kind == at.parameter):
@@ -112,7 +112,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             if k != at.zero:
                 if k != at.one:
                     if ((k == at.two) | (k == at.three)) & (at.device != 0):  # on a GPU
-                        return m.call(at.device, site, values, args, given, names, at.gpu)
+                        return m.call(at.device, site, parts, all_parts, args, given, names, at.gpu)
                     return m.call("PyObject_Vectorcall", slow, args, given, names)
                 history = history | (m.number(1) << i)
             own = m.word(a, place_of.array)
@@ -144,7 +144,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         if recording != at.true:
             history = 0
     # 3. The description, and where operands lie.
-    key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * _PARTS)
+    key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * PARTS)
     n, inputs, runtime = 0, 1, m.word(site, RUNTIME)
     m.put(bases, 0, 0)  # from here a constant's own address leads to it
     m.put(key, 0, history)
@@ -156,7 +156,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - RESULTS):
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         a = m.word(parts, i * 8 + 8)
-        if a < _MARK:
+        if a < MARK:
             m.put(key, n * 8, a)
             if a == 0:
                 m.put(key, n * 8, ABSENT)

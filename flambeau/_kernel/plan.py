@@ -43,7 +43,7 @@ def description(
     Of calls on a GPU the `stream` is told, and the settings of the moment.
     """
     words = [history, ALIKE] if alike else [history] if stream is None else [history, DEVICE, stream, id(modes.default)]
-    for i, a in enumerate(taken_apart(args) if stream is None else args):
+    for i, a in enumerate(taken_apart(args)):
         at_runtime, kind = runtime >> i & 1, a.__class__
         if a is absent:
             words.append(ABSENT)
@@ -60,8 +60,6 @@ def description(
             words += [INT] if at_runtime else [INT, a]
         elif kind is Several:
             words.append(a)
-        elif kind is tuple or kind is list or kind is Size:
-            words += [SEVERAL + (len(a) << 8), *[id(v) if v is True or v is False else v for v in a]]
         else:
             words.append(id(a))
     return words

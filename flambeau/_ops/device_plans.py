@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _dispatch
 from .._backend.cuda_watch import Shadow, Unwatchable, Watch
 from .._core.dtypes import BY_NUMPY
+from .._core.sizes import Size
 from .._core.state import CUDA, GRAD, local
 from .._dispatch import backend_of
 from .._kernel.device_plan import ARGUMENTS, CALLS, RESULTS, DevicePlan
-from .._kernel.plan import NO_PLAN, Table, absent, description
+from .._kernel.plan import NO_PLAN, Several, Table, absent, description, taken_apart
 from .._kernel.site import Site, site
 from .._tensor import Tensor, wrap
 from .patterns import pattern_of
@@ -31,7 +32,7 @@ class Memory:
         if Watch.current is not None and Watch.current.here():
             return
         backend = backend_of(CUDA)
-        tensors = [v for v in values if isinstance(v, Tensor)]
+        tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
         usual = all([t._k | GRAD == CUDA | GRAD and t._array.__class__ is backend.xp.ndarray for t in tensors])
         if usual and backend.ready():
             words = description(values, Tensor, history, stream=backend.stream())
@@ -44,11 +45,12 @@ class Memory:
             return None
 
     def _watched(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan:
-        watch = Watch(backend, [v._array for v in values if isinstance(v, Tensor)])
+        parts = taken_apart(values)
+        watch = Watch(backend, [v._array for v in parts if isinstance(v, Tensor)])
         shadows = iter(watch.given)
-        given = [
-            wrap(next(shadows), v.dtype, v._k if history else CUDA) if isinstance(v, Tensor) else v for v in values
-        ]
+        parts = [wrap(next(shadows), v.dtype, v._k if history else CUDA) if isinstance(v, Tensor) else v for v in parts]
+        rest = iter(parts)
+        given = [_rebuilt(v, next(rest), rest) for v in values]
         lead = 0
         while lead < self.positional and given[lead] is not absent:
             lead += 1
@@ -59,26 +61,38 @@ class Memory:
                 out = function(*given[:lead], **named)
         finally:
             local.grad = before
-        several = isinstance(out, tuple)
+        several = isinstance(out, (tuple, list))
         outs = out if several else (out,)
         kept: list[Any] = []
-        pattern = pattern_of(outs, given, kept) if history else None
-        made = _written(backend, watch, [t._array for t in outs], [t.dtype for t in outs], kept)
-        made.together, made.pattern = type(out) if several else None, pattern
+        pattern = pattern_of(outs, parts, kept) if history else None
+        made = _written(backend, watch, outs, kept)
+        made.together = (tuple if isinstance(out, list) else type(out)) if several else None
+        made.pattern = pattern
         return made
 
 
-def _written(backend: Any, watch: Watch, outs: Sequence[Any], dtypes: Sequence[Any], kept: Sequence[Any]) -> DevicePlan:
+def _rebuilt(value: Any, first: Any, rest: Iterator[Any]) -> Any:
+    """An argument like `value` of parts; `first` is all of it, or stands before the parts of a list."""
+    if first.__class__ is not Several:
+        return first
+    items = [next(rest) for _ in value]
+    return value if value.__class__ is Size else value.__class__(items)
+
+
+def _written(backend: Any, watch: Watch, outs: Sequence[Any], kept: Sequence[Any]) -> DevicePlan:
     """The plan of what was seen: results, in the order that they are returned, what the node keeps, other memory, then calls."""
     inputs = len(watch.given)
     plan = DevicePlan(inputs)
     plan.keep.append(watch.keep)
     numbers = {i: i for i in range(inputs)}
-    for i, x in enumerate((*outs, *kept)):
+    for i, x in enumerate((*[None if t is None else t._array for t in outs], *kept)):
+        if x is None:
+            plan.nothing()
+            continue
         own = watch.made[x.owner - inputs] if isinstance(x, Shadow) and x.owner >= inputs else None
         if own is None or x.offset or x.nbytes != own.nbytes or x.owner in numbers:
             raise Unwatchable("a result that is a part of something")
-        d = dtypes[i] if i < len(outs) else BY_NUMPY[x.dtype]
+        d = outs[i].dtype if i < len(outs) else BY_NUMPY[x.dtype]
         numbers[x.owner] = plan.result(_maker(backend, x), d, i < len(outs))
     plan.kept = plan.counts[0]
     for own in watch.made:
@@ -103,7 +117,7 @@ def _bits(args: Sequence[Any]) -> int:
     """Which arguments require gradients; 0 if nothing is recorded."""
     if not local.grad:
         return 0
-    return sum([1 << i for i, a in enumerate(args) if isinstance(a, Tensor) and a._k & GRAD])
+    return sum([1 << i for i, a in enumerate(taken_apart(args)) if isinstance(a, Tensor) and a._k & GRAD])
 
 
 def record_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:

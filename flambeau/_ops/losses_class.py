@@ -95,7 +95,11 @@ def _of_whole(given: Any, outs: Any, x: Any, target: Any, skipped: int, mean: bo
     return whole_backward(given[0], x, outs[1], outs[2], target, skipped, mean), None
 
 
-@primitive(tensors=2, name="cross_entropy_whole", grad=_of_whole, backward_name="NllLossBackward0")
+def _whole_shapes(x: Any, target: Any, skipped: int, mean: bool) -> list[Any]:
+    return [((), dtype_of(x)), (x.shape[:1], dtype_of(x).wide), ((), int64)]
+
+
+@primitive(meta=_whole_shapes, tensors=2, name="cross_entropy_whole", grad=_of_whole, backward_name="NllLossBackward0")
 def whole_op(backend: Any, x: Any, target: Any, skipped: int, mean: bool) -> Any:
     """The loss of the rows of a matrix; the logarithms of the sums of their exponentials, and how many rows count."""
     if backend is not cpu:
@@ -115,7 +119,9 @@ def _second_of_whole(gs: Any, cotangent: Any, x: Any, target: Any, skipped: int,
     return [*found, None, None, None]
 
 
-@primitive(tensors=5, name="cross_entropy_whole_backward", grad=_second_of_whole)
+@primitive(
+    meta=lambda cotangent, x, *rest: same(x), tensors=5, name="cross_entropy_whole_backward", grad=_second_of_whole
+)
 def whole_backward(
     backend: Any, cotangent: Any, x: Any, sizes: Any, used: Any, target: Any, skipped: int, mean: bool
 ) -> Any:
