@@ -12,6 +12,7 @@ import numpy as np
 from .._backend.meta import empty_meta
 from .._backend.placement import as_device, bits
 from .._core import random_native, random_samplers
+from .._core.allocation import not_planned
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
@@ -134,6 +135,7 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
     """A new tensor of random numbers; seen by whoever records operations, since it is different each time."""
     if modes.on:
         return draw_op(function, engine, args)  # type: ignore[no-any-return]
+    not_planned()  # before the stream moves on
     with engine.lock:
         return wrap(np.asarray(function(engine, *args)), d)
 
@@ -145,6 +147,7 @@ def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtyp
     if not k & CUDA:
         return draw(function, engine, d, shape, *args)
     backend = backend_of(CUDA)
+    not_planned()
     with engine.lock:
         key = int(engine.words64(1)[0])
     made = backend.draw(function.__name__, key, shape, d.code, [a for a in args if isinstance(a, (int, float))])

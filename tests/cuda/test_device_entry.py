@@ -4,11 +4,15 @@ import numpy as np
 
 import flambeau as torch
 from flambeau._core.state import CUDA, GRAD
+from flambeau._kernel.plan import Table
+from flambeau._kernel.site import site
+from flambeau._ops.device_plans import Memory
+from flambeau._ops.generator import draw
 from flambeau._tensor import wrap
 
 from . import fake_gpu
 from .emulated import Kernel
-from .fake_gpu import Array, on_gpu
+from .fake_gpu import Array, back, on_gpu
 
 
 def natively(call):
@@ -83,3 +87,32 @@ def test_other_default_dtypes_have_plans_of_their_own(gpu):
     finally:
         torch.set_default_dtype(torch.float32)
     assert natively(lambda: torch.exp(x))[1] == 1
+
+
+def test_what_draws_numbers_is_not_planned_and_draws_no_more_for_it(gpu):
+    generator = torch.Generator()
+    before = generator.get_state()
+    memory = Memory(None, ["input"], 1)
+
+    def drawing(x):
+        return draw(lambda engine: engine.doubles(3), generator._engine, torch.float64)
+
+    assert drawing(None).shape == (3,) and not torch.equal(generator.get_state(), before)
+    before = generator.get_state()
+    assert memory.plan(gpu, drawing, [on_gpu([1.0])], False) is None
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_lists_of_tensors_and_none_among_results(gpu):
+    def slow(parts, scale=None):
+        return parts[0] + parts[1], None, parts[1].exp()
+
+    table = Table()
+    memory = Memory(table, ["parts", "scale"], 2)
+    call = site(slow, lambda values, out: memory.remember(slow, values, 0), table, ["parts", "scale"])
+    a, b = on_gpu([1.0, 2.0]), on_gpu([0.0, 0.0])
+    with torch.no_grad():
+        for _ in range(4):
+            (total, nothing, e), n = natively(lambda: call([a, b]))
+    assert n == 2 and nothing is None
+    assert back(total).tolist() == [1.0, 2.0] and back(e).tolist() == [1.0, 1.0]
