@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau._backend import cuda_rows
 from flambeau._ops.registry import records
 
 from .fake_gpu import back, on_gpu
@@ -91,3 +92,15 @@ def test_a_mean_without_targets(gpu):
     x, target = torch.randn(2, 4), torch.full((2,), -100)
     assert back(F.cross_entropy(on_gpu(x), on_gpu(target))).isnan().item()
     assert records["cross_entropy_whole"](x, target, -100, False)[0].item() == 0
+
+
+def test_many_rows_are_shared_by_fewer_threads(gpu, monkeypatch):
+    monkeypatch.setattr(cuda_rows, "_BLOCKS", 1)
+    gpu.along.launches.clear()
+    torch.manual_seed(0)
+    x = torch.randn(21, 1040)
+    agree(lambda x: torch.softmax(x, 1), x)
+    found = list(gpu.along.launches.values())
+    assert any([launch.grid[0] < 21 for launch in found])
+    agree(lambda x: F.layer_norm(x, (1040,)), x)
+    gpu.along.launches.clear()

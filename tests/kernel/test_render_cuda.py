@@ -105,7 +105,7 @@ def test_casts_of_floats_saturate():
 
 
 def test_half_precision_has_forms_of_its_own():
-    marks = {"f16": "float_to_half(x)", "bf16": "? 32704u :", "f32": "*(float*)to = x;"}
+    marks = {"f16": "float_to_half(x)", "bf16": "float_to_bfloat16(x)", "f32": "*(float*)to = x;"}
     for type in marks:
         r = Cuda("kernel", [])
         r.store("to", type, Value(r, "x", "f32"))
@@ -115,12 +115,15 @@ def test_half_precision_has_forms_of_its_own():
 @pytest.mark.parametrize("name", ["minimum", "maximum"])
 def test_nan_is_the_least_and_the_greatest(name):
     r = Cuda("kernel", [])
-    r.intrinsic(name, Value(r, "a", "f32"), Value(r, "b", "f32"))
+    r.intrinsic(name, Value(r, "a", "f64"), Value(r, "b", "f64"))
     operator, negative = ("<", "a") if name == "minimum" else (">", "b")
     better, _, sign, missing, first, same, equal, taken, result = [line.strip().partition(" = ")[2] for line in r.lines]
     assert (better, missing, same) == (f"a {operator} b;", "a != a;", "a == b;")
-    assert (r.lines[1].strip(), sign) == (f"v2 = __float_as_int({negative});", "v2 < 0;")
+    assert (r.lines[1].strip(), sign) == (f"v2 = __double_as_longlong({negative});", "v2 < 0LL;")
     assert (first, equal, taken, result) == ("v4 | v1;", "v6 & v3;", "v5 | v7;", "v8 ? a : b;")
+    r = Cuda("kernel", [])
+    r.intrinsic(name, Value(r, "a", "f32"), Value(r, "b", "f32"))
+    assert r.lines == [f"  v1 = float_{name}(a, b);"] and "max.NaN.f32" in "".join(r.helpers)
 
 
 def test_rare_cases_are_branches():
