@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from sys import getrefcount, stderr
 from threading import RLock, Thread
@@ -13,7 +13,7 @@ from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
 from .._tensor import Tensor, meta_of
-from .node import AccumulateGrad, Node, edge_of, gradient_function
+from .node import AccumulateGrad, Node, edge_of, gradient_function, sequence
 
 
 def _not_set(*args: Any) -> Any:
@@ -36,6 +36,7 @@ def _references() -> int:
 _ALONE = _references()
 # Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
 leaves_are_watched = False
+sequences_are_set = False  # whether a node ever got another number (`_set_sequence_nr`): then it may stand before its consumers
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "
@@ -99,6 +100,8 @@ def run(
     heap: list[tuple[int, Node]] = []
     captured: dict[Any, Tensor] = {}
     needed = wanted_edges = None
+    if sequences_are_set:
+        _renumber(roots)
     if wanted is not None:
         wanted_edges = {_key(edge_of(t)) for t in wanted}
         needed = _nodes_towards(roots, wanted_edges)
@@ -327,6 +330,36 @@ def _awaited(roots: Sequence[Tensor], needed: Any) -> dict[Tensor, int]:
     return counts
 
 
+def _renumber(roots: Sequence[Tensor]) -> None:
+    """Gives the nodes behind the roots their numbers anew: consumers first, otherwise in the order of the old ones."""
+    waiting: dict[Node, int] = {}
+    stack = [t._edge[0] for t in roots if t._edge is not None and not isinstance(t._edge[0], Tensor)]
+    for node in stack:
+        waiting[node] = 0
+    stack = list(waiting)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None and not isinstance(edge[0], Tensor):
+                if edge[0] not in waiting:
+                    waiting[edge[0]] = 0
+                    stack.append(edge[0])
+                waiting[edge[0]] += 1
+    order = []
+    ready = [(-node._sequence_nr(), id(node), node) for node, count in waiting.items() if not count]
+    heapify(ready)
+    while ready:
+        node = heappop(ready)[2]
+        order.append(node)
+        for edge in node.edges:
+            if edge is not None and not isinstance(edge[0], Tensor):
+                waiting[edge[0]] -= 1
+                if not waiting[edge[0]]:
+                    heappush(ready, (-edge[0]._sequence_nr(), id(edge[0]), edge[0]))
+    for node in reversed(order):
+        node.__dict__.setdefault("sequence_nr", -node.seq)
+        node.seq = sequence()
+
+
 def _complete(edges: Any, leaves: dict[Tensor, Any], awaited: dict[Tensor, int]) -> dict[Tensor, Any]:
     """Takes out of `leaves` those for which the gradient of one of these edges was the last."""
     done = {}
@@ -430,7 +463,8 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
             ):
                 meta.grad = g
             else:
-                meta.grad = clone_like(g, leaf)
+                kept = may_keep and not create_graph and g._k == SPARSE and array.is_packed()
+                meta.grad = g if kept else clone_like(g, leaf)
         elif (
             create_graph or held._k & GRAD or (held._k & SPARSE and not g._k & SPARSE)
         ):  # a dense sum is another tensor

@@ -265,8 +265,8 @@ view_as_self: Any = None
 
 
 _OF_NODES = {
-    "_input_metadata", "_register_hook_dict", "_sequence_nr", "metadata", "name", "next_functions", "register_hook",
-    "register_prehook",
+    "_input_metadata", "_register_hook_dict", "_sequence_nr", "_set_sequence_nr", "metadata", "name", "next_functions",
+    "register_hook", "register_prehook",
 }  # fmt: skip
 
 

@@ -71,7 +71,15 @@ class Node:
         return [] if known is None else [InputMetadata(*known)]
 
     def _sequence_nr(self) -> int:
-        return -self.seq
+        return self.__dict__.get("sequence_nr", -self.seq)  # type: ignore[no-any-return]
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Among the nodes that may run at a time the one with the highest number runs first."""
+        from . import engine  # which needs this module first
+
+        engine.sequences_are_set = True
+        self.seq = -number
+        self.__dict__["sequence_nr"] = number
 
     def register_hook(self, hook: Any) -> Any:
         """Calls hook(grad_inputs, grad_outputs) after the node's derivative was computed."""

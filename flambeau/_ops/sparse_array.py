@@ -95,6 +95,10 @@ class SparseArray:
     def with_values(self, values: Any) -> SparseArray:
         return SparseArray(self.layout, self.index, values, self.shape, self.coalesced)
 
+    def is_packed(self) -> bool:
+        """Whether it is in coordinates, which lie in memory without gaps, as its values do."""
+        return self.layout is sparse_coo and self.index.flags.c_contiguous and self.values.flags.c_contiguous
+
     def same_places(self, other: SparseArray) -> bool:
         """Whether the entries lie at the same places in the same order."""
         if self.layout is not other.layout or self.shape != other.shape or self.count != other.count:

@@ -259,3 +259,42 @@ def test_operands_written_to_after_an_operation_in_place(name):
     z.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         x.sum().backward()
+
+
+def test_a_node_with_another_number_still_waits_for_its_consumers():
+    x, y = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+    a, b = x * y, x + y
+    c = a * b
+    for node, number in ((a.grad_fn, 100), (b.grad_fn, 200), (c.grad_fn, 1)):
+        node._set_sequence_nr(number)
+        assert node._sequence_nr() == number
+    order = []
+    for name, t in (("a", a), ("b", b), ("c", c)):
+        t.register_hook(lambda g, name=name: order.append(name))
+    (c + a).backward(retain_graph=True)
+    assert order == ["c", "b", "a"] and (x.grad.item(), y.grad.item()) == (24, 18)
+    a.grad_fn._set_sequence_nr(300)
+    (c + a).backward()
+    assert order[3:] == ["c", "a", "b"] and (x.grad.item(), y.grad.item()) == (48, 36)
+
+
+def test_a_sparse_gradient_that_nobody_else_holds_is_kept_without_a_copy():
+    places = []
+
+    class Seen(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            places.append(g._values().data_ptr())
+            return g
+
+    weight = torch.ones(10, 3, requires_grad=True)
+    out = torch.nn.functional.embedding(torch.tensor([1, 2, 4]), Seen.apply(weight), sparse=True)
+    (out * torch.arange(9.0).reshape(3, 3)).sum().backward()
+    assert weight.grad._values().data_ptr() == places[0]
+    weight.grad.zero_()
+    torch.nn.functional.embedding(torch.tensor([1]), Seen.apply(weight), sparse=True).sum().backward()
+    assert weight.grad.to_dense()[1].tolist() == [1, 1, 1]
