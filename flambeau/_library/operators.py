@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.functions import Function
-from .._core.state import BATCHED, CUDA, GRAD, META, local, modes
+from .._core.state import BATCHED, CUDA, GRAD, META, PROFILE, local, modes
 from .._ops import registry
 from .._tensor import Tensor, bump
 from ..func.batched import Batched, flat_tensors, make_batched, unwrap
@@ -102,7 +102,10 @@ class Operator:
             return kernel(*args, **named)
         outer, local.grad = local.grad, False
         try:
-            out = kernel(*args, **named)
+            if k & PROFILE and local.profiler is not None:
+                out = local.profiler.kernel(self, kernel, args, named)
+            else:
+                out = kernel(*args, **named)
         finally:
             local.grad = outer
         for i in self.schema.written:

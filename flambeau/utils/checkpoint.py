@@ -453,42 +453,62 @@ class _Selective(Watcher):
     def compute(self, op: Any, args: tuple[Any, ...], k: int) -> Any:
         if getattr(op, "view", False):
             return super().compute(op, args, k)
-        entries = self.stored.setdefault(op.name, [])
+        compute = super().compute
+        return self._run(op.name, lambda: _operator(op, args), args, lambda: compute(op, args, k))
+
+    def kernel(self, op: Any, function: Any, args: Any, named: Any) -> Any:
+        """A custom operator is one operation, whatever it is made of."""
+
+        def run() -> Any:
+            local.profiler = self.outer
+            try:
+                return function(*args, **named)
+            finally:
+                local.profiler = self
+
+        return self._run(op.name, lambda: op.public, args, run)
+
+    def _run(self, name: str, operator: Any, args: tuple[Any, ...], compute: Any) -> Any:
+        entries = self.stored.setdefault(name, [])
         if not self.again:
-            keeps = self._keeps(op, args)
-            out = super().compute(op, args, k)
+            keeps = self._keeps(operator(), args)
+            out = compute()
             results = out if isinstance(out, (tuple, list)) else (out,)
-            entries.append([(detached(t), version_of(t)) for t in results] if keeps else _COMPUTED_AGAIN)
+            entries.append([_kept(r) for r in results] if keeps else _COMPUTED_AGAIN)
             return out
-        place = self.taken.get(op.name, 0)
-        self.taken[op.name] = place + 1
+        place = self.taken.get(name, 0)
+        self.taken[name] = place + 1
         if place >= len(entries):
             raise RuntimeError(
-                f"{_operator(op, args)}: invocation index {place} not found in storage: the forward pass did not run it so often"
+                f"{operator()}: invocation index {place} not found in storage: the forward pass did not run it so often"
             )
         found = entries[place]
         if found is _COMPUTED_AGAIN:
-            return super().compute(op, args, k)
+            return compute()
         if found is None:
             raise RuntimeError(
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
                 "selective activation checkpoint."
             )
         entries[place] = None
-        if not self.may_change and any(version_of(t) != then for t, then in found):
+        if not self.may_change and any(isinstance(t, Tensor) and version_of(t) != then for t, then in found):
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated. Pass allow_cache_entry_mutation="
                 "True to create_selective_checkpoint_contexts if that is meant."
             )
-        made = tuple(wrap(t._array, t.dtype, t._k) for t, _ in found)
+        made = tuple(wrap(t._array, t.dtype, t._k) if isinstance(t, Tensor) else t for t, _ in found)
         return made if len(made) > 1 else made[0]
 
-    def _keeps(self, op: Any, args: tuple[Any, ...]) -> bool:
+    def _keeps(self, operator: Any, args: tuple[Any, ...]) -> bool:
         """What the policy says; it is asked in the forward pass only."""
-        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), _operator(op, args), *args)
+        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), operator, *args)
         if isinstance(answer, bool):
             return answer
         return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+def _kept(result: Any) -> tuple[Any, int]:
+    return (detached(result), version_of(result)) if isinstance(result, Tensor) else (result, 0)
 
 
 _COMPUTED_AGAIN = object()  # in place of the kept results of an operation that the policy does not keep
@@ -500,7 +520,7 @@ def create_selective_checkpoint_contexts(
     """Contexts for `checkpoint(context_fn=…)` that keep the results of some operations instead of computing them again.
 
     `policy_fn_or_list` is a list of operators to keep, or policy(ctx, op, *args) that gives a `CheckpointPolicy` (or
-    whether to keep). Only operations of the package's own are asked about, by the name of PyTorch's.
+    whether to keep). Operations are asked about by the names of PyTorch's, custom operators as a whole.
 
     >>> import flambeau as torch, functools
     >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts

@@ -201,3 +201,27 @@ def test_a_functions_recomputed_tensors_are_given_out_once():
     x = torch.ones(3, requires_grad=True)
     checkpoint(lambda x: Twice.apply(x * x), x, use_reentrant=False).sum().backward()
     assert x.grad.tolist() == [4, 4, 4]
+
+
+def test_custom_operators_are_kept_as_a_whole():
+    calls = []
+
+    @torch.library.custom_op("recomputation::sin_and_two", mutates_args=())
+    def sin_and_two(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        calls.append(1)
+        return x.sin(), 2
+
+    def backward(ctx, g, _):
+        return g * ctx.saved_tensors[0].cos()
+
+    sin_and_two.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+    x = torch.tensor([0.5], requires_grad=True)
+
+    def f(x):
+        return (torch.ops.recomputation.sin_and_two(x)[0] * x.sin()).exp()
+
+    expected = torch.autograd.grad(f(x).sum(), x)[0]
+    for kept, count in (([torch.ops.recomputation.sin_and_two.default], 1), ([torch.ops.aten.sin.default], 2)):
+        calls.clear()
+        out = checkpoint(f, x, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, kept))
+        assert torch.equal(torch.autograd.grad(out.sum(), x)[0], expected) and len(calls) == count
