@@ -135,9 +135,10 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **named:
 
 def _make_wrapper_subclass(
     cls: type, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False, **named: Any,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None, *rest: Any, **named: Any,
 ) -> Any:  # fmt: skip
-    """An instance of a subclass that has a shape but no memory of its own."""
+    """An instance of a subclass that has a shape but no memory of its own; it never asks the class for its size."""
     from ._backend.meta import empty_meta  # rare
 
     d = default.float if dtype is None else dtype

@@ -49,7 +49,7 @@ def _watched(function: Any, args: tuple[Any, ...], **named: Any) -> Any:
 
 relu_op = pointwise(
     "relu", lambda m, x: m.maximum(x, 0), _no_bool, {"x": lambda m, g, out: m.where(out <= 0, m.zeros_like(g), g)},
-    out=False,
+    out=False, second_name="ThresholdBackwardBackward0",
 )  # fmt: skip
 hardtanh_op = _declare(
     "hardtanh", lambda m, x, low, high: m.minimum(m.maximum(x, low), high), _no_bool,
@@ -64,7 +64,7 @@ leaky_relu_op = _declare(
 threshold_op = _declare(
     "threshold", lambda m, x, limit, value: m.where(x <= limit, value, x), Rule("if"),
     lambda m, g, x, limit: m.where(x <= limit, m.zeros_like(g), g), params=("limit", "value"),
-    checked=True, in_place_name="ThresholdBackward1",
+    checked=True, in_place_name="ThresholdBackward1", second_name="ThresholdBackwardBackward0",
 )  # fmt: skip
 
 

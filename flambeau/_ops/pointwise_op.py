@@ -169,6 +169,7 @@ class Pointwise:
         derived: bool = False,
         backward_name: str | Callable[[Node], str] | None = None,
         in_place_name: str | None = None,
+        second_name: str | None = None,
         number_names: dict[str, str] | None = None,
         result_of: Callable[[dtype], tuple[dtype, ...]] | None = None,
         samples: Any = None,
@@ -214,6 +215,7 @@ class Pointwise:
         self.fast_cuda: dict[dtype, Any] = {}  # the same on a GPU
         self.backward_name = backward_name or derivative_name(name)
         self.in_place_name = in_place_name  # of the derivative, where PyTorch has another for the in-place form
+        self.second_name = second_name  # of the derivative's derivative, where PyTorch has an operation for the first
         if number_names:  # of the derivative, where PyTorch has others for operands that are numbers
             self.record = _naming(self.record, {self.names.index(n): s for n, s in number_names.items()})  # type: ignore[method-assign]
         self.grads: list[Derivative | None] = [None] * len(self.names)
@@ -436,6 +438,8 @@ class Pointwise:
                 r = derivative.formula(ops, g, *[s if j >= self.arity else as_tensor(s, g) for j, s in saved])
                 if create_graph and local.grad and not r._k & GRAD:
                     r = constant_in(r, [s for _, s in saved if isinstance(s, Tensor) and s._k & GRAD])
+                if self.second_name is not None and r._edge is not None:
+                    r._edge[0].label = self.second_name
             else:
                 r = derivative.apply(node, g)
             results.append(r if info is None else ops.fit_gradient(r, *info[i]))

@@ -189,3 +189,10 @@ def test_keys_that_do_nothing_are_aliases():
     }
     for name, keys in names.items():
         assert [x[key].grad_fn.name() for key in keys] == [name] * len(keys)
+
+
+def test_the_derivative_of_a_threshold_has_a_name_of_its_own():
+    for function in (torch.relu, lambda x: torch.nn.functional.threshold(x, 0.0, 0.0)):
+        x = torch.tensor([1.0, -1.0], requires_grad=True)
+        (g,) = torch.autograd.grad((function(x) ** 2).sum(), x, create_graph=True)
+        assert g.grad_fn.name() == "ThresholdBackwardBackward0"
