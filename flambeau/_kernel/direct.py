@@ -12,246 +12,84 @@ import ctypes
 import functools
 import re
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import jit
+from .native import compile_function
 from .ufunc import addresses
 
 _MOST_OPERANDS, _MOST_DIMS = 8, 3  # core dimensions of one operand; a kernel has at most 8 in all
 _ALIGNED, _WRITABLE = 0x0100, 0x0400  # flags of arrays
-_FASTCALL, _NAMES, _ONE_ARGUMENT = 0x0080, 0x0002, 0x0008
+_FASTCALL, _ONE_ARGUMENT = 0x0080, 0x0008
+
+_HEAD = object.__basicsize__  # where an array's own fields begin
+_TYPE = _HEAD - 8
+_BYTES = bytes.__basicsize__ - 1  # where the contents of bytes begin
+
 
 # The table behind `self`, words of 8 bytes: ufunc, loop, operands, core dimensions, ndarray, the loop's data; then of
 # each operand: dtype, bytes of an element, flags, whether it is a result, core dimensions, their three numbers.
-_ASSEMBLY = """
-declare void @Py_IncRef(ptr)
-declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
-
-define ptr @direct(ptr %self, ptr %args, i64 %given) nounwind {
-entry:
-  %pointers = alloca [8 x ptr]
-  %dims = alloca [9 x i64]
-  %steps = alloca [32 x i64]
-  %table = getelementptr i8, ptr %self, i64 BYTES
-  %ufunc = load ptr, ptr %table, align 1
-  %t1 = getelementptr i64, ptr %table, i64 1
-  %loop = load ptr, ptr %t1, align 1
-  %t2 = getelementptr i64, ptr %table, i64 2
-  %operands = load i64, ptr %t2, align 1
-  %t3 = getelementptr i64, ptr %table, i64 3
-  %cores = load i64, ptr %t3, align 1
-  %t4 = getelementptr i64, ptr %table, i64 4
-  %kind = load ptr, ptr %t4, align 1
-  %t5 = getelementptr i64, ptr %table, i64 5
-  %data = load ptr, ptr %t5, align 1
-  %same = icmp eq i64 %given, %operands
-  br i1 %same, label %clear, label %slow
-
-clear:
-  %c = phi i64 [ 0, %entry ], [ %c1, %clear ]
-  %cp = getelementptr i64, ptr %dims, i64 %c
-  store i64 -1, ptr %cp
-  %c1 = add i64 %c, 1
-  %cleared = icmp sgt i64 %c1, %cores
-  br i1 %cleared, label %operand, label %clear
-
-operand:
-  %i = phi i64 [ 0, %clear ], [ %i1, %next ]
-  %place = phi i64 [ %operands, %clear ], [ %placed, %next ]
-  %rank = phi i64 [ 0, %clear ], [ %rank1, %next ]
-  %outer = phi ptr [ null, %clear ], [ %outer1, %next ]
-  %ap = getelementptr ptr, ptr %args, i64 %i
-  %a = load ptr, ptr %ap
-  %e0 = mul i64 %i, 8
-  %e1 = add i64 %e0, 6
-  %entry0 = getelementptr i64, ptr %table, i64 %e1
-  %typep = getelementptr i8, ptr %a, i64 TYPE
-  %type = load ptr, ptr %typep
-  %exact = icmp eq ptr %type, %kind
-  br i1 %exact, label %array, label %slow
-
-array:
-  %head = getelementptr i8, ptr %a, i64 HEAD
-  %descrp = getelementptr i8, ptr %head, i64 40
-  %descr = load ptr, ptr %descrp
-  %wanted = load ptr, ptr %entry0, align 1
-  %fits = icmp eq ptr %descr, %wanted
-  %flagsp = getelementptr i8, ptr %head, i64 48
-  %flags0 = load i32, ptr %flagsp
-  %flags = zext i32 %flags0 to i64
-  %maskp = getelementptr i64, ptr %entry0, i64 2
-  %mask = load i64, ptr %maskp, align 1
-  %masked = and i64 %flags, %mask
-  %allowed = icmp eq i64 %masked, %mask
-  %ndp = getelementptr i8, ptr %head, i64 8
-  %nd0 = load i32, ptr %ndp
-  %nd = sext i32 %nd0 to i64
-  %corep = getelementptr i64, ptr %entry0, i64 4
-  %core = load i64, ptr %corep, align 1
-  %lead = sub i64 %nd, %core
-  %enough = icmp sge i64 %lead, 0
-  %ok0 = and i1 %fits, %allowed
-  %ok = and i1 %ok0, %enough
-  br i1 %ok, label %plain, label %slow
-
-plain:
-  %first = load ptr, ptr %head
-  %pp = getelementptr ptr, ptr %pointers, i64 %i
-  store ptr %first, ptr %pp
-  %shapep = getelementptr i8, ptr %head, i64 16
-  %shape = load ptr, ptr %shapep
-  %stridesp = getelementptr i8, ptr %head, i64 24
-  %strides = load ptr, ptr %stridesp
-  %sizep = getelementptr i64, ptr %entry0, i64 1
-  %size = load i64, ptr %sizep, align 1
-  %resultp = getelementptr i64, ptr %entry0, i64 3
-  %result = load i64, ptr %resultp, align 1
-  %numbers = getelementptr i64, ptr %entry0, i64 5
-  %coreless = icmp eq i64 %core, 0
-  br i1 %coreless, label %outside, label %inside
-
-inside:
-  %j = phi i64 [ 0, %plain ], [ %j1, %agreed ]
-  %bytes = phi i64 [ %size, %plain ], [ %bytes1, %agreed ]
-  %at = phi i64 [ %place, %plain ], [ %at1, %agreed ]
-  %d = add i64 %lead, %j
-  %np = getelementptr i64, ptr %shape, i64 %d
-  %n = load i64, ptr %np
-  %sp = getelementptr i64, ptr %strides, i64 %d
-  %s = load i64, ptr %sp
-  %numberp = getelementptr i64, ptr %numbers, i64 %j
-  %number = load i64, ptr %numberp, align 1
-  %number1 = add i64 %number, 1
-  %havep = getelementptr i64, ptr %dims, i64 %number1
-  %have = load i64, ptr %havep
-  %unknown = icmp eq i64 %have, -1
-  %equal = icmp eq i64 %have, %n
-  %agrees = or i1 %unknown, %equal
-  %some = icmp sgt i64 %n, 0
-  %good = and i1 %agrees, %some
-  br i1 %good, label %agreed, label %slow
-
-agreed:
-  store i64 %n, ptr %havep
-  %stepp = getelementptr i64, ptr %steps, i64 %at
-  store i64 %s, ptr %stepp
-  %bytes1 = mul i64 %bytes, %n
-  %at1 = add i64 %at, 1
-  %j1 = add i64 %j, 1
-  %more = icmp slt i64 %j1, %core
-  br i1 %more, label %inside, label %outside
-
-outside:
-  %row = phi i64 [ %size, %plain ], [ %bytes1, %agreed ]
-  %placed = phi i64 [ %place, %plain ], [ %at1, %agreed ]
-  %bare = icmp eq i64 %lead, 0
-  %isinput = icmp eq i64 %result, 0
-  %shared = and i1 %bare, %isinput
-  br i1 %shared, label %next, label %looped
-
-looped:
-  %unset = icmp eq i64 %rank, 0
-  %sets = and i1 %unset, %isinput
-  %samerank = icmp eq i64 %rank, %lead
-  %rankfits = or i1 %sets, %samerank
-  %dense = trunc i64 %flags to i1
-  %single = icmp sle i64 %lead, 1
-  %even = or i1 %dense, %single
-  %steady = and i1 %rankfits, %even
-  br i1 %steady, label %ranked, label %slow
-
-ranked:
-  %reference = select i1 %sets, ptr %shape, ptr %outer
-  br i1 %bare, label %next, label %stepped
-
-stepped:
-  %stride = load i64, ptr %strides
-  %one = icmp eq i64 %lead, 1
-  %stride1 = select i1 %one, i64 %stride, i64 %row
-  br label %compare
-
-compare:
-  %q = phi i64 [ 0, %stepped ], [ %q1, %compared ]
-  %xp = getelementptr i64, ptr %shape, i64 %q
-  %x = load i64, ptr %xp
-  %yp = getelementptr i64, ptr %reference, i64 %q
-  %y = load i64, ptr %yp
-  %matches = icmp eq i64 %x, %y
-  %exists = icmp sgt i64 %x, 0
-  %fine = and i1 %matches, %exists
-  br i1 %fine, label %compared, label %slow
-
-compared:
-  %q1 = add i64 %q, 1
-  %further = icmp slt i64 %q1, %lead
-  br i1 %further, label %compare, label %next
-
-next:
-  %step = phi i64 [ 0, %outside ], [ %row, %ranked ], [ %stride1, %compared ]
-  %rank1 = phi i64 [ %rank, %outside ], [ %lead, %ranked ], [ %lead, %compared ]
-  %outer1 = phi ptr [ %outer, %outside ], [ %outer, %ranked ], [ %reference, %compared ]
-  %ownp = getelementptr i64, ptr %steps, i64 %i
-  store i64 %step, ptr %ownp
-  %i1 = add i64 %i, 1
-  %left = icmp slt i64 %i1, %operands
-  br i1 %left, label %operand, label %count
-
-count:
-  %unlooped = icmp eq i64 %rank1, 0
-  br i1 %unlooped, label %go, label %multiply
-
-multiply:
-  %r = phi i64 [ 0, %count ], [ %r1, %multiply ]
-  %total = phi i64 [ 1, %count ], [ %total1, %multiply ]
-  %zp = getelementptr i64, ptr %outer1, i64 %r
-  %z = load i64, ptr %zp
-  %total1 = mul i64 %total, %z
-  %r1 = add i64 %r, 1
-  %again = icmp slt i64 %r1, %rank1
-  br i1 %again, label %multiply, label %go
-
-go:
-  %length = phi i64 [ 1, %count ], [ %total1, %multiply ]
-  store i64 %length, ptr %dims
-  call void %loop(ptr %pointers, ptr %dims, ptr %steps, ptr %data)
-  call void @Py_IncRef(ptr %a)
-  ret ptr %a
-
-slow:
-  %made = call ptr @PyObject_VectorcallDict(ptr %ufunc, ptr %args, i64 %given, ptr null)
-  ret ptr %made
-}
-"""
+def _direct(m, self, args, given):  # type: ignore[no-untyped-def]
+    table = self + _BYTES
+    ufunc, operands = m.word(table), m.word(table, 16)
+    pointers, dims, steps = m.space(_MOST_OPERANDS), m.space(9), m.space(_MOST_OPERANDS * (1 + _MOST_DIMS))
+    if given != operands:
+        return m.call("PyObject_VectorcallDict", ufunc, args, given, 0)
+    for c in range(m.word(table, 24) + 1):
+        m.put(dims, c * 8, -1)
+    place, rank, outer, a = operands, 0, 0, 0
+    for i in range(operands):
+        a = m.word(args, i * 8)
+        about = table + 48 + i * 64
+        if m.word(a, _TYPE) != m.word(table, 32):
+            return m.call("PyObject_VectorcallDict", ufunc, args, given, 0)
+        wanted, core, result = m.word(about, 16), m.word(about, 32), m.word(about, 24)
+        lead = m.half(a, _HEAD + 8) - core
+        flags = m.half(a, _HEAD + 48)
+        if (m.word(a, _HEAD + 40) != m.word(about)) | ((flags & wanted) != wanted) | (lead < 0):
+            return m.call("PyObject_VectorcallDict", ufunc, args, given, 0)
+        m.put(pointers, i * 8, m.word(a, _HEAD))
+        shape, strides, row = m.word(a, _HEAD + 16), m.word(a, _HEAD + 24), m.word(about, 8)
+        for j in range(core):
+            n, number = m.word(shape, (lead + j) * 8), m.word(about, 40 + j * 8)
+            have = m.word(dims, 8 + number * 8)
+            if (n <= 0) | ((have != -1) & (have != n)):
+                return m.call("PyObject_VectorcallDict", ufunc, args, given, 0)
+            m.put(dims, 8 + number * 8, n)
+            m.put(steps, place * 8, m.word(strides, (lead + j) * 8))
+            row = row * n
+            place += 1
+        step = 0
+        if (lead != 0) | (result != 0):
+            if (rank == 0) & (result == 0):
+                rank, outer = lead, shape
+            if (rank != lead) | (((flags & 1) == 0) & (lead > 1)):
+                return m.call("PyObject_VectorcallDict", ufunc, args, given, 0)
+            step = row
+            if lead == 1:
+                step = m.word(strides)
+            for q in range(lead):
+                if (m.word(shape, q * 8) != m.word(outer, q * 8)) | (m.word(shape, q * 8) <= 0):
+                    return m.call("PyObject_VectorcallDict", ufunc, args, given, 0)
+        m.put(steps, i * 8, step)
+    length = 1
+    for q in range(rank):
+        length = length * m.word(outer, q * 8)
+    m.put(dims, 0, length)
+    m.run(m.word(table, 8), pointers, dims, steps, m.word(table, 40))
+    m.run("Py_IncRef", a)
+    return a
 
 
-_ADDRESS = """
-declare ptr @PyLong_FromUnsignedLongLong(i64)
-declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
-
-define ptr @address(ptr %self, ptr %a) nounwind {
-entry:
-  %table = getelementptr i8, ptr %self, i64 BYTES
-  %kind = load ptr, ptr %table, align 1
-  %typep = getelementptr i8, ptr %a, i64 TYPE
-  %type = load ptr, ptr %typep
-  %exact = icmp eq ptr %type, %kind
-  br i1 %exact, label %plain, label %slow
-plain:
-  %head = getelementptr i8, ptr %a, i64 HEAD
-  %data = load i64, ptr %head
-  %made = call ptr @PyLong_FromUnsignedLongLong(i64 %data)
-  ret ptr %made
-slow:
-  %askp = getelementptr i64, ptr %table, i64 1
-  %ask = load ptr, ptr %askp, align 1
-  %one = alloca ptr
-  store ptr %a, ptr %one
-  %other = call ptr @PyObject_VectorcallDict(ptr %ask, ptr %one, i64 1, ptr null)
-  ret ptr %other
-}
-"""
+def _address(m, self, a):  # type: ignore[no-untyped-def]
+    if m.word(a, _TYPE) == m.word(self, _BYTES):
+        return m.call("PyLong_FromUnsignedLongLong", m.word(a, _HEAD))
+    one = m.space(1)
+    m.put(one, 0, a)
+    return m.call("PyObject_VectorcallDict", m.word(self, _BYTES + 8), one, 1, 0)
 
 
 class _Method(ctypes.Structure):
@@ -275,16 +113,15 @@ def known_layout() -> bool:
     return list(shape) == [2, 3] and words[6] & 0xFFFFFFFF == probe.flags.num
 
 
-def _function(name: str, text: str, flags: int) -> Any:
-    """Assembly as Python knows functions, together with what has to be put behind its `self`."""
-    head = object.__basicsize__
-    text = text.replace("TYPE", str(head - 8)).replace("HEAD", str(head)).replace("BYTES", str(bytes.__basicsize__ - 1))
-    return _Method(name.encode(), jit.compile(name, text), flags, None)
+def _function(body: Any, parameters: Sequence[str], flags: int) -> Any:
+    """A function of words as Python knows functions; its `self` are bytes."""
+    name = body.__name__.strip("_")
+    return _Method(name.encode(), compile_function(name, body, parameters), flags, None)
 
 
 @functools.cache
 def _method() -> Any:
-    return _function("direct", _ASSEMBLY, _FASTCALL) if known_layout() else None
+    return _function(_direct, ["self", "args", "given"], _FASTCALL) if known_layout() else None
 
 
 def _bound(method: Any, value: Any) -> Any:
@@ -295,9 +132,15 @@ def _bound(method: Any, value: Any) -> Any:
     return make(ctypes.addressof(method), value, None)
 
 
-def bound_function(name: str, text: str, words: bytes, named: bool = False) -> Any:
-    """Assembly (self, arguments, their number[, names]) as Python knows functions; `words` are what its `self` holds."""
-    return _bound(_function(name, text, _FASTCALL | _NAMES if named else _FASTCALL), words)
+def bound_text(name: str, text: str, words: bytes) -> Any:
+    """Assembly (self, arguments, their number) as Python knows functions; `words` are what its `self` holds."""
+    text = text.replace("TYPE", str(_TYPE)).replace("HEAD", str(_HEAD)).replace("BYTES", str(_BYTES))
+    return _bound(_Method(name.encode(), jit.compile(name, text), _FASTCALL, None), words)
+
+
+def bound_function(body: Any, words: bytes) -> Any:
+    """The same for a function of words."""
+    return _bound(_function(body, ["self", "args", "given"], _FASTCALL), words)
 
 
 def _slow_address(array: Any) -> int:
@@ -309,7 +152,7 @@ def address_function() -> Any:
     """A quick function that gives the address of an array's first element."""
     if not known_layout():
         return _slow_address
-    method = _function("address", _ADDRESS, _ONE_ARGUMENT)
+    method = _function(_address, ["self", "a"], _ONE_ARGUMENT)
     return _bound(method, struct.pack("2q", id(np.ndarray), id(_slow_address)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.allocation import LARGE
 from .._core.state import modes
-from .native import compile_function
+from .native import compile_function, over_all
 from .plan import (
     ABSENT,
     ALIKE,
@@ -296,43 +296,39 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(objects, i * 8, made)
         m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
     # 6. Loops, each repeated over the dimensions that it does not know itself.
-    pointers, index, thread = m.space(_OPERANDS), m.space(_RANK), 0
+    pointers, thread, count = m.space(_OPERANDS), 0, m.space(1)
+    m.put(count, 0, size)
     if large != 0:  # other threads of the interpreter run meanwhile
         thread = m.call("PyEval_SaveThread")
     place = plan + PLAN + results * RESULT
     for _ in range(loops):
-        operands, outer, turns, dims = m.word(place, 32), m.word(place, 40), 1, m.word(place, 8)
+        loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
         sizes = place + LOOP
         sources = sizes + outer * 8
         each = 16 + outer * 8
         for j in range(operands):
             m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))
-        for d in range(outer):
-            turns = turns * m.word(sizes, d * 8)
-            m.put(index, d * 8, 0)
-        if alike != 0:
-            m.put(index, 0, size)
-            dims = index
-        if m.word(place, 0) == 0:  # no loop, but a question whose answer must be the one that was expected
-            turns = 0
+        if loop == 0:  # a question whose answer must be the one that was expected
             if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
                 for j in range(results):
                     m.run("Py_DecRef", m.word(objects, j * 8))
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
-        for _turn in range(turns):
-            m.run(m.word(place, 0), pointers, dims, m.word(place, 16), m.word(place, 24))
-            d = outer - 1
-            while d >= 0:
-                reached, back = m.word(index, d * 8) + 1, 0
-                if reached == m.word(sizes, d * 8):
-                    back, reached = reached, 0
-                m.put(index, d * 8, reached)
-                for j in range(operands):
-                    step = m.word(sources, j * each + 16 + d * 8)
-                    m.put(pointers, j * 8, m.word(pointers, j * 8) + step - back * step)
-                d -= 1
-                if back == 0:
-                    d = -1
+        else:
+            if alike != 0:
+                dims = count
+            over_all(
+                m,
+                loop,
+                pointers,
+                dims,
+                m.word(place, 16),
+                m.word(place, 24),
+                outer,
+                sizes,
+                operands,
+                sources + 16,
+                each,
+            )
         place = sources + operands * each
     if large != 0:
         m.run("PyEval_RestoreThread", thread)

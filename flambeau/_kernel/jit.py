@@ -23,6 +23,7 @@ _state: dict[str, Any] = {}
 _addresses: dict[str, int] = {}
 _libraries: list[Any] = []
 _count = itertools.count()
+_BEGAN = time.time_ns()
 
 
 def _target() -> dict[str, Any]:
@@ -36,7 +37,8 @@ def _target() -> dict[str, Any]:
         cpu, host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
         features = host.flatten()
         machine = _machine(llvm, cpu, features)
-        key = f"{llvm.llvm_version_info}|{cpu}|{features}|{sys.version_info[:2]}"
+        layout = sys.version_info[:2], object.__basicsize__  # free-threaded interpreters have other objects
+        key = f"{llvm.llvm_version_info}|{cpu}|{features}|{layout}"
         linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
         _state.update(llvm=llvm, key=key, linker=linker, cache=Cache.open(), features=host, cpu=cpu)
     return _state
@@ -172,19 +174,23 @@ def _digest(text: str) -> str:
 
 
 @functools.cache
-def _sources() -> list[tuple[str, int, int]]:
-    """What changes with any file that a module's text may depend on."""
+def _sources() -> list[tuple[str, int, int]] | None:
+    """What changes with any file that a module's text may depend on; None if one was written since the program began."""
     package = Path(__file__).parent.parent
     files = [f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (package / folder).glob("*.py")]
-    return sorted([(str(f), (info := f.stat()).st_mtime_ns, info.st_size) for f in files])
+    found = sorted([(str(f), (info := f.stat()).st_mtime_ns, info.st_size) for f in files])
+    return None if max([changed for _, changed, _ in found]) > _BEGAN else found
 
 
 def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
     """The same for a module whose text takes long to make: it is not made if one is known on this machine by its `key`, which
     says, together with the files of the package, all that the text depends on."""
+    sources = _sources()
+    if sources is None:
+        return compile(name, render())
     with _lock:
         state = _target()
-        cache, own = state["cache"], _digest(f"{name} {key} {_sources()}")
+        cache, own = state["cache"], _digest(f"{name} {key} {sources}")
         known = None if cache is None else cache.read(own)
         if known is not None:
             symbols = known.decode("ascii", "replace").split()

@@ -461,7 +461,8 @@ class Kernel:
             return self.render(types, options)
 
         function = self.function
-        if function.__closure__ or not all(_is_constant(v) for v in options.values()):
+        ours = function.__module__.startswith(f"{__package__.partition('.')[0]}.")
+        if not ours or function.__closure__ or not all(_is_constant(v) for v in options.values()):
             return jit.compile("kernel", render())
         key = function.__module__, function.__qualname__, self.signature, types, sorted(options.items())
         return jit.compile_rendered("kernel", key, render)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import jit, pool
-from .direct import bound_function
+from .direct import bound_text
 from .loops import _PARAMETERS, _pointer, _word
 from .optim_step import HEADER, NUMPY_NUMBER, Places, Step
 from .render_llvm import Llvm
@@ -108,4 +108,4 @@ def _compile(
     _kept.append(data)
     classes = np.ndarray, where.tensor, where.meta, dict
     words = *map(id, classes), update, split, data.buffer_info()[0]
-    return bound_function("step", step.text(), struct.pack("7q", *words))  # type: ignore[no-any-return]
+    return bound_text("step", step.text(), struct.pack("7q", *words))  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
 """A pool of native threads for kernels: work is handed over in about a microsecond, without the interpreter.
 
-The pool is a few functions in LLVM assembly over POSIX threads. Workers spin for a moment after each piece of work
+The pool is a few functions (`pool_functions`) over POSIX threads. Workers spin for a moment after each piece of work
 and then sleep. Whoever starts work joins in it, and waits only for workers that have entered: a worker that the
 system keeps from running holds nobody up. `splitting` and `gridded` make ufunc loops that cut their work themselves,
 `drive` cuts operands that have further dimensions, `run_calls` runs several kernels.
@@ -14,9 +14,6 @@ import platform
 from array import array
 from itertools import pairwise
 from typing import Any
-
-from . import jit
-from .pool_assembly import TEXT
 
 MOST_OPERANDS = 16
 APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
@@ -40,14 +37,14 @@ def _pool() -> Any:
     """The pool's entry; compiled with the first large operation."""
     found = _state.get("entry")
     if found is None:
-        pause, spin = _PAUSE.get(platform.machine().lower(), ("", 1000))
-        text = TEXT.replace("PAUSE", pause).replace("SPIN", str(spin))
-        text = (
-            text.replace("MOST", str(MOST_THREADS))
-            .replace("WORTHWHILE", str(WORTHWHILE))
-            .replace("SHARE_BITS", str(_SHARE_BITS))
-        )
-        address = jit.compile("pool", text)
+        from .native import compile_module  # which needs this module first
+        from .pool_functions import FUNCTIONS, memory
+
+        pause, patience = _PAUSE.get(platform.machine().lower(), ("", 1000))
+        address = compile_module(
+            FUNCTIONS, memory(MOST_THREADS), pause=pause, patience=patience, most=MOST_THREADS, worthwhile=WORTHWHILE,
+            share=1 << _SHARE_BITS,
+        )  # fmt: skip
         found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
     return found
 
@@ -194,7 +191,7 @@ def walk(
         len(shape),
         1 + len(sizes),
         *_ZEROS[:MOST_OPERANDS],
-    ]  # as @part reads
+    ]  # as `part` reads
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]
     words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
