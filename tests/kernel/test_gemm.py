@@ -296,3 +296,11 @@ def test_products_with_nothing_in_between():
     x, y = np.ones((100, 0), np.float32), np.ones((0, 3), np.float32)
     assert (blas.product(x, y) == 0).all() and blas.product(x.T[:, :0], y[:, :0].T[:0]).shape == (0, 0)
     assert blas.product(np.ones((2, 70, 3), np.float32), np.ones((2, 3, 0), np.float32)).shape == (2, 70, 0)
+
+
+@pytest.mark.parametrize("grid", [(1, 2, 1), (1, 1, 3), (2, 1, 2)])
+@pytest.mark.parametrize("code", ["f32", "f64", "i32"])
+def test_every_part_has_scratch_of_its_own(code, grid):
+    count = grid[0] * grid[1] * grid[2]
+    alone, whole = (gemm.gemm(code, tiles.height(17), False, g)[1] for g in ((1, 1, 1), grid))
+    assert whole % count == 0 and whole // count >= alone

@@ -1,8 +1,15 @@
-"""Work that threads share: the same as on one thread, whatever the number of threads, and sizes that they cannot share evenly."""
+"""Work that threads share: the same as on one thread, whatever the number of threads, and sizes that they cannot share evenly.
 
+Their memory is as large as it must be: nothing is written behind its end.
+"""
+
+import math
+
+import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._core import allocation
 
 F = torch.nn.functional
 
@@ -110,3 +117,36 @@ def test_as_on_one_thread(name):
                     assert torch.equal(made, expected)
     finally:
         torch.set_num_threads(before)
+
+
+class Fences:
+    """`np.empty`, with known bytes behind every array."""
+
+    def __init__(self):
+        self.plain, self.made = np.empty, []
+
+    def __call__(self, shape, dtype=float, *more, **named):
+        d = np.dtype(dtype)
+        if more or named or d.hasobject:
+            return self.plain(shape, dtype, *more, **named)
+        count = (math.prod(shape) if isinstance(shape, (tuple, list)) else int(shape)) * d.itemsize
+        room = self.plain(count + 512, np.uint8)
+        room[count:] = 0xAB
+        self.made.append((room, count))
+        return np.ndarray(shape, d, room)
+
+    def stand(self):
+        return all((room[count:] == 0xAB).all() for room, count in self.made)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_written_behind_memory(name, count, monkeypatch):
+    before, fences = torch.get_num_threads(), Fences()
+    monkeypatch.setattr(np, "empty", fences)
+    monkeypatch.setattr(allocation, "_empty", fences)
+    try:
+        results(name, count)
+    finally:
+        torch.set_num_threads(before)
+    assert fences.stand()
