@@ -217,3 +217,13 @@ def is_random(name: str) -> bool:
     """Whether an operator draws random numbers."""
     known = {**schemas_of(name), **schemas_of(name + "_")}
     return "dropout" in name or any(a.name == "generator" for s in known.values() for a in s.arguments)
+
+
+@functools.cache
+def float_places(name: str) -> tuple[int, ...]:
+    """Which positional arguments of an operator are floats, whatever number is given for them."""
+    kinds: dict[int, set[str]] = {}
+    for schema in schemas_of(name).values():
+        for i, a in enumerate(schema.positional):
+            kinds.setdefault(i, set()).add(a.declared.rstrip("?"))
+    return tuple(i for i, found in kinds.items() if "float" in found and "int" not in found)

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from .._core.devices import device
+from .._schemas import float_places
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 from ._adoption import Adoption
@@ -19,19 +20,6 @@ from ._tracer import Call, Node, ScriptCall, Tracer, Value, values_in
 
 __all__ = ["class_path", "literal", "traced_module", "type_of"]
 
-# Arguments of operators that must be written as floating-point numbers.
-_FLOATS = {
-    **dict.fromkeys(
-        ["dropout", "dropout_", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "bernoulli", "bernoulli_", "exponential_", "geometric_", "logit", "special_logit", "normal", "pdist", "pinverse", "linalg_pinv", "linalg_matrix_rank"],
-        (1,),
-    ),
-    **dict.fromkeys(["lstm", "gru", "rnn_tanh", "rnn_relu"], (5,)),
-    **dict.fromkeys(["uniform_", "normal_", "cauchy_", "log_normal_"], (1, 2)),
-    "batch_norm": (6, 7), "instance_norm": (6, 7), "layer_norm": (4,), "group_norm": (4,), "rms_norm": (3,), "pad": (3,),
-    "scaled_dot_product_attention": (4,), "cross_entropy_loss": (5,), "huber_loss": (3,), "smooth_l1_loss": (3,),
-    "pairwise_distance": (2, 3), "cosine_similarity": (3,), "cdist": (2,), "allclose": (2, 3), "isclose": (2, 3),
-    "nan_to_num": (1, 2, 3), "logspace": (3,),
-}  # fmt: skip
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -191,7 +179,7 @@ class _Method:
 
     def node(self, node: Node) -> None:
         args = list(node.args)
-        for i in _FLOATS.get(node.op, ()):
+        for i in (5,) if node.op == "cross_entropy_loss" else float_places(node.op):
             if i < len(args) and isinstance(args[i], (int, float)) and not isinstance(args[i], bool):
                 args[i] = float(args[i])
         parts = [self.argument(a) for a in args]
