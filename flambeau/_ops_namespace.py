@@ -11,7 +11,7 @@ from typing import Any
 from ._library import operators as _operators
 from ._library.operators import Operator, operators
 from ._library.schema import FunctionSchema
-from ._schemas import function_of, lines, schemas_of
+from ._schemas import lines, operator_of, schemas_of
 
 __all__ = ["OpOverload", "OpOverloadPacket", "ops"]
 
@@ -189,7 +189,7 @@ class _OpNamespace(types.ModuleType):
             return packet
         if overloads:
             packet = OpOverloadPacket(qualified, name, overloads)
-        elif self.name == "aten" and (ours := function_of(name)) is not None:
+        elif self.name == "aten" and (ours := operator_of(name)) is not None:
             packet = _OurPacket(qualified, name, {"": ours})
         elif self.name == "profiler" and (labels := _labels(name)) is not None:
             packet = OpOverloadPacket(qualified, name, labels)

@@ -22,7 +22,7 @@ from ._ops.facts import facts_in
 from ._ops.pointwise_op import Pointwise
 from ._ops.registry import functions, methods, ops, records
 
-__all__ = ["function_of", "schemas_of", "takes_out"]
+__all__ = ["function_of", "operator_of", "schemas_of", "takes_out"]
 
 # PyTorch's operators that belong to a module have its name before theirs.
 _PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
@@ -188,6 +188,41 @@ def schemas_of(name: str) -> dict[str, FunctionSchema]:
             if _without_options(base) not in given and [r.declared for r in base.returns] == ["Tensor"]:
                 derived.append(_with_out(base))
     return {s.overload_name: s for s in [*found, *derived, *found]}  # what is written down counts
+
+
+@functools.cache
+def operator_of(name: str) -> Callable[..., Any] | None:
+    """Our function for one of PyTorch's operators, with the arguments and results that the operator has.
+
+    Functions of Python's name what operators number (`reduction`), give tuples for lists and None for an empty stride.
+    """
+    function = function_of(name)
+    schema = next((s for s in schemas_of(name).values() if not s.is_mutable), None)
+    if function is None or schema is None:
+        return function
+    names = ["input" if a.name == "self" else a.name for a in schema.positional]
+    numbered = "reduction" in names and function is functions.get(f"nn.functional.{name}")
+    stride = names.index("stride") if any(a.name == "stride" and a.default == [] for a in schema.positional) else None
+    listed = [re.sub(r"\([^)]*\)", "", r.declared) for r in schema.returns] == ["Tensor[]"]
+    if not (numbered or listed or stride is not None):
+        return function
+
+    def call(*args: Any, **named: Any) -> Any:
+        if numbered:
+            named.update(zip(names[2:], args[2:]))
+            args = args[:2]
+            if named.get("reduction").__class__ is int:
+                named["reduction"] = _REDUCTIONS[named["reduction"]]
+        elif stride is not None and len(args) > stride and args[stride] == []:
+            args = (*args[:stride], None, *args[stride + 1 :])
+        made = function(*args, **named)
+        return list(made) if listed else made
+
+    call.__name__ = name
+    return call
+
+
+_REDUCTIONS = ("none", "mean", "sum")
 
 
 # -- what follows from schemas -------------------------------------------------------------------------------------------

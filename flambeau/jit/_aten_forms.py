@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._ops.registry import functions, methods, ops
+from .._schemas import operator_of
 from .._tensor import Tensor
 
 __all__ = ["FORMS"]
@@ -33,17 +34,6 @@ def _convolution_mode(
     return _f(f"conv{weight.dim() - 2}d")(input, weight, bias, stride, padding, dilation, groups)
 
 
-def _pooling(name: str) -> Any:
-    """An empty list for the stride means the kernel's size."""
-    function = functions.get(name) or _f(name)
-
-    def pool(input: Tensor, kernel_size: Any, stride: Any = None, *rest: Any, **named: Any) -> Any:
-        return function(input, kernel_size, stride if stride or stride.__class__ is int else None, *rest, **named)
-
-    pool.__name__ = name
-    return pool
-
-
 def max_pool_with_indices(rank: int) -> Any:
     function = _f(f"max_pool{rank}d")
 
@@ -64,18 +54,21 @@ def _adaptive_max(rank: int) -> Any:
     return lambda x, output_size: _f(f"adaptive_max_pool{rank}d")(x, output_size, True)
 
 
-def _loss(name: str, weighted: bool = False, *more: str) -> Any:
-    """Losses, whose reduction is a number here. `more`: what comes after it."""
+def _numbered(name: str) -> Any:
+    """A further name of an operator."""
+    return lambda *args, **named: operator_of(name)(*args, **named)  # type: ignore[misc]
 
-    def loss(input: Tensor, target: Tensor, *args: Any, **named: Any) -> Tensor:
-        order = (*(("weight",) if weighted else ()), "reduction", *more)
-        given = {**dict(zip(order, args)), **named}
-        if given.get("reduction").__class__ is int:
-            given["reduction"] = _REDUCTIONS[given["reduction"]]
-        return _f(name)(input, target, **given)
 
-    loss.__name__ = name
-    return loss
+def cross_entropy_loss(
+    self: Tensor,
+    target: Tensor,
+    weight: Any = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    given = {"reduction": _REDUCTIONS[reduction], "label_smoothing": label_smoothing}
+    return _f("cross_entropy")(self, target, weight, ignore_index=ignore_index, **given)
 
 
 def _upsample(mode: str, aligned: bool, **options: bool) -> Any:
@@ -219,19 +212,6 @@ def _transformer_encoder_layer_fwd(
     return norm(x + feed(x), norm_weight_2, norm_bias_2)
 
 
-def unbind(self: Tensor, dim: int = 0) -> list[Tensor]:
-    return list(ops.unbind(self, dim))
-
-
-def _listed(name: str) -> Any:
-    """Operators that give lists, where the function gives tuples."""
-
-    def call(*args: Any, **named: Any) -> list[Any]:
-        return list(functions[name](*args, **named))
-
-    return call
-
-
 def _added(self: Tensor, other: Any, alpha: Any = 1) -> Tensor:
     return ops.add(self, other) if alpha == 1 else functions["add"](self, other, alpha=alpha)
 
@@ -265,7 +245,6 @@ FORMS: dict[str, Any] = {
     "tensordot": tensordot,
     "to": to,
     "type_as": type_as,
-    "unbind": unbind,
     "add": _added,
     "sub": _subtracted,
     "_unique2": _unique2,
@@ -283,21 +262,9 @@ FORMS: dict[str, Any] = {
     "numpy_T": lambda x: x.T,
     "_reshape_alias": lambda x, size, stride: ops.reshape(x, list(size)),
     "_shape_as_tensor": lambda x: ops.tensor(list(x.shape)),
-    "nll_loss_nd": _loss("nll_loss", True, "ignore_index"),
-    "nll_loss": _loss("nll_loss", True, "ignore_index"),
-    "nll_loss2d": _loss("nll_loss", True, "ignore_index"),
-    "cross_entropy_loss": _loss("cross_entropy", True, "ignore_index", "label_smoothing"),
-    "binary_cross_entropy": _loss("binary_cross_entropy", True),
-    "mse_loss": _loss("mse_loss"),
-    "l1_loss": _loss("l1_loss"),
-    "smooth_l1_loss": _loss("smooth_l1_loss", False, "beta"),
-    "huber_loss": _loss("huber_loss", False, "delta"),
-    "kl_div": _loss("kl_div", False, "log_target"),
-    "soft_margin_loss": _loss("soft_margin_loss"),
-    "multilabel_margin_loss": _loss("multilabel_margin_loss"),
-    **{name: _listed(name) for name in ("split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit",
-                                        "dsplit", "broadcast_tensors", "meshgrid") if name in functions},
-    **{f"{kind}_pool{n}d": _pooling(f"{kind}_pool{n}d") for kind in ("max", "avg") for n in (1, 2, 3)},
+    "nll_loss_nd": _numbered("nll_loss"),
+    "nll_loss2d": _numbered("nll_loss"),
+    "cross_entropy_loss": cross_entropy_loss,
     **{f"max_pool{n}d_with_indices": max_pool_with_indices(n) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
     **{f"reflection_pad{n}d": _pad("reflect") for n in (1, 2, 3)},

@@ -13,7 +13,7 @@ from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
 from .._methods import own_signature
-from .._schemas import function_of, schemas_of
+from .._schemas import operator_of, schemas_of
 from .._tensor import Tensor
 from . import _aten_forms, _containers, _limits
 
@@ -72,7 +72,7 @@ def _ours(name: str) -> Callable[..., Any] | None:
         return None
     if name in _aten_forms.FORMS:
         return _aten_forms.FORMS[name]
-    return function_of(name) if schemas_of(name) or _NO_OPERATORS.fullmatch(name) else None
+    return operator_of(name) if schemas_of(name) or _NO_OPERATORS.fullmatch(name) else None
 
 
 @functools.cache

@@ -156,3 +156,13 @@ def test_planned_functions_name_their_arguments_as_the_schemas_do():
         wanted = set(signature_of(name).parameters)
         got = set(inspect.signature(function).parameters)
         assert got ^ wanted <= {"out_dtype", "out", "other"}, (name, got ^ wanted)
+
+
+def test_operators_number_reductions_and_give_lists():
+    aten = torch.ops.aten
+    x, y = torch.arange(8.0).reshape(1, 1, 2, 4), torch.ones(1, 1, 2, 4)
+    assert aten.mse_loss(x, y, 0).shape == x.shape and aten.mse_loss(x, y, 2).item() == 92
+    assert aten.huber_loss.default(x, y, reduction=2, delta=0.5).item() == 10.125
+    assert aten.nll_loss(x[0, 0], torch.tensor([1, 2]), None, 2, -100).item() == -7
+    assert type(aten.split.Tensor(x, 2, 3)) is list and type(aten.unbind.int(x, 2)) is list
+    assert aten.avg_pool2d.default(x, [2, 2], []).tolist() == [[[[2.5, 4.5]]]]
