@@ -16,10 +16,10 @@ from .registry import ops
 # -- operands --------------------------------------------------------------------------------------------------------
 
 
-def every_element(t: Tensor) -> Any:
+def every_element(t: Any) -> Any:
     """The array of a tensor, of all samples if it stands for one of a batch: for checks that all elements must pass."""
     while t._k & BATCHED:
-        t = t.value  # type: ignore[attr-defined]
+        t = t.value
     return t._array
 
 
@@ -35,9 +35,9 @@ def all_stacked(op: Any, size: int, mapped: Any, args: Any) -> list[Any]:
     return [stacked(t, m, size) for t, m in zip(args[: op.tensors], mapped)]
 
 
-def rank_of(t: Tensor, mapped: bool) -> int:
+def rank_of(t: Tensor, mapped: bool) -> Any:
     """The number of dimensions of a sample."""
-    return t._array.ndim - mapped  # type: ignore[no-any-return]
+    return t._array.ndim - mapped
 
 
 def aligned(t: Tensor, rank: int) -> Tensor:
@@ -68,9 +68,9 @@ def parted(t: Tensor, size: int, at: int = 0) -> Tensor:
     return ops.movedim(split, at, 0) if at else split
 
 
-def samples(size: int, rank: int) -> Tensor:
+def samples(size: int, rank: int) -> Any:
     """The numbers of the samples, as an index that goes with others of `rank` dimensions."""
-    return ops.reshape(ops.arange(size), (size, *[1] * rank))  # type: ignore[no-any-return]
+    return ops.reshape(ops.arange(size), (size, *[1] * rank))
 
 
 # -- rules -----------------------------------------------------------------------------------------------------------

@@ -306,14 +306,14 @@ def _indexed(op: Any, size: int, mapped: Any, args: Any) -> Any:
     return out if order is None else ops.permute(out, (*order, *range(len(order), out._array.ndim)))
 
 
-def _put_in_order(values: Tensor, dims: Any, common: int, rank: int) -> Tensor:
+def _put_in_order(values: Tensor, dims: Any, common: int, rank: int) -> Any:
     """Values for places, in the order in which places with the number of the sample before them take them."""
     values = aligned(values, rank)
     order = _behind_common(dims, common)
     if order is None:
         return values
     back = [order.index(i) for i in range(len(order))]
-    return ops.permute(values, (*back, *range(len(order), values._array.ndim)))  # type: ignore[no-any-return]
+    return ops.permute(values, (*back, *range(len(order), values._array.ndim)))
 
 
 def _put(op: Any, size: int, mapped: Any, args: Any) -> Any:

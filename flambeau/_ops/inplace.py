@@ -518,17 +518,17 @@ def _copy_with_history(t: Tensor) -> Tensor:
     copy = wrap(t._array if t._k & META else t._array.copy(), t.dtype, t._k)
     copy._edge = edge_of(t)
     if t._k & DUAL:  # its tangent is written to as well
-        meta_of(copy).tangent = ops.clone(t._autograd_meta.tangent)  # type: ignore[union-attr]
+        meta_of(copy).tangent = ops.clone(meta_of(t).tangent)
         local.duals.append(ref(copy))
     return copy
 
 
-def before_write(t: Tensor) -> Tensor:
+def before_write(t: Any) -> Any:
     """A tensor that is about to be written to, as an operand: in forward mode a copy, since the history of tangents may keep it."""
     if local.duals is None or not local.grad:
         return alias(t)
     if t._k & BATCHED:
-        return t.around(before_write(t.value))  # type: ignore[attr-defined, no-any-return]
+        return t.around(before_write(t.value))
     return alias(t) if t._k & DISPATCH else _copy_with_history(t)
 
 

@@ -271,7 +271,13 @@ def _tensor_backward(
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
     """Computes the gradient of this tensor by all leaves it depends on."""
-    if gradient is None and inputs is None and not create_graph and self._k | modes.on & DISPATCH == GRAD and not self._array.ndim:
+    if (
+        gradient is None
+        and inputs is None
+        and not create_graph
+        and self._k | modes.on & DISPATCH == GRAD
+        and not self._array.ndim
+    ):
         start = _ONES.get(self.dtype)  # the common case: a loss
         if start is not None:
             engine.run((self,), (wrap(start.copy(), self.dtype),), bool(retain_graph), False)

@@ -36,16 +36,17 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     if op.batch is None:
         return each_sample(level, op, args)
     size = 0
-    given, mapped = list(args), [False] * op.tensors
+    given: list[Any] = list(args)
+    mapped: list[Any] = [False] * op.tensors
     for i, a in enumerate(args[: op.tensors]):
         if isinstance(a, Batched):
             if a.level == level:
                 given[i], mapped[i] = _front(a), True
                 size = given[i]._array.shape[0]
         elif op.many and i == 0:
-            mapped[0] = [isinstance(t, Batched) and t.level == level for t in a]  # type: ignore[call-overload]
-            given[0] = [_front(t) if m else t for t, m in zip(a, mapped[0])]  # type: ignore[arg-type]
-            size = next((t._array.shape[0] for t, m in zip(given[0], mapped[0]) if m), size)  # type: ignore[arg-type]
+            mapped[0] = [isinstance(t, Batched) and t.level == level for t in a]
+            given[0] = [_front(t) if m else t for t, m in zip(a, mapped[0])]
+            size = next((t._array.shape[0] for t, m in zip(given[0], mapped[0]) if m), size)
     try:
         out = op.batch(op, size, mapped, tuple(given))
     except Dynamic:

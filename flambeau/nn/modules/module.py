@@ -353,7 +353,11 @@ class Module(TreeMethods, StateMethods, HookMethods):
                 swap_tensors(parameter, value)
             parameter.grad = grad
             return
-        if (value._k ^ parameter._k) & META or value._k & DISPATCH or conversion.get_overwrite_module_params_on_conversion():
+        if (
+            (value._k ^ parameter._k) & META
+            or value._k & DISPATCH
+            or conversion.get_overwrite_module_params_on_conversion()
+        ):
             # another object: to or from a tensor without memory, or because the program wants it
             target = self._parameters[name] = Parameter(value, parameter.requires_grad)
         elif value is not parameter:
