@@ -13,7 +13,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, not_planned
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
-from .._core.state import META, modes
+from .._core.state import GRAD, META, modes
 from .._kernel.row_gradients import deviation_rows, log_sum_rows
 from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
 from .._tensor import Tensor
@@ -320,7 +320,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
 def _one_quantile(input: Tensor, q: float, dim: Any, keepdim: bool, interpolation: str) -> Tensor | None:
     """A quantile of a tensor without NaN, for which one rank is that of all rows; None for others, and if a mode is on."""
     x, d = input._array, input.dtype
-    if modes.on or not (d is float32 or d is float64) or not x.size or not x.ndim:
+    if (modes.on | input._k) & ~GRAD or not (d is float32 or d is float64) or not x.size or not x.ndim:
         return None
     place = -1 if dim is None else wrap_dim(dim, x.ndim)
     ordered = ops.sort(ops.reshape(input, -1) if dim is None else input, place).values
