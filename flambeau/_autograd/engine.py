@@ -36,7 +36,9 @@ def _references() -> int:
 _ALONE = _references()
 # Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
 leaves_are_watched = False
-sequences_are_set = False  # whether a node ever got another number (`_set_sequence_nr`): then it may stand before its consumers
+sequences_are_set = (
+    False  # whether a node ever got another number (`_set_sequence_nr`): then it may stand before its consumers
+)
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed): the first pass freed what the graph had kept. Specify retain_graph=True in the first pass to go through "

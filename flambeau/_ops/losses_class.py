@@ -24,7 +24,7 @@ from .._kernel.loss import (
 )
 from .._tensor import Tensor, wrap
 from . import row_programs
-from .batching import every_element, folded
+from .batching import all_stacked, every_element, folded
 from .fused import Fused, parts_of, side_by_side
 from .likelihood import likelihood
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
@@ -99,7 +99,33 @@ def _whole_shapes(x: Any, target: Any, skipped: int, mean: bool) -> list[Any]:
     return [((), dtype_of(x)), (x.shape[:1], dtype_of(x).wide), ((), int64)]
 
 
-@primitive(meta=_whole_shapes, tensors=2, name="cross_entropy_whole", grad=_of_whole, backward_name="NllLossBackward0")
+def _classes(target: Tensor, skipped: int) -> tuple[Tensor, Tensor]:
+    """Which of the targets count, and their classes as an index (0 where they do not)."""
+    kept = ops.ne(target, skipped)
+    return kept, ops.unsqueeze(ops.where(kept, target, ops.zeros_like(target)), target._array.ndim)
+
+
+def _whole_of_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    x, target = all_stacked(op, size, mapped, args)
+    kept, at = _classes(target, args[2])
+    totals = ops.logsumexp(x, 2)
+    losses = ops.where(kept, totals - ops.squeeze(ops.gather(x, 2, at), 2), ops.zeros_like(totals))
+    loss, used = ops.sum(losses, 1), ops.sum(kept, 1)
+    return ops.div(loss, used) if args[3] else loss, totals, used
+
+
+def _whole_backward_of_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    cotangent, x, _, used, target = all_stacked(op, size, mapped, args)
+    kept, at = _classes(target, args[5])
+    share = ops.unsqueeze(ops.div(cotangent, used) if args[6] else cotangent, 1)
+    share = ops.unsqueeze(ops.where(kept, share, ops.zeros_like(share)), 2)
+    return ops.scatter_add(ops.softmax(x, 2) * share, 2, at, -share)
+
+
+@primitive(
+    batch=_whole_of_batch, meta=_whole_shapes, tensors=2, name="cross_entropy_whole", grad=_of_whole,
+    backward_name="NllLossBackward0",
+)  # fmt: skip
 def whole_op(backend: Any, x: Any, target: Any, skipped: int, mean: bool) -> Any:
     """The loss of the rows of a matrix; the logarithms of the sums of their exponentials, and how many rows count."""
     if backend is not cpu:
@@ -120,7 +146,11 @@ def _second_of_whole(gs: Any, cotangent: Any, x: Any, target: Any, skipped: int,
 
 
 @primitive(
-    meta=lambda cotangent, x, *rest: same(x), tensors=5, name="cross_entropy_whole_backward", grad=_second_of_whole
+    batch=_whole_backward_of_batch,
+    meta=lambda cotangent, x, *rest: same(x),
+    tensors=5,
+    name="cross_entropy_whole_backward",
+    grad=_second_of_whole,
 )
 def whole_backward(
     backend: Any, cotangent: Any, x: Any, sizes: Any, used: Any, target: Any, skipped: int, mean: bool

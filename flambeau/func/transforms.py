@@ -389,7 +389,9 @@ def _by_differentiating_twice(
         leaves, entered = _entries(flat, connected)
         outs, out_spec, aux = run(entered)
         roots = [_aligned(o, mapped_levels()) for o in outs]
-        placed = [ops.clone(_placed(d, leaf)) for d, leaf in zip(directions, leaves)]  # a `jvp` may write to its tangents
+        placed = [
+            ops.clone(_placed(d, leaf)) for d, leaf in zip(directions, leaves)
+        ]  # a `jvp` may write to its tangents
         tangents = jvp_of(roots, [_root(t) for t in leaves], placed, create_graph=True)
         found = [None if t is None else _wrap_all(t) for t in tangents]
         outs, found, aux = _settle((outs, found, aux), leaves, connected)

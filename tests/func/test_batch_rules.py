@@ -153,6 +153,22 @@ def test_rules_agree_with_the_samples(name, monkeypatch):
             torch.testing.assert_close(found[i], wanted, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("mean", [False, True])
+def test_the_loss_of_whole_matrices_on_batches(mean):
+    """A record that only GPU tensors come to."""
+    whole = records["cross_entropy_whole"]
+    f = lambda x, y: whole(x, y, 1, mean)[0]
+    made, slopes = vmap(f)(M, I), vmap(grad(f))(M, I)
+    rows = vmap(lambda c: torch.autograd.grad(whole(leaf, I[0], 1, mean)[0], leaf, c)[0])
+    for i in range(2):
+        leaf = M[i].clone().requires_grad_()
+        loss = F.cross_entropy(leaf, I[i], ignore_index=1, reduction="mean" if mean else "sum")
+        torch.testing.assert_close(made[i], loss.detach())
+        torch.testing.assert_close(slopes[i], torch.autograd.grad(loss, leaf)[0])
+    leaf = M[0].clone().requires_grad_()
+    torch.testing.assert_close(rows(torch.tensor([1.0, 3.0]))[1], 3 * slopes[0])
+
+
 def test_gradients_by_what_samples_share():
     w, x = torch.arange(12.0).view(3, 4).sin(), X
     per_sample = vmap(grad(lambda w, x: F.linear(x, w).tanh().sum()), in_dims=(None, 0))(w, x)
