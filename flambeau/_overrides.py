@@ -318,6 +318,16 @@ class DisableTorchFunction:
         local.overrides_off, local.function_modes = self._outer
 
 
+class _DisableTorchDispatch:
+    """Inside, nobody's `__torch_dispatch__` is asked: operations on a subclass run on its own memory."""
+
+    def __enter__(self) -> None:
+        self._outer, local.dispatch_off = local.dispatch_off, True
+
+    def __exit__(self, *error: Any) -> None:
+        local.dispatch_off = self._outer
+
+
 class TorchFunctionMode:
     """A context in which every operation is given to `__torch_function__(func, types, args, kwargs)`.
 

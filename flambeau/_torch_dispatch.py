@@ -368,6 +368,8 @@ def in_parts(op: Any, args: tuple[Any, ...]) -> Any:
 
 def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor]) -> Any:
     """What the innermost mode, or else the classes of the tensors, give for a call; NotImplemented if nobody is there."""
+    if local.dispatch_off:
+        return NotImplemented
     kinds: list[type] = []
     for t in tensors:
         if t._k & DISPATCH and type(t) not in kinds:

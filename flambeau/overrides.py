@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ._core.state import local
@@ -157,9 +157,20 @@ def resolve_name(f: Any) -> str | None:
     return getattr(f, "__qualname__", None)
 
 
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """A block inside `__torch_dispatch__` that records and dispatches as outside of it."""
+    outer = local.grad, local.overrides_off, local.dispatch_off
+    local.grad, local.overrides_off, local.dispatch_off = True, False, False
+    try:
+        yield
+    finally:
+        local.grad, local.overrides_off, local.dispatch_off = outer
+
+
 __all__ = [
     "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
-    "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
+    "enable_reentrant_dispatch", "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip

@@ -219,3 +219,21 @@ def test_steps_of_optimizers_are_seen(optimizer):
     getattr(torch.optim, optimizer)([q]).step()
     assert "copy_.default" in seen or "add_.Tensor" in seen
     torch.testing.assert_close(p, q)
+
+
+def test_a_block_in_which_nobody_is_asked():
+    from flambeau.utils._mode_utils import no_dispatch
+
+    asked = []
+
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            asked.append(str(func))
+            with torch.overrides.enable_reentrant_dispatch():
+                assert torch.ones(1, requires_grad=True).exp().grad_fn is not None
+            with no_dispatch():
+                return func(*args, **(kwargs or {}))
+
+    t = torch.Tensor._make_subclass(Own, torch.tensor([1.0, 4.0]))
+    assert torch.sqrt(t).tolist() == [1, 2] and len(asked) == 1

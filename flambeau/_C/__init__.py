@@ -19,7 +19,7 @@ from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
 from .._library.schema import Argument, FunctionSchema, parse_schema
 from .._ops.generator import Generator, default_generator
 from .._ops.linalg_checks import LinAlgError as _LinAlgError
-from .._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from .._overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _DisableTorchDispatch
 from .._overrides import disabled_torch_function as _disabled_torch_function_impl
 from .._tensor import Tensor
 from ..futures import Future
@@ -38,7 +38,7 @@ from ._types import *  # noqa: F403 (names that programs take from here)
 __all__ = [
     "AggregationType", "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
     "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "ScriptFunction",
-    "ScriptMethod", "ScriptModule", "Size", "TensorBase", "Value", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
+    "ScriptMethod", "ScriptModule", "Size", "TensorBase", "Value", "_DisableTorchDispatch", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
 ]  # fmt: skip
 
 TensorBase = _TensorBase = Tensor

@@ -75,6 +75,7 @@ class Local(threading.local):
     function_modes: Any = ()  # innermost last
     dispatch_modes: Any = ()  # the same of modes below autograd
     fake: Any = None  # the FakeTensorMode that is on
+    dispatch_off = False  # whether neither those nor classes with `__torch_dispatch__` are asked
     overrides_off = False  # whether classes may not take over operations
     saved_hooks: Any = ()
     anomaly: Any = None  # None, or whether NaN is looked for
