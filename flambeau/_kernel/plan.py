@@ -149,7 +149,7 @@ class Table:
         self.words[0] = 15
         self.users: list[Any] = []  # the sites that look into it
 
-    def add(self, description: Sequence[int], plan: Plan, args: Sequence[Any]) -> None:
+    def add(self, description: Sequence[int], plan: Any, args: Sequence[Any]) -> None:
         """Keeps a plan, and the objects that the description knows by their addresses. Of so many plans that they are
         hardly used again, all are forgotten."""
         if len(self.kept) >= PLANS:

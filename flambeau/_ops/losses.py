@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
 
@@ -57,11 +58,17 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
+@overload
+def functional(function: Any) -> Any: ...
+@overload
+def functional(*, planned: bool) -> Callable[[Any], Any]: ...
 def functional(function: Any = None, *, planned: bool = False) -> Any:
     """Makes a function public under `nn.functional`."""
-    if function is None:
-        return lambda function: functional(function, planned=planned)
-    return public(f"nn.functional.{function.__name__}", method=False, planned=planned)(function)
+
+    def decorate(function: Any) -> Any:
+        return public(f"nn.functional.{function.__name__}", method=False, planned=planned)(function)
+
+    return decorate if function is None else decorate(function)
 
 
 def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:

@@ -326,8 +326,8 @@ def _rows_of(
             record(_FUSED if center else _FUSED_RMS, out, (input, weight, bias), saved)
         if not statistics:
             return out, None, None
-        kept = BY_NUMPY[mean.dtype]
-        return out, wrap(mean, kept), wrap(scale, kept)
+        d = BY_NUMPY[mean.dtype]
+        return out, wrap(mean, d), wrap(scale, d)
     flat = input if len(have) == 2 and len(shape) == 1 else ops.reshape(input, (-1 if input._array.size else 0, count))
     w, b = (None if t is None else ops.reshape(t, (count,)) for t in (weight, bias))
     if input._k & META:

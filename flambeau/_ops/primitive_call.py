@@ -209,10 +209,9 @@ def fitted(g: Tensor, info: Any) -> Tensor:
     return g if g.dtype is info[1] else ops.fit_gradient(g, info[0], info[1])  # type: ignore[no-any-return]
 
 
-def derivative(op: Any, formula: Any, uses: list[tuple[str, Any]]) -> Callable[[Node, Any], Any]:
+def derivative(op: Any, own: Any, uses: list[tuple[str, Any]]) -> Callable[[Node, Any], Any]:
     """A formula as a function of a node and the incoming gradient."""
     values = [_value(op, *use) for use in uses]
-    own = formula
 
     def formula(*args: Any) -> Any:  # finds plans from the first backward pass on
         nonlocal formula

@@ -64,7 +64,7 @@ def multilinear(*names: str, added: str | None = None) -> Rule:
                     given[at], given[op.names.index("beta")] = args[at], 0
             made = op(*given)
             total = made if total is None else ops.add(total, made)
-        if left is not None:  # it alone has a tangent: zeros in place of the product
+        if at is not None and left is not None:  # it alone has a tangent: zeros in place of the product
             i = op.names.index(names[0])
             given = list(args)
             given[i], given[at] = ops.zeros_like(detached(args[i])), left

@@ -120,7 +120,10 @@ class Watched(np.ndarray):
     def copy(self, order: Any = "C") -> Any:
         return self.astype(self.dtype, order)
 
-    def astype(
+    def astype(self, *args: Any, **named: Any) -> Any:
+        return self._cast(*args, **named)
+
+    def _cast(
         self, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         if not copy and dtype == self.dtype:

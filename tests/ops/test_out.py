@@ -279,7 +279,9 @@ def test_functions_that_want_the_results_dtype(call, words):
 
 
 def test_other_dtypes_that_such_functions_take():
-    with pytest.raises(RuntimeError, match="float_power has dtype Float but the operation's result requires dtype Double"):
+    with pytest.raises(
+        RuntimeError, match="float_power has dtype Float but the operation's result requires dtype Double"
+    ):
         torch.float_power(torch.ones(2), 2, out=torch.empty(2))
     assert torch.clamp(torch.ones(2), max=torch.zeros(2), out=torch.ones(2, dtype=torch.float64)).tolist() == [0, 0]
     out = torch.empty(0, dtype=torch.uint8)

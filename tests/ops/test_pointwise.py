@@ -522,6 +522,10 @@ def test_incomplete_gamma_functions_in_all_their_forms():
 def test_arguments_by_numpys_names():
     a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     assert torch.exp(x=a).equal(a.exp()) and torch.sqrt(x1=a, out=torch.empty(2)).equal(a.sqrt())
-    assert torch.maximum(x1=a, x2=b).equal(b) and torch.mul(a, x2=b).tolist() == [3, 8] and torch.neg(a=a).tolist() == [-1, -2]
+    assert (
+        torch.maximum(x1=a, x2=b).equal(b)
+        and torch.mul(a, x2=b).tolist() == [3, 8]
+        and torch.neg(a=a).tolist() == [-1, -2]
+    )
     with pytest.raises(TypeError, match="missing required argument"):
         torch.exp(y=a)
