@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from .._core.allocation import not_planned
 from .._core.dtypes import BY_NUMPY
 from .cuda_driver import address_of
 from .cuda_watch import watching
@@ -17,6 +19,7 @@ from .cuda_watch import watching
 _TYPES = {"f32": (0, 68), "f64": (1, 70), "f16": (2, 68), "c64": (4, 68), "c128": (5, 70), "bf16": (14, 68)}
 _FACTORS = {"f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 _DEFAULT = -1  # the algorithm that cuBLAS chooses
+_HANDLES = 8  # streams with a handle of their own: each keeps tens of megabytes
 _PASSED = 24
 _Call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * _PASSED)
 
@@ -27,6 +30,8 @@ class Products:
     def __init__(self, backend: Any):
         self.backend = backend
         self.handles: dict[int, int] = {}  # by stream: what cuBLAS needs for itself belongs to one of them
+        self.shared: int | None = None
+        self.lock = threading.RLock()
         numbers = {code: [np.full((), n, _FACTORS.get(code, np.float32)) for n in (0, 1)] for code in _TYPES}
         self.factors = {code: [n.ctypes.data for n in pair] for code, pair in numbers.items()}
         self.keep = numbers
@@ -49,17 +54,28 @@ class Products:
         return tuple([(address, _Call(address)) for address in found])  # type: ignore[return-value]
 
     def handle(self) -> int:
-        """cuBLAS's handle of the current stream."""
+        """cuBLAS's handle of the current stream; the first streams have their own, all others share one."""
         stream = self.backend.stream()
         found = self.handles.get(stream)
         if found is None:
-            made = ctypes.c_int64()
-            status = self.library.cublasCreate_v2(ctypes.byref(made))
-            status = status or self.library.cublasSetStream_v2(ctypes.c_int64(made.value), ctypes.c_int64(stream))
-            if status:
-                raise RuntimeError(f"cuBLAS does not start: status {status}")
-            found = self.handles[stream] = made.value
+            if len(self.handles) < _HANDLES:
+                found = self.handles[stream] = self._new_handle()
+            else:
+                not_planned()  # for which stream it works is told anew each time
+                if self.shared is None:
+                    self.shared = self._new_handle()
+                found = self.shared
+            self._check(self.library.cublasSetStream_v2(ctypes.c_int64(found), ctypes.c_int64(stream)))
         return found
+
+    def _new_handle(self) -> int:
+        made = ctypes.c_int64()
+        self._check(self.library.cublasCreate_v2(ctypes.byref(made)))
+        return made.value
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise RuntimeError(f"cuBLAS does not start: status {status}")
 
     def __call__(self, x: Any, y: Any, added: Any = None) -> Any:
         """x @ y for arrays of one dtype, with NumPy's rules for ranks and broadcasting; `added` is added to each row."""
@@ -91,7 +107,11 @@ class Products:
 
     def multiply(self, code: str, x: Any, y: Any, out: Any, add: bool) -> None:
         """Batches of matrices. cuBLAS counts lines as columns: out' = y' x' for the turned matrices."""
-        (x, x_turned, x_line), (y, y_turned, y_line) = _oriented(x), _oriented(y)
+        with self.lock:  # a handle that streams share works for one of them at a time
+            self._multiply(watching(), code, _oriented(x), _oriented(y), out, add)
+
+    def _multiply(self, watch: Any, code: str, left: Any, right: Any, out: Any, add: bool) -> None:
+        (x, x_turned, x_line), (y, y_turned, y_line) = left, right
         kind, compute = _TYPES[code]
         batches, rows, columns = out.shape
         size, (zero, one) = out.itemsize, self.factors[code]
@@ -104,7 +124,6 @@ class Products:
             args = [*lead, y, kind, y_line, b, x, kind, x_line, a, beta, out, kind, columns, rows * columns]
             args += [batches, compute, _DEFAULT]
         address, call = self.functions[batches > 1]
-        watch = watching()
         if watch is not None:
             watch.call(address, args)
             return

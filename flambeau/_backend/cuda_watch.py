@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from .._core import allocation
+from .._core.state import WATCHING, held_over_forks
 
 _APART = 1 << 44  # bytes between the places that memory pretends to be at
 _FEATURES = frozenset(["shape", "strides", "dtype", "ndim", "size", "nbytes", "itemsize", "flags"])
 _lock = threading.Lock()
+held_over_forks(_lock, WATCHING)
 
 
 class Unwatchable(Exception):

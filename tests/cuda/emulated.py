@@ -1,5 +1,6 @@
 """Kernels of CUDA text run by the CPU: a C++ compiler makes a library of them, blocks run one after the other, threads side by side."""
 
+import atexit
 import ctypes
 import hashlib
 import pathlib
@@ -11,8 +12,10 @@ import tempfile
 import numpy as np
 
 COMPILER = shutil.which("g++")
-_folder = pathlib.Path(tempfile.gettempdir()) / "flambeau_emulated_kernels"
+_folder = pathlib.Path(tempfile.mkdtemp(prefix="flambeau_kernels_")) if COMPILER else None
+atexit.register(shutil.rmtree, _folder or "", ignore_errors=True)
 _libraries = {}
+_COMMAND = [COMPILER, "-std=c++20", "-O0", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC", "-pthread"]
 _HEAD = """#include <cmath>
 #include <cstring>
 #include <barrier>
@@ -66,6 +69,15 @@ extern "C" void emulate(void** given, int gx, int gy, int threads) {{
 """
 
 
+def _header():
+    """What all kernels include, compiled before them: that takes longer than any of them."""
+    path = _folder / f"{hashlib.sha256(_HEAD.encode()).hexdigest()[:24]}.hpp"
+    if not path.with_suffix(".hpp.gch").exists():
+        path.write_text(_HEAD)
+        subprocess.run([*_COMMAND, "-x", "c++-header", str(path)], check=True)
+    return path
+
+
 def compiled(name, text):
     """A function (grid, block, addresses of arguments) that does what the kernel does."""
     found = _libraries.get(text)
@@ -73,24 +85,14 @@ def compiled(name, text):
         parameters = re.search(rf"void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)", text).group(1).split(", ")
         kinds = [p.rpartition(" ")[0].replace("__restrict__", "").strip() for p in parameters]
         arguments = ", ".join(f"*({kind}*)given[{k}]" for k, kind in enumerate(kinds))
-        source = _HEAD + text.replace('extern "C"', "static") + _TAIL.format(name=name, arguments=arguments)
-        key = hashlib.sha256(source.encode()).hexdigest()[:24]
-        _folder.mkdir(exist_ok=True)
+        source = text.replace('extern "C"', "static") + _TAIL.format(name=name, arguments=arguments)
+        key = hashlib.sha256((_HEAD + source).encode()).hexdigest()[:24]
         path = _folder / f"{key}.so"
         if not path.exists():
+            header = _header()
             (_folder / f"{key}.cpp").write_text(source)
-            command = [
-                COMPILER,
-                "-std=c++20",
-                "-O0",
-                "-ffp-contract=off",
-                "-w",
-                "-fpermissive",
-                "-shared",
-                "-fPIC",
-                "-pthread",
-            ]
-            subprocess.run([*command, "-o", str(path), str(_folder / f"{key}.cpp")], check=True)
+            command = [*_COMMAND, "-include", str(header), "-shared", "-o", str(path), str(_folder / f"{key}.cpp")]
+            subprocess.run(command, check=True)
         found = _libraries[text] = ctypes.CDLL(str(path)).emulate, kinds
     return found
 

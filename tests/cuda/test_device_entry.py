@@ -1,6 +1,10 @@
 """Plans on a GPU, carried out by machine code, with a GPU of the CPU's memory."""
 
+import os
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 
 import flambeau as torch
 from flambeau._core.state import CUDA, GRAD
@@ -13,6 +17,8 @@ from flambeau._tensor import wrap
 from . import fake_gpu
 from .emulated import Kernel
 from .fake_gpu import Array, back, on_gpu
+
+pytestmark = pytest.mark.skipif(os.environ.get("FLAMBEAU_NATIVE_ENTRY") == "0", reason="there is no native entry")
 
 
 def natively(call):
@@ -116,3 +122,17 @@ def test_lists_of_tensors_and_none_among_results(gpu):
             (total, nothing, e), n = natively(lambda: call([a, b]))
     assert n == 2 and nothing is None
     assert back(total).tolist() == [1.0, 2.0] and back(e).tolist() == [1.0, 1.0]
+
+
+def test_a_product_is_planned_for_streams_with_a_handle_of_their_own(gpu, monkeypatch):
+    calls = []
+    products = gpu.product
+    monkeypatch.setattr(products, "handles", {i: 100 + i for i in range(8)})
+    monkeypatch.setattr(products, "shared", 7)
+    library = SimpleNamespace(cublasSetStream_v2=lambda handle, stream: calls.append((handle.value, stream.value)))
+    monkeypatch.setitem(products.__dict__, "library", library)
+    assert products.handle() == 7 and calls == [(7, 77)]
+    memory = Memory(None, ["input"], 1)
+    assert memory.plan(gpu, lambda x: x @ x, [on_gpu([[1.0]])], False) is None
+    products.handles[77] = 177
+    assert products.handle() == 177 and calls == [(7, 77)]
