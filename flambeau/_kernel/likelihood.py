@@ -27,41 +27,31 @@ def _one_loss(m, x, r, d, at, weight, smooth):
     return -picked
 
 
-@kernel("(r,c,d),(r,d),(c),(),()->(),(),()")
-def likelihood_sum(m, x, target, weight, skipped, smooth, loss, total, wrong, mean):
-    """The sum of the losses (over that of the weights: `mean`), the divisor, a target that names no class or 0."""
+@kernel("(r,c,d),(r,d),(c),(),()->(),()")
+def likelihood_sum(m, x, target, weight, skipped, smooth, loss, total, mean):
+    """The sum of the losses (over that of the weights: `mean`), and the divisor."""
     sum_of = m.value(0, "f64")
     used = m.value(0, "f64")
-    odd = m.value(0, "i64")
     for r in range(x.shape[0]):
         for d in range(x.shape[2]):
             at = m.cast(target[r, d], "i64")
-            if at != skipped[()]:
-                if (at < 0) | (at >= x.shape[1]):
-                    odd = at
-                else:
-                    sum_of = sum_of + _one_loss(m, x, r, d, at, weight, smooth[()])
-                    used = used + m.cast(weight[at], "f64")
-    wrong[()] = odd
+            if (at != skipped[()]) & (at >= 0) & (at < x.shape[1]):
+                sum_of = sum_of + _one_loss(m, x, r, d, at, weight, smooth[()])
+                used = used + m.cast(weight[at], "f64")
     total[()] = used if mean else m.value(1, "f64")
     loss[()] = sum_of / used if mean else sum_of
 
 
-@kernel("(r,c,d),(r,d),(c),(),()->(r,d),()")
-def likelihood_each(m, x, target, weight, skipped, smooth, loss, wrong):
+@kernel("(r,c,d),(r,d),(c),(),()->(r,d)")
+def likelihood_each(m, x, target, weight, skipped, smooth, loss):
     """The losses one by one, zero where the target is the skipped one."""
-    odd = m.value(0, "i64")
     for r in range(x.shape[0]):
         for d in range(x.shape[2]):
             at = m.cast(target[r, d], "i64")
             value = m.value(0, "f64")
-            if at != skipped[()]:
-                if (at < 0) | (at >= x.shape[1]):
-                    odd = at
-                else:
-                    value = _one_loss(m, x, r, d, at, weight, smooth[()])
+            if (at != skipped[()]) & (at >= 0) & (at < x.shape[1]):
+                value = _one_loss(m, x, r, d, at, weight, smooth[()])
             loss[r, d] = m.cast(value, loss.type)
-    wrong[()] = odd
 
 
 @inline

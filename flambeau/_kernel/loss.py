@@ -42,23 +42,23 @@ def _row(x, index):
     return Array(x.r, x._address((index, 0)), x.type, x.shape[1:], x.strides[1:])
 
 
-@kernel("(r),(),()->(),()")
-def count_targets(m, target, skipped, classes, used, wrong):
-    """How many targets are not skipped, and one that names no class (0 if there is none)."""
-    count = m.value(0, "i64")
-    odd = m.value(0, "i64")
+@kernel("(n),(),()->()")
+def has_foreign_targets(m, target, skipped, classes, found):
+    """Whether a target that is not skipped names no class."""
     bad = m.value(0, "b1")
+    for i in range(target.n):
+        at = m.cast(target[i], "i64")
+        bad = bad | ((at != skipped[()]) & ((at < 0) | (at >= classes[()])))
+    found[()] = bad
+
+
+@kernel("(r),()->()")
+def count_targets(m, target, skipped, used):
+    """How many targets are not skipped."""
+    count = m.value(0, "i64")
     for r in range(target.n):
-        at = m.cast(target[r], "i64")
-        if at != skipped[()]:
-            count = count + 1
-            if (at < 0) | (at >= classes[()]):
-                odd = at
-                bad = m.value(1, "b1")
+        count = count + m.cast(m.cast(target[r], "i64") != skipped[()], "i64")
     used[()] = count
-    wrong[()] = odd
-    if bad:
-        used[()] = m.value(-1, "i64")
 
 
 @inline
@@ -109,32 +109,26 @@ def cross_entropy_sum_and_gradient(m, x, target, skipped, share, loss, grad):
 
 
 @inline
-def _whole_entropy(m, x, target, skipped, mean, loss, wrong, grad, gradient):
-    """The same from targets that nobody has looked at: counted here; the last that names no class goes to `wrong`."""
+def _whole_entropy(m, x, target, skipped, mean, loss, grad, gradient):
+    """The same as a mean or a sum."""
     count = m.value(0, "i64")
-    odd = m.value(0, "i64")
     for r in range(target.n):
-        at = m.cast(target[r], "i64")
-        if at != skipped[()]:
-            count = count + 1
-            if (at < 0) | (at >= x.shape[1]):
-                odd = at
-    wrong[()] = odd
+        count = count + m.cast(m.cast(target[r], "i64") != skipped[()], "i64")
     whole = m.where(count > 0, m.value(1, "f64") / m.cast(count, "f64"), m.value(float("nan"), "f64"))
     share = m.where(mean[()], whole, m.value(1, "f64"))
     _entropy(m, x, target, skipped, share, loss, grad, gradient)
 
 
-@kernel("(r,n),(r),(),()->(),()")
-def cross_entropy_whole(m, x, target, skipped, mean, loss, wrong):
-    """The mean or sum of the rows' cross-entropy, and a target that names no class (0 if all do)."""
-    _whole_entropy(m, x, target, skipped, mean, loss, wrong, None, False)
+@kernel("(r,n),(r),(),()->()")
+def cross_entropy_whole(m, x, target, skipped, mean, loss):
+    """The mean or sum of the rows' cross-entropy."""
+    _whole_entropy(m, x, target, skipped, mean, loss, None, False)
 
 
-@kernel("(r,n),(r),(),()->(),(),(r,n)")
-def cross_entropy_whole_and_gradient(m, x, target, skipped, mean, loss, wrong, grad):
+@kernel("(r,n),(r),(),()->(),(r,n)")
+def cross_entropy_whole_and_gradient(m, x, target, skipped, mean, loss, grad):
     """The same with its gradient by x."""
-    _whole_entropy(m, x, target, skipped, mean, loss, wrong, grad, True)
+    _whole_entropy(m, x, target, skipped, mean, loss, grad, True)
 
 
 @kernel("(n),(n),()->()")

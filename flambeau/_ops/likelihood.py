@@ -26,6 +26,7 @@ from .saved import fetch
 
 _INT64 = np.dtype(np.int64)
 _ONE = np.asarray(1.0)
+formula: list[Callable[..., Any]] = []  # the same over tensors, for higher derivatives
 
 
 @functools.cache
@@ -35,10 +36,10 @@ def _kernels(d: Any) -> dict[str, Any]:
     scores = (code, "i64", code, "i64", "f64")
     of_sum = cpu.small(likelihood_sum_gradient, (code, "f64", *scores[1:], code))
     return {
-        "mean": (cpu.small(likelihood_sum, (*scores, code, "f64", "i64"), mean=True), of_sum),
-        "sum": (cpu.small(likelihood_sum, (*scores, code, "f64", "i64"), mean=False), of_sum),
+        "mean": (cpu.small(likelihood_sum, (*scores, code, "f64"), mean=True), of_sum),
+        "sum": (cpu.small(likelihood_sum, (*scores, code, "f64"), mean=False), of_sum),
         "none": (
-            cpu.small(likelihood_each, (*scores, code, "i64")),
+            cpu.small(likelihood_each, (*scores, code)),
             cpu.small(likelihood_each_gradient, (code, "f64", *scores[1:], code)),
         ),
     }
@@ -51,7 +52,9 @@ def _number(value: Any, kind: Any) -> Any:
 
 @functools.lru_cache(64)
 def _ones(d: Any, count: int) -> Any:
-    return np.ones(count, d)
+    made = np.ones(count, d)
+    made.flags.writeable = False
+    return made
 
 
 def _places(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -70,10 +73,9 @@ def likelihood(
     skipped: int,
     reduction: str,
     smooth: float,
-    composed: Callable[..., Any],
 ) -> Tensor | None:
-    """The reduced loss of scores of any shape whose target has the shape that belongs to it; None if this is not for
-    them. `composed(input, …, smooth)` is the same over tensors, for higher derivatives."""
+    """The reduced loss of scores of any shape whose targets name classes and have the shape that belongs to it; None if
+    this is not for them."""
     k, d, x = input._k, input.dtype, input._array
     if k > 1 or modes.on or target._k or target.dtype is not int64 or not (d is float32 or d is float64) or not x.size:
         return None
@@ -84,28 +86,26 @@ def likelihood(
     y = target._array.reshape(places)
     factors = _ones(kind, scores[1]) if weight is None else weight._array
     settings = _number(skipped, _INT64), _number(smooth, np.float64)
-    wrong = np.empty((), _INT64)
     call = _kernels(kind)[reduction][0]
     if reduction == "none":
-        loss, total = empty(y.shape, kind), _ONE
-        call(x.reshape(scores), y, factors, *settings, loss, wrong)
+        loss, total = empty(y.shape, kind), None
+        call(x.reshape(scores), y, factors, *settings, loss)
         loss = loss.reshape(target._array.shape)
     else:
-        loss, total = np.empty((), kind), np.empty(())
-        call(x.reshape(scores), y, factors, *settings, loss, total, wrong)
-    if wrong.item():
-        raise IndexError(f"Target {wrong.item()} is out of bounds.")
+        loss, total = empty((), kind), empty((), np.float64)
+        call(x.reshape(scores), y, factors, *settings, loss, total)
     out = wrap(loss, d)
     if k and local.grad:
-        record(_FUSED, out, (input,), [input, target, weight, skipped, reduction, smooth, composed, total])
+        divisor = None if total is None else wrap(total, float64)
+        record(_FUSED, out, (input,), [input, target, weight, skipped, reduction, smooth, divisor])
     return out
 
 
 def _gradient(node: Node, g: Tensor, create_graph: bool) -> Any:
     input, target, weight = fetch(node, 0), fetch(node, 1), fetch(node, 2)
-    skipped, reduction, smooth, composed, total = node.saved[3:]
+    skipped, reduction, smooth, divisor = node.saved[3:]
     if create_graph or g._k & ~GRAD or g.dtype is not input.dtype:
-        return gradients(lambda x: composed(x, target, weight, skipped, reduction, smooth), [input], [g], [True])
+        return gradients(lambda x: formula[0](x, target, weight, skipped, reduction, smooth), [input], [g], [True])
     x = input._array
     scores, places = _places(x.shape)
     out, kind = zeros(x.shape, x.dtype), x.dtype
@@ -113,7 +113,14 @@ def _gradient(node: Node, g: Tensor, create_graph: bool) -> Any:
     cotangent = g._array.reshape(places) if reduction == "none" else g._array
     call = _kernels(kind)[reduction][1]
     settings = _number(skipped, _INT64), _number(smooth, np.float64)
-    call(cotangent, total, target._array.reshape(places), factors, *settings, out.reshape(scores))
+    call(
+        cotangent,
+        _ONE if divisor is None else divisor._array,
+        target._array.reshape(places),
+        factors,
+        *settings,
+        out.reshape(scores),
+    )
     return (wrap(out, g.dtype),)
 
 

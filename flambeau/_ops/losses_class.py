@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .._autograd.node import Node, sequence
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
@@ -21,21 +20,19 @@ from .._kernel.loss import (
     cross_entropy_sum_and_gradient,
     cross_entropy_whole,
     cross_entropy_whole_and_gradient,
+    has_foreign_targets,
 )
 from .._tensor import Tensor, wrap
-from . import row_programs
+from . import likelihood, row_programs
 from .batching import all_stacked, every_element, folded
-from .fused import Fused, parts_of, side_by_side
-from .likelihood import likelihood
-from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
+from .fused import Fused, parts_of, record, side_by_side
+from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
-from .registry import ops, quick, relabel
+from .registry import ops, relabel
 from .replay import gradients, second
 from .saved import fetch
 from .shape_rules import dtype_of, same
 
-_empty, _new = np.empty, object.__new__
-_INT64 = np.dtype(np.int64)
 _FLAGS = np.array(False), np.array(True)
 _WORK = 16  # an exponential costs as much as so many moved elements
 
@@ -55,7 +52,7 @@ def _of_rows(gs: Any, outs: Any, x: Any, target: Any, skipped: int) -> Any:
 def cross_entropy_op(backend: Any, x: Any, target: Any, skipped: int) -> Any:
     """The losses of the rows of a matrix, and the logarithms of the sums of their exponentials."""
     rows = x.shape[0]
-    loss, total = np.empty(rows, x.dtype), np.empty(rows, x.dtype)
+    loss, total = empty(rows, x.dtype), empty(rows, x.dtype)
     code = BY_NUMPY[x.dtype].code
     call = cpu.kernel(cross_entropy_rows, (code, "i64", "i64", code, code))
     cpu.rows(call, [x, target, np.asarray(skipped)], [loss, total], x.size * _WORK)
@@ -206,13 +203,8 @@ def _sum_kernel(d: Any, gradient: bool) -> Any:
 def _whole_kernel(d: Any, gradient: bool) -> Any:
     code = BY_NUMPY[d].code
     if gradient:
-        return cpu.small(cross_entropy_whole_and_gradient, (code, "i64", "i64", "b1", code, "i64", code))
-    return cpu.small(cross_entropy_whole, (code, "i64", "i64", "b1", code, "i64"))
-
-
-@functools.cache
-def _count_kernel() -> Any:
-    return cpu.kernel(count_targets, ("i64",) * 5)
+        return cpu.small(cross_entropy_whole_and_gradient, (code, "i64", "i64", "b1", code, code))
+    return cpu.small(cross_entropy_whole, (code, "i64", "i64", "b1", code))
 
 
 @functools.lru_cache(64)
@@ -224,10 +216,8 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
     """The loss of a matrix of scores as a 0-d array, and its gradient or None."""
     if x.size * _WORK < PARALLEL:
         return _small_entropy(x, target, skipped, mean, gradient)
-    rows, classes = x.shape
-    used, wrong = _count_kernel()(target, _integer(skipped), _integer(classes))
-    if used < 0:
-        raise IndexError(f"Target {int(wrong)} is out of bounds.")
+    rows = x.shape[0]
+    used = cpu.kernel(count_targets, ("i64",) * 3)(target, _integer(skipped))
     share = 1.0 if not mean else 1.0 / float(used) if used else np.nan
     call = _sum_kernel(x.dtype, gradient)
     grad: Any = empty(x.shape, x.dtype) if gradient else None
@@ -243,16 +233,9 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
 
 def _small_entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
     """The same by one call."""
-    kind = x.dtype
-    loss, wrong, grad = _empty((), kind), _empty((), _INT64), None
-    call = _whole_kernel(kind, gradient)
-    if gradient:
-        grad = _empty(x.shape, kind)
-        call(x, target, _integer(skipped), _FLAGS[mean], loss, wrong, grad)
-    else:
-        call(x, target, _integer(skipped), _FLAGS[mean], loss, wrong)
-    if wrong.item():
-        raise IndexError(f"Target {wrong.item()} is out of bounds.")
+    loss, grad = empty((), x.dtype), empty(x.shape, x.dtype) if gradient else None
+    call = _whole_kernel(x.dtype, gradient)
+    call(x, target, _integer(skipped), _FLAGS[mean], loss, *([grad] if gradient else []))
     return loss, grad
 
 
@@ -268,50 +251,24 @@ def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
         input, target = fetch(node, 0), fetch(node, 1)
         return gradients(lambda x: _by_rows(x, target, skipped, mean), [input], [g], [True])
     if grad is None:
-        grad = _entropy(fetch(node, 0)._array, fetch(node, 1)._array, skipped, mean, True)[1]
+        grad = wrap(_entropy(fetch(node, 0)._array, fetch(node, 1)._array, skipped, mean, True)[1], g.dtype)
     node.saved[2] = None
     factor = g._array
     if factor.item() != 1:
-        np.multiply(grad, factor, grad)
-    return (wrap(grad, g.dtype),)
+        np.multiply(grad._array, factor, grad._array)
+    return (grad,)
 
 
 _FUSED = Fused("cross_entropy", "NllLossBackward0", _gradient)
 
 
-def _quick_cross_entropy(
-    input: Tensor, target: Tensor, weight: Any = None, size_average: Any = None, ignore_index: int = -100,
-    reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
-) -> Any:  # fmt: skip
-    """The usual case: a matrix of scores, a vector of class numbers."""
-    if weight is not None or label_smoothing or reduce is not None or size_average is not None:
-        return NotImplemented
-    mean = reduction == "mean"
-    if not mean and reduction != "sum":
-        return NotImplemented
-    try:
-        k = input._k
-        x, y = input._array, target._array
-        if k > 1 or target._k or target.dtype is not int64 or not (input.dtype is float32 or input.dtype is float64):
-            return NotImplemented
-    except AttributeError:
-        return NotImplemented
-    if x.ndim != 2 or y.ndim != 1 or x.shape[0] != y.shape[0] or not x.size or y.strides[0] % 8:
-        return NotImplemented
-    gradient = k == GRAD and local.grad
-    loss, grad = _entropy(x, y, ignore_index, mean, gradient)
+def _of_matrix(input: Tensor, target: Tensor, skipped: int, mean: bool) -> Tensor:
+    """The loss of rows of plain scores, in one visit; if it has a history, with its gradient."""
+    gradient = bool(input._k) and local.grad
+    loss, grad = _entropy(input._array, target._array, skipped, mean, gradient)
     out = wrap(loss, input.dtype)
     if gradient:
-        node = _new(Node)
-        node.op, node.edges, node.seq = _FUSED, (input._edge or (input, 0),), sequence()
-        node.saved = [input, target, grad, ignore_index, mean]
-        node.info = node.hooks = node.pre_hooks = node.outputs = None
-        first, second = input._storage, target._storage
-        if first is None and second is None:
-            node.versions = None
-        else:
-            node.versions = (0 if first is None else first.version, 0 if second is None else second.version)
-        out._k, out._edge = GRAD, (node, 0)
+        record(_FUSED, out, (input,), [input, target, wrap(grad, input.dtype), skipped, mean])
     return out
 
 
@@ -322,11 +279,16 @@ def _check_targets(target: Tensor, count: int, skipped: int) -> None:
     if target._k & META:
         return
     values = every_element(target)
-    wrong = (values < 0) | (values >= count)
-    if bool(wrong.any()):
-        wrong &= values != skipped
-        if bool(wrong.any()):
-            raise IndexError(f"Target {int(values[wrong].reshape(-1)[0])} is out of bounds.")
+    if target._k & CUDA:
+        wrong = (values != skipped) & ((values < 0) | (values >= count))
+        found = bool(wrong.any())
+    else:
+        found = empty((), np.bool_)
+        call = cpu.kernel(has_foreign_targets, ("i64", "i64", "i64", "b1"))
+        call(values.reshape(-1), _integer(skipped), _integer(count), found)
+    if found:
+        wrong = (values != skipped) & ((values < 0) | (values >= count))
+        raise IndexError(f"Target {int(values[wrong].reshape(-1)[0])} is out of bounds.")
 
 
 def _check_weight(weight: Tensor | None, count: int) -> None:
@@ -348,7 +310,7 @@ def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: in
             total = total / ops.to_dtype(ops.sum(kept), total.dtype)
         return total
     kept = ops.ne(target, skipped)
-    at = ops.where(kept, target, ops.zeros_like(target))
+    at = ops.where(kept, target, 0)
     factors = ops.reshape(ops.index_select(weight, 0, ops.reshape(at, (-1,))), target._array.shape)
     factors = factors * ops.to_dtype(kept, factors.dtype)
     losses = losses * factors
@@ -361,10 +323,10 @@ def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: in
 def _picked(log_probabilities: Tensor, target: Tensor, skipped: int) -> Tensor:
     """-x[n, target[n, …], …], zero where skipped."""
     kept = ops.ne(target, skipped)
-    at = ops.where(kept, target, ops.zeros_like(target))
+    at = ops.where(kept, target, 0)
     dim = 0 if target._array.ndim == 0 else 1
     values = ops.squeeze(ops.gather(log_probabilities, dim, ops.unsqueeze(at, dim)), dim)
-    return ops.where(kept, -values, ops.zeros_like(values))  # type: ignore[no-any-return]
+    return ops.where(kept, -values, 0.0)  # type: ignore[no-any-return]
 
 
 def _composed(
@@ -381,17 +343,20 @@ def _composed(
         None if weight is None else ops.reshape(weight, [count if i == dim else 1 for i in range(input._array.ndim)])
     )
     spread = -ops.sum(input if shaped is None else input * shaped, dim)
-    spread = ops.where(kept, spread, ops.zeros_like(spread))
+    spread = ops.where(kept, spread, 0.0)
     if reduction == "mean":
         if weight is None:
             total = ops.to_dtype(ops.sum(kept), input.dtype)
         else:
-            at = ops.reshape(ops.where(kept, target, ops.zeros_like(target)), (-1,))
+            at = ops.reshape(ops.where(kept, target, 0), (-1,))
             total = ops.sum(ops.index_select(weight, 0, at) * ops.to_dtype(ops.reshape(kept, (-1,)), weight.dtype))
         spread = ops.sum(spread) / total
     else:
         spread = reduced(spread, reduction)
     return hard * (1 - smoothing) + spread * (smoothing / count)
+
+
+likelihood.formula.append(_composed)
 
 
 def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:
@@ -400,25 +365,7 @@ def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:
     return target if target.dtype is int64 else ops.to_dtype(target, int64)  # type: ignore[no-any-return]
 
 
-def _quick_nll(
-    input: Tensor, target: Tensor, weight: Any = None, size_average: Any = None, ignore_index: int = -100,
-    reduce: Any = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
-    """A matrix of scores and a vector of class numbers, without weights."""
-    if weight is not None or reduce is not None or size_average is not None or reduction not in CODES:
-        return NotImplemented
-    try:
-        shape, given = input._array.shape, target._array.shape
-    except AttributeError:
-        return NotImplemented
-    if len(shape) != 2 or len(given) != 1 or shape[0] != given[0] or ignore_index.__class__ is not int:
-        return NotImplemented
-    made = likelihood(input, target, None, ignore_index, reduction, 0.0, _composed)
-    return NotImplemented if made is None else made
-
-
-@quick(_quick_nll, named=True)
-@functional
+@functional(planned=True)
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -459,9 +406,9 @@ def _nll(
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
     target = _check_index_targets("nll_loss", input, target)
     _check_weight(weight, count)
-    made = likelihood(input, target, weight, skipped, reduction, smoothing, _composed)
+    _check_targets(target, count, skipped)
+    made = likelihood.likelihood(input, target, weight, skipped, reduction, smoothing)
     if made is None:
-        _check_targets(target, count, skipped)
         made = _composed(input, target, weight, skipped, reduction, smoothing)
     if smoothing:
         return relabel(made, "AddBackward0")
@@ -470,8 +417,7 @@ def _nll(
     return relabel(made, "NllLoss2DBackward0" if len(shape) > 2 else "NllLossBackward0")
 
 
-@quick(_quick_cross_entropy, named=True)
-@functional
+@functional(planned=True)
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
@@ -494,14 +440,12 @@ def cross_entropy(
     if _is_whole(input, target, weight, reduction, label_smoothing):
         return whole_op(input, target, ignore_index, reduction == "mean")[0]  # type: ignore[no-any-return]
     dim = 0 if len(shape) == 1 else 1
-    together = (input._k | target._k) & BATCHED or input._array.size * _WORK >= PARALLEL
-    if not label_smoothing and together and _fusable(input, target):
-        if target._array.shape[0] != shape[0]:
-            raise ValueError(
-                f"Expected input batch_size ({shape[0]}) to match target batch_size ({target._array.shape[0]})."
-            )
+    if not label_smoothing and _fusable(input, target):
         _check_weight(weight, shape[1])
         _check_targets(target, shape[1], ignore_index)
+        batched = (input._k | target._k) & BATCHED
+        if weight is None and reduction != "none" and shape[0] and not batched:
+            return _of_matrix(input, target, ignore_index, reduction == "mean")
         losses, _ = cross_entropy_op(input, target, ignore_index)
         return relabel(_finished(losses, target, weight, ignore_index, reduction), "NllLossBackward0")
     return _nll(ops.log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
@@ -510,7 +454,9 @@ def cross_entropy(
 def _fusable(input: Tensor, target: Tensor) -> bool:
     plain = not (input._k | target._k | modes.on) & ~(GRAD | BATCHED)
     wide = input.dtype is float32 or input.dtype is float64
-    return plain and wide and input._array.ndim == 2 and target._array.ndim == 1 and target.dtype is int64
+    x, y = input._array, target._array
+    fits = x.ndim == 2 and y.ndim == 1 and x.shape[0] == y.shape[0] and x.size > 0
+    return plain and wide and fits and target.dtype is int64
 
 
 def _against_probabilities(
