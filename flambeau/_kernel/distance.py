@@ -51,7 +51,7 @@ def loss_sum(m, x, y, width, share, out, how):
         for i in range(start, stop):
             part = m.loose_add(part, _value(m, how, x[i], y[i], p))
         total = total + m.cast(part, "f64")
-    out[()] = total * share[()]
+    out[()] = m.cast(total * share[()], out.type)
 
 
 @kernel("(),(n),(n),()->(n)")

@@ -19,7 +19,7 @@ from .._tensor import Tensor, read_as, wrap
 from .batching import every_element
 from .declare import pointwise
 from .fused import Fused, parts_of, record, side_by_side
-from .registry import labelled, ops, public, quick
+from .registry import labelled, ops, public
 from .replay import gradients
 from .rules import Rule, real_floating_only, type_name
 from .saved import fetch
@@ -31,6 +31,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     """The reduction that the older arguments `size_average` and `reduce` stand for."""
     if size_average is None and reduce is None:
         return reduction
+    not_planned()
     average = size_average is None or size_average
     kept = "none" if reduce is False else "mean" if average else "sum"
     warnings.warn(
@@ -155,7 +156,7 @@ _soft_margin = pointwise(
 @functools.cache
 def _kernels(d: Any, how: str) -> tuple[Any, Any]:
     code = BY_NUMPY[d].code
-    forward = cpu.kernel(loss_sum, (code, code, "f64", "f64", "f64"), how=how)
+    forward = cpu.small(loss_sum, (code, code, "f64", "f64", code), how=how)
     return forward, cpu.kernel(loss_gradient, ("f64", code, code, "f64", code), how=how)
 
 
@@ -203,7 +204,7 @@ _ELEMENTS = {
 def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Any:
     """The mean or sum of a loss over dense single or double precision tensors of one shape."""
     try:
-        k, x, y = input._k | target._k, input._array, target._array
+        k, x, y = input._k | target._k | modes.on, input._array, target._array
         d = input.dtype
         if k > 1 or target.dtype is not d or not (d is float32 or d is float64) or x.shape != y.shape:
             return NotImplemented
@@ -215,55 +216,28 @@ def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float
     if target._k and how in ("logits", "entropy"):
         return NotImplemented
     share = 1.0 / x.size if mean else 1.0
-    call = _kernels(x.dtype, how)[0]
     parts = _parts(x, y)
-    sums = [np.empty(()) for _ in parts]
-    p, factor = np.asarray(width), np.asarray(share)
-    side_by_side(call, [[a, b, p, factor, total] for (a, b), total in zip(parts, sums)])
-    out = wrap(np.asarray(sums[0] if len(sums) == 1 else sum(sums), x.dtype), d)
+    made, p, factor = empty((), x.dtype), np.asarray(width), np.asarray(share)
+    if len(parts) == 1:
+        _kernels(x.dtype, how)[0](*parts[0], p, factor, made)
+    else:
+        code = BY_NUMPY[x.dtype].code
+        call = cpu.kernel(loss_sum, (code, code, "f64", "f64", "f64"), how=how)
+        sums = np.empty(len(parts))
+        side_by_side(call, [[a, b, p, factor, sums[i, ...]] for i, (a, b) in enumerate(parts)])
+        made[...] = sums.sum()
+    out = wrap(made, d)
     if k and local.grad:
         record(_FUSED[how], out, (input, target), [input, target, how, width, share])
     return out
 
 
-def _quick(how: str) -> Any:
-    """The short path of a loss with the arguments (input, target, size_average, reduce, reduction)."""
-
-    def fast(
-        input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-        weight: Any = None,
-    ) -> Any:  # fmt: skip
-        if size_average is not None or reduce is not None or weight is not None:
-            return NotImplemented
-        return _fused(input, target, how, reduction)
-
-    return quick(fast, named=True)
+def _loss(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Tensor:
+    """A loss by elements, reduced: in one visit of both tensors where that can be."""
+    made = _fused(input, target, how, reduction, width)
+    return reduced(_ELEMENTS[how](input, target, width), reduction) if made is NotImplemented else made
 
 
-def _quick_smooth(
-    input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
-) -> Any:
-    if size_average is not None or reduce is not None or not beta > 0:
-        return NotImplemented
-    return _fused(input, target, "smooth", reduction, beta)
-
-
-def _quick_huber(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
-    if weight is not None or not delta > 0:
-        return NotImplemented
-    return _fused(input, target, "huber", reduction, delta)
-
-
-def _quick_logits(
-    input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean", pos_weight: Any = None,
-) -> Any:  # fmt: skip
-    if weight is not None or size_average is not None or reduce is not None or pos_weight is not None:
-        return NotImplemented
-    return _fused(input, target, "logits", reduction)
-
-
-@_quick("square")  # type: ignore[untyped-decorator]
 @functional(planned=True)
 @labelled("MseLossBackward0")
 def mse_loss(
@@ -279,10 +253,9 @@ def mse_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
     _warn_of_sizes("mse_loss", input, target)
-    loss = _square(input, target)
     if weight is not None:
-        return _weighted(loss, weight, input, reduction)
-    return reduced(loss, reduction)
+        return _weighted(_square(input, target), weight, input, reduction)
+    return _loss(input, target, "square", reduction)
 
 
 def _check_weight(weight: Tensor, input: Tensor) -> None:
@@ -298,7 +271,6 @@ def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Te
     return reduced(loss, reduction)
 
 
-@_quick("absolute")  # type: ignore[untyped-decorator]
 @functional(planned=True)
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -308,13 +280,11 @@ def l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
     _warn_of_sizes("l1_loss", input, target)
-    loss = ops.abs(input - target)
     if weight is not None:
-        return _weighted(loss, weight, input, reduction)
-    return reduced(loss, reduction)
+        return _weighted(ops.abs(input - target), weight, input, reduction)
+    return _loss(input, target, "absolute", reduction)
 
 
-@quick(_quick_smooth, named=True)
 @functional(planned=True)
 @labelled("SmoothL1LossBackward0")
 def smooth_l1_loss(
@@ -329,10 +299,9 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0.0:
         return reduced(ops.abs(input - target), reduction)
-    return reduced(_smooth(input, target, float(beta)), reduction)
+    return _loss(input, target, "smooth", reduction, float(beta))
 
 
-@quick(_quick_huber, named=True)
 @functional(planned=True)
 @labelled("HuberLossBackward0")
 def huber_loss(
@@ -343,11 +312,10 @@ def huber_loss(
     _warn_of_sizes("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    loss = _huber(input, target, float(delta))
     if weight is not None:
-        _check_weight(weight, input)
-        loss = loss * weight  # its mean is over the elements, unlike that of `_weighted`
-    return reduced(loss, reduction)
+        _check_weight(weight, input)  # the mean is over the elements, unlike that of `_weighted`
+        return reduced(_huber(input, target, float(delta)) * weight, reduction)
+    return _loss(input, target, "huber", reduction, float(delta))
 
 
 # -- probabilities -----------------------------------------------------------------------------------------------
@@ -372,12 +340,9 @@ def binary_cross_entropy(
     x = read_as(every_element(input), input._k)
     if x.size and not input._k & META and not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
-    if weight is None and not modes.on:
-        made = _fused(input, target, "entropy", reduction)
-        if made is not NotImplemented:
-            return made  # type: ignore[no-any-return]
-    loss = _entropy(input, target)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    if weight is None:
+        return _loss(input, target, "entropy", reduction)
+    return reduced(_entropy(input, target) * weight, reduction)
 
 
 def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None) -> Tensor:
@@ -388,7 +353,6 @@ def _logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight
     return loss if weight is None else loss * weight
 
 
-@quick(_quick_logits, named=True)
 @functional(planned=True)
 @labelled("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
@@ -412,6 +376,8 @@ def binary_cross_entropy_with_logits(
             f"binary_cross_entropy_with_logits: result type {type_name(input.dtype)} can't be cast to the desired output "
             f"type {type_name(target.dtype)}; give the target as floating point numbers"
         )
+    if weight is None and pos_weight is None:
+        return _loss(input, target, "logits", reduction)
     return reduced(_logit_loss(input, target, weight, pos_weight), reduction)
 
 
