@@ -91,9 +91,6 @@ restore_packed: Any = None  # set by the ops layer: a saved tensor that went thr
 pack_saved: Any = None
 
 
-_HELD = 3  # what `getrefcount` says of the ctx that only its node holds
-
-
 class BackwardFunction(Node):
     """The node of a user's function; it is also the `ctx` that `backward` gets, through delegation."""
 
@@ -120,8 +117,9 @@ class FunctionRecord:
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
                 "one of them."
             )
+        held = getrefcount(ctx)
         made = own(ctx, gradients) if function.boxed_grads_call else own(ctx, *gradients)
-        if getrefcount(ctx) > _HELD:  # `backward` keeps its ctx, which may outlive the graph: so does what it saved
+        if getrefcount(ctx) > held:  # `backward` keeps its ctx, which may outlive the graph: so does what it saved
             ctx.__dict__["_kept_node"] = node
         return made
 

@@ -297,3 +297,29 @@ def test_what_is_differentiable_once_is_a_node_named_error():
     assert y.grad.tolist() == [3, 3]
     with pytest.raises(RuntimeError, match="differentiate twice"):
         x.grad.sum().backward()
+
+
+def test_a_ctx_that_backward_does_not_keep_goes_with_its_graph():
+    import gc
+    import weakref
+
+    class Plain(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    gc.disable()
+    try:
+        x = torch.ones(2, requires_grad=True)
+        out = Plain.apply(x * 1)
+        node = weakref.ref(out.grad_fn)
+        out.sum().backward()
+        del out
+        assert node() is None
+    finally:
+        gc.enable()
