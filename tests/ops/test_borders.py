@@ -54,6 +54,25 @@ def test_the_last_index_and_the_one_after_it(name, rows, columns, dtype):
             assert torch.equal(call(x, good), call(x, same))
 
 
+@pytest.mark.parametrize(
+    "name", ["index_select", "embedding", "brackets", "pairs in brackets", "take", "index_fill", "assignment"]
+)
+def test_long_indices_of_few_rows(name):
+    """Threads look at them in blocks, and at a rest."""
+    from_end, call = BY_ROW[name]
+    x = torch.arange(10.0).reshape(5, 2)
+    index = torch.arange(LARGE + 77) % 5
+    expected = call(x, torch.arange(5))
+    made = call(x, index)
+    assert torch.equal(made[:5], expected[:5]) and torch.equal(made[-1], made[(LARGE + 76) % 5])
+    for at in (0, 1000, LARGE // 2, LARGE - 1, LARGE, LARGE + 1, LARGE + 76):
+        for value in (5, -6 if from_end else -1):
+            bad = index.clone()
+            bad[at] = value
+            with pytest.raises((IndexError, RuntimeError), match=r"out of|range"):
+                call(x, bad)
+
+
 @pytest.mark.parametrize("shape, index", [((0,), [0]), ((0, 0), [0]), ((0, 5), [0]), ((5, 0), [[0], [0]])])
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_nothing_can_be_written_where_there_is_nothing(shape, index, accumulate):
@@ -208,3 +227,38 @@ def test_many_elements_are_cast_like_few(source, size):
         np.testing.assert_array_equal(
             made.view(torch.uint8).numpy(), whole.view(torch.uint8).numpy(), err_msg=f"{source} to {d}"
         )
+
+
+# -- sizes of one and of nothing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_dimensions_of_one_element_that_are_not_padded(mode):
+    x = torch.arange(3.0)
+    ends = {"reflect": [1, 0, 1, 2, 1], "replicate": [0, 0, 1, 2, 2], "circular": [2, 0, 1, 2, 0]}[mode]
+    assert F.pad(x.reshape(1, 1, 3, 1), (0, 0, 1, 1), mode=mode).flatten().tolist() == ends
+    assert F.pad(x.reshape(1, 1, 1, 3), (1, 1, 0, 0), mode=mode).flatten().tolist() == ends
+    assert F.pad(x.reshape(1, 3, 1), (0, 0), mode=mode).flatten().tolist() == [0, 1, 2]
+
+
+def test_dropout_with_its_mask():
+    x = torch.arange(1.0, 9.0)
+    made, mask = torch.native_dropout(x, 0.5, False)
+    assert torch.equal(made, x) and mask.all() and made is not x
+    for train in (True, None):
+        torch.manual_seed(0)
+        made, mask = torch.native_dropout(x, 0.5, train)
+        assert torch.equal(made, torch.where(mask, 2 * x, 0 * x)) and 0 < mask.sum() < 8
+        made, mask = torch.native_dropout(x, 1.0, train)
+        assert made.eq(0).all() and not mask.any()
+        assert [t.shape for t in torch.native_dropout(x[:0], 0.5, train)] == [(0,), (0,)]
+
+
+def test_bounds_in_an_order_of_their_own():
+    bounds, order = torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1, 2, 0])
+    values = torch.tensor([0.0, 1.0, 1.5, 2.5, 3.0, 9.0])
+    assert torch.searchsorted(bounds, values, sorter=order).tolist() == [0, 0, 1, 2, 2, 3]
+    assert torch.searchsorted(bounds, values, sorter=order, right=True).tolist() == [0, 1, 1, 2, 3, 3]
+    for wrong, message in ((order[:2], "must have the same size"), (order.int(), "must be a tensor of long dtype")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.searchsorted(bounds, values, sorter=wrong)
