@@ -220,3 +220,34 @@ def test_unfold_and_fold():
     assert gradgradcheck(lambda t: F.fold(F.unfold(t, 2), 3, 2) ** 2, (x,))
     with pytest.raises(RuntimeError):
         F.fold(torch.ones(1, 4, 3), 3, 2)
+
+
+@pytest.mark.parametrize("name", ["uint8", "int32", "int64", "complex32", "complex64", "float16", "bfloat16"])
+def test_dtypes_that_can_be_convolved(name):
+    d = getattr(torch, name)
+    made = torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3).to(d), torch.ones(1, 1, 2, 2).to(d))
+    assert made.dtype is d and made.to(torch.complex64).eq(4).all()
+
+
+@pytest.mark.parametrize("name", ["bool", "float8_e4m3fn", "float8_e5m2"])
+def test_dtypes_that_cannot(name):
+    d = getattr(torch, name)
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3).to(d), torch.ones(1, 1, 2, 2).to(d))
+
+
+@pytest.mark.parametrize("stride, padding", [(1, 1), (2, 0), (1, (2, 1, 0))])
+def test_volumes_in_several_parts(stride, padding, monkeypatch):
+    """A slice of results at a time, of one image."""
+    shape = (3, 9, 7, 17, 19)
+    monkeypatch.setattr("flambeau._ops.conv_volumes._BYTES", 4 * 9 * 3 * 17 * 19)
+    torch.manual_seed(0)
+    x, w, b = torch.randn(shape), torch.randn(13, 9, 3, 3, 3), torch.randn(13)
+    results = []
+    for d in (torch.float32, torch.float64):
+        given = [t.to(d).requires_grad_() for t in (x, w, b)]
+        y = torch.nn.functional.conv3d(*given, stride=stride, padding=padding)
+        slopes = torch.autograd.grad((y * torch.linspace(-1, 1, y.numel(), dtype=d).view(y.shape)).sum(), given)
+        results.append([y.detach(), *slopes])
+    for short, long in zip(*results):
+        assert (short.double() - long).abs().max() <= 1e-5 * long.abs().max()

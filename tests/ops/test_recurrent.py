@@ -412,3 +412,25 @@ def test_order_of_hooks(kind):
     if kind == "LSTM":  # the last ones when the input has no gradient
         expected[-4:] = ["weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0"]
     assert met == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_states_and_weights_in_any_layout(mode):
+    params = parameters(mode, 4, 6)
+    x, hx = torch.rand(5, 3, 4, dtype=torch.float64), states(mode, 1, 3, 6)
+    several = isinstance(hx, (tuple, list))
+
+    def laid(t):
+        """The same values, the last dimension outermost in memory."""
+        return t.movedim(-1, 0).contiguous().movedim(0, -1)
+
+    other = type(hx)(laid(t) for t in hx) if several else laid(hx)
+    expected = call(mode, x, hx, params)
+    for given in (
+        (laid(x), hx, params),
+        (x, other, params),
+        (x, hx, [laid(p) for p in params]),
+        (laid(x), other, params),
+    ):
+        for made, value in zip(call(mode, *given), expected):
+            torch.testing.assert_close(made, value)
