@@ -441,14 +441,15 @@ threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 selu(Tensor self) -> Tensor
 celu(Tensor self, Scalar alpha=1.) -> Tensor
-gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole
+gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole, builtin
 silu(Tensor self) -> Tensor  # autocast=whole
 mish(Tensor self) -> Tensor
-softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor  # autocast=cuda:single
+softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor  # autocast=cuda:single, builtin
 hardsigmoid(Tensor self) -> Tensor
 hardswish(Tensor self) -> Tensor
 hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
-softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+softshrink(Tensor self, Scalar lambd=0.5) -> Tensor  # builtin
 relu  # autocast=whole
 relu_backward  # record=threshold_backward
+logsigmoid  # builtin
 """

@@ -349,7 +349,7 @@ def _added(mask: Tensor, lead: tuple[int, ...], q: Tensor, k: Tensor) -> Tensor:
 
 
 SCHEMAS = """
-scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor  # autocast=lower
+scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor  # autocast=lower, builtin
 attention  # record=_scaled_dot_product_flash_attention_for_cpu, flops=attention
 attention_backward  # record=_scaled_dot_product_flash_attention_for_cpu_backward, flops=attention_backward
 """

@@ -216,11 +216,13 @@ def _cast_method(name: str, d: dtype) -> None:
     frequent(function=False)(cast)
 
 
-for _name, _d in {
+# Methods that cast.
+CASTS = {
     "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "int": int32, "long": int64,
     "short": int16, "char": int8, "byte": uint8, "bool": bool_, "cfloat": complex64, "cdouble": complex128,
     "chalf": complex32,
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _d in CASTS.items():
     _cast_method(_name, _d)
 
 

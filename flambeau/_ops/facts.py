@@ -4,6 +4,7 @@ After a schema, or after a name alone, two spaces and a `#` come facts, with com
 
     python         PyTorch has a function in Python, `torch.functional.name`, before the operator
     parsed         the function reads its arguments itself: it takes lists for tensors, or gives other results than the operator
+    builtin        calls of `nn.functional.name` are recorded as they are written; those of others with all defaults named
     composite      PyTorch's operator consists of others, which traces show in its place
     autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
                    and the function is made of nothing that has a policy; with slashes between several

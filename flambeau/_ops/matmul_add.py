@@ -672,6 +672,6 @@ addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) ->
 baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower, flops=added_product
 baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor  # autocast=lower
-linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor  # autocast=lower, record=addmm, flops=linear
+linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor  # autocast=lower, record=addmm, flops=linear, builtin
 bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor  # autocast=cuda:widest
 """

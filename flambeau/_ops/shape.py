@@ -422,5 +422,5 @@ tril(Tensor self, SymInt diagonal=0) -> Tensor
 diag(Tensor self, int diagonal=0) -> Tensor
 diagflat(Tensor self, int offset=0) -> Tensor
 trace(Tensor self) -> Tensor  # autocast=cpu:single
-one_hot(Tensor self, int num_classes=-1) -> Tensor
+one_hot(Tensor self, int num_classes=-1) -> Tensor  # builtin
 """

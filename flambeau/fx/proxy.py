@@ -19,6 +19,7 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.state import FUNCTION_MODE, modes
 from .._methods import own_signature
+from .._ops.facts import fact
 from .._tensor import Tensor
 from ._names import is_method_only, public_form, public_path
 from .graph import Graph
@@ -281,33 +282,13 @@ def _tracer_of(a: Any) -> TracerBase | None:
     return None
 
 
-# Functions of nn.functional whose calls PyTorch records as they are written; those of all others it records with
-# every default named.
-_PLAIN = frozenset(
-    [
-        "avg_pool2d",
-        "avg_pool3d",
-        "gelu",
-        "linear",
-        "logsigmoid",
-        "one_hot",
-        "scaled_dot_product_attention",
-        "softplus",
-        "softshrink",
-        "adaptive_avg_pool1d",
-        "adaptive_avg_pool2d",
-        "adaptive_avg_pool3d",
-    ]
-)
-
-
 def _as_recorded(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments in the form that PyTorch records: those with defaults by name, for functions of nn.functional."""
     path = public_path(function) or ""
     space, _, name = path.rpartition(".")
-    if space != "nn.functional" or name in _PLAIN or name.endswith("_"):
+    if space != "nn.functional" or fact(name, "builtin") is not None or name.endswith("_"):
         return args, kwargs
     try:
         signature = own_signature(function)

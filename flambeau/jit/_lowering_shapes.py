@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.dtypes import BY_NAME, dtype
+from .._core.dtypes import dtype
+from .._ops.conversion import CASTS
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ._lowering import (
@@ -183,20 +184,15 @@ def _setitem(s: Steps, x: Tensor, key: Any, value: Any) -> None:
 
 # -- kinds of elements and places --------------------------------------------------------------------------------
 
-_CASTS = {
-    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32", "long": "int64",
-    "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128",
-}  # fmt: skip
 
-
-def _cast(name: str) -> Any:
+def _cast(target: dtype) -> Any:
     def lower(s: Steps, x: Tensor, *args: Any, **named: Any) -> Tensor:
-        return s.do("to", x, dtype_code(BY_NAME[name]))
+        return s.do("to", x, dtype_code(target))
 
     return lower
 
 
-SPECIAL.update({name: _cast(target) for name, target in _CASTS.items()})
+SPECIAL.update({name: _cast(target) for name, target in CASTS.items()})
 
 
 @special("to", "type", "type_", "cpu", "cuda", "type_as")

@@ -13,6 +13,7 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from .._core.state import CUDA, PROFILE, local, modes
+from .._ops.conversion import CASTS
 from .._ops.facts import fact
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -406,9 +407,7 @@ def aten_name(name: str) -> str:
 
 
 _names: dict[Any, str] = {}
-_SPOKEN = {"cross_entropy": "cross_entropy_loss"} | dict.fromkeys(
-    ["float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte", "bool", "cfloat", "cdouble"], "to"
-)
+_SPOKEN = {"cross_entropy": "cross_entropy_loss"} | dict.fromkeys(CASTS, "to")
 
 
 def function_name(function: Any) -> str:

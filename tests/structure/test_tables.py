@@ -15,9 +15,7 @@ ENOUGH, NEARLY_ALL = 10, 0.75
 KNOWN = {
     "_core/return_types.py: _FIELDS": "names of several results, for classes that are made before any schema is read",
     "_torch_dispatch.py: _FORMS": "arguments of records as the operators of PyTorch's library take them",
-    "fx/proxy.py: _PLAIN": "functions of nn.functional that PyTorch records as they are called",
     "jit/_containers.py: _MATH": "Python's own functions on numbers",
-    "jit/_lowering_shapes.py: _CASTS": "dtypes by the methods that cast to them",
     "jit/_operators.py: _PAIRS": "operators that Python's own do as well, for tensors and numbers",
     "masked/maskedtensor/core.py: _BY_MASK": "operations that look at the mask",
     "masked/maskedtensor/core.py: _KEEPS": "operations that leave the mask",
@@ -26,7 +24,6 @@ KNOWN = {
     "onnx/_export.py: _VIEWS": "views that a write in place may go through in an ONNX graph",
     "onnx/_table.py: _UNARY": "ONNX forms of pointwise functions",
     "profiler/_recorder.py: _SILENT": "questions that profiles do not show",
-    "profiler/_recorder.py: _SPOKEN": "names of casts in profiles",
 }
 
 
