@@ -150,6 +150,20 @@ SAMPLES: dict[str, list[str]] = {
         "torch.nn.functional.gelu(x)", "torch.nn.functional.relu(h)", "torch.nn.functional.prelu(x, v[:1])", "torch.nn.functional.logsigmoid(x)", "torch.nn.functional.softplus(x)", "torch.nn.functional.unfold(u, 2)",
         "torch.nn.functional.dropout(x, 0.5, training=False)", "torch.nn.functional.rrelu(x)", "torch.nn.functional.celu(x)", "torch.nn.functional.embedding_bag(i.view(1, 5), x)",
     ],
+    "layers": [
+        "torch.nn.functional.ctc_loss(torch.log_softmax(u[0].permute(1, 0, 2), 2), ones(3, 2).long(), (4, 4, 4), (2, 2, 2))", "torch.nn.functional.local_response_norm(u, 3)",
+        "torch.nn.functional.pixel_shuffle(u.reshape(2, 12, 1, 5), 2)", "torch.nn.functional.pixel_unshuffle(u[..., :4], 2)", "torch.nn.functional.channel_shuffle(u, 3)",
+        "torch.nn.functional.grid_sample(u, torch.tanh(u[:, :2, :, :2]), align_corners=False)", "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')",
+        "torch.istft(torch.stft(big[0, :64], 8, window=ones(8), return_complex=True), 8, window=ones(8))", "torch.hash_tensor(x.detach())",
+        "torch.gru(b, ones(1, 2, 4), [ones(12, 4) * 0.1, ones(12, 4) * 0.1, ones(12), ones(12)], True, 1, 0.0, False, False, True)[0]",
+        "torch.lstm(b, [ones(1, 2, 4), ones(1, 2, 4)], [ones(16, 4) * 0.1, ones(16, 4) * 0.1, ones(16), ones(16)], True, 1, 0.0, False, False, True)[0]",
+        "torch.rnn_tanh(b, ones(1, 2, 4), [ones(4, 4) * 0.1, ones(4, 4) * 0.1, ones(4), ones(4)], True, 1, 0.0, False, False, True)[0]",
+        "torch.lstm_cell(x, (x, y), ones(16, 4) * 0.1, ones(16, 4) * 0.1, ones(16), ones(16))[0]", "torch.gru_cell(x, y, ones(12, 4) * 0.1, ones(12, 4) * 0.1)",
+        "torch.nn.functional.interpolate(bytes8[None, None], scale_factor=2, mode='bilinear')", "(x * mask).cumprod(1)", "torch.nn.functional.nll_loss(torch.log_softmax(h, 1), i[:3])",
+        "torch.nn.functional.cross_entropy(h, i[:3])", "torch.linalg.ldl_factor(q.detach() @ q.detach().t())[0]", "torch.linalg.eigvalsh(q @ q.t())", "torch.linalg.eigh(q @ q.t())[0]",
+        "torch.linalg.ldl_solve(*torch.linalg.ldl_factor(q.detach() @ q.detach().t()), ones(4, 1))", "torch.linalg.eig(q)[0].abs()", "torch.linalg.eigvals(q).abs()", "torch.linalg.svd(m)[1]", "torch.linalg.svdvals(m)",
+        "torch.histogramdd(x[:, :2].detach(), [2, 2])[0]", "torch.cdist(x, y, p=3.0)", "torch.cdist(x, y, compute_mode='use_mm_for_euclid_dist')", "torch.linalg.householder_product(m[:, :3], v[:3])",
+    ],
     "second derivatives": [
         f"torch.autograd.grad(({expression}).square().sum(), x, create_graph=True)[0]"
         for expression in (
@@ -173,3 +187,34 @@ SAMPLES: dict[str, list[str]] = {
         "x.clamp(-1, 1)", "torch.addcdiv(x, y, p, value=2.0)", "torch.float_power(p, 2)", "torch.isclose(x, y)", "torch.frexp(x)", "torch.ldexp(x, k)", "torch.bitwise_and(k, l)", "torch.polygamma(1, p)", "torch.mvlgamma(p + 2, 2)", "torch.nextafter(h, h + 1)", "torch.logit(torch.sigmoid(x), 1e-6)", "torch.round(x, decimals=1)", "torch.special.ndtri(torch.sigmoid(x))",
     ],
 }  # fmt: skip
+
+# Where the operands of an op may lie (default: -2 to 2); every operand the same, or one range for each.
+DOMAIN = {
+    "log": (0.1, 4), "log2": (0.1, 4), "log10": (0.1, 4), "log1p": (-0.8, 4), "sqrt": (0.1, 4), "rsqrt": (0.1, 4),
+    "acosh": (1.1, 4), "atanh": (-0.9, 0.9), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "erfinv": (-0.9, 0.9),
+    "pow": [(0.1, 3), (-2, 2)], "xlogy": [(-2, 2), (0.1, 4)], "special_xlog1py": [(-2, 2), (-0.8, 4)],
+    "reciprocal": (0.2, 3), "div": [(-2, 2), (0.3, 3)], "true_divide": [(-2, 2), (0.3, 3)], "addcdiv": [(-2, 2), (-2, 2), (0.3, 3)],
+    "lgamma": (0.3, 4), "digamma": (0.3, 4), "trigamma": (0.3, 4), "polygamma_of": (0.3, 4), "logit_clamped": (0.1, 0.9), "special_ndtri": (0.1, 0.9), "ndtri": (0.1, 0.9),
+    "entr": (0.1, 3), "special_entr": (0.1, 3), "floor_divide": [(-9, 9), (0.7, 3)], "trunc_divide": [(-9, 9), (0.7, 3)],
+    "remainder": [(-9, 9), (0.7, 3)], "fmod": [(-9, 9), (0.7, 3)], "lerp": [(-2, 2), (-2, 2), (0.1, 0.9)],
+    "binary_entropy": (0.1, 0.9), "igamma": (0.5, 3), "igammac": (0.5, 3), "zeta": (1.5, 4), "special_zeta": (1.5, 4),
+    "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],
+}  # fmt: skip
+PARAMS = {
+    "add_scaled": (1.5,), "sub_scaled": (1.5,), "mul_number": (1.5,), "div_number": (1.5,), "rdiv_number": (1.5,), "nan_to_num": (0.5, 3.0, -3.0),
+    "polygamma_of": (2,), "addcmul": (0.7,), "addcdiv": (0.7,), "lerp_number": (0.3,), "is_within": (1e-5, 1e-8), "round_finer": (10.0,),
+    "round_coarser": (10.0,), "logit_clamped": (1e-6,), "hardtanh": (-1.0, 1.0), "leaky_relu": (0.1,), "threshold": (0.3, -1.0),
+    "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0), "hardshrink": (0.5,), "softshrink": (0.5,),
+    "smooth_absolute": (0.7,), "huber": (0.7,), "dropout_masked": (1.25,),
+}  # fmt: skip
+
+
+def params_of(op: Any) -> tuple[Any, ...]:
+    """Values of a pointwise record's parameters: listed above, or ones."""
+    return PARAMS.get(op.name, (1.0,) * len(op.params))
+
+
+def domain_of(op: Any, index: int) -> tuple[float, float]:
+    """Where an operand of a pointwise record may lie: what the record says, or what is listed above."""
+    domain = op.samples or DOMAIN.get(op.name, (-2, 2))
+    return domain[index] if isinstance(domain, list) else domain

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 import numpy as np  # noqa: E402
-from samples import SAMPLES, operands  # noqa: E402
+from samples import SAMPLES, domain_of, operands, params_of  # noqa: E402
 
 import flambeau as torch  # noqa: E402
 from flambeau._core.state import CUDA  # noqa: E402
@@ -39,15 +39,6 @@ TOLERANCE = {
     "bfloat16": 4e-2,
     "float16": 2e-3,
 }
-DOMAIN = {
-    "acosh": (1.1, 4.0), "atanh": (-0.9, 0.9), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "erfinv": (-0.9, 0.9), "special_ndtri": (0.1, 0.9),
-    "logit_clamped": (0.1, 0.9), "special_zeta": (1.5, 4.0), "igamma": (0.5, 3.0), "igammac": (0.5, 3.0), "pow": (0.2, 2.0), "polygamma_of": (0.5, 3.0),
-}  # fmt: skip
-PARAMS = {
-    "nan_to_num": (0.5, 3.0, -3.0), "is_within": (1e-5, 1e-8), "round_finer": (10.0,), "round_coarser": (10.0,), "logit_clamped": (1e-6,),
-    "dropout_masked": (1.25,), "hardtanh": (-1.0, 1.0), "threshold": (0.3, -1.0), "elu": (1.2, 1.0, 1.0), "elu_in_place": (1.2, 1.0, 1.0), "softplus": (1.5, 20.0),
-    "polygamma_of": (2.0,),
-}  # fmt: skip
 Result = tuple[str, str, str]  # name, "passed" | "failed" | "skipped", why
 
 
@@ -146,7 +137,7 @@ def both(name: str, run: Any, inputs: dict[str, Any]) -> Result:
 
 
 def sample(name: str, dtype: str, shape: tuple[int, ...], random: Any) -> Any:
-    low, high = DOMAIN.get(name, (-2.0, 2.0))
+    low, high = domain_of(records[name], 0)
     d = getattr(torch, dtype)
     if dtype == "bool":
         return torch.from_numpy(random.integers(0, 2, shape).astype(bool))
@@ -162,7 +153,7 @@ def sample(name: str, dtype: str, shape: tuple[int, ...], random: Any) -> Any:
 
 def pointwise_cases(op: Pointwise) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     random = np.random.default_rng(len(op.name))
-    numbers = PARAMS.get(op.name) or (0.7,) * (len(op.names) - op.arity)
+    numbers = params_of(op)
     for dtype in DTYPES:
         try:
             op.rule(op.name, getattr(torch, dtype))

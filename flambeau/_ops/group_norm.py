@@ -11,6 +11,7 @@ import numpy as np
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float32
+from .._core.layouts import channels_last, channels_last_3d
 from .._core.state import GRAD, local, modes
 from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat
 from .._tensor import Tensor, wrap
@@ -267,7 +268,10 @@ def _group_norm(
     if elsewhere(input):
         return ops.reshape(composed(_formula, planes, weight, bias, eps, groups), shape), None, None
     result, mean, _, variance = norm_blocks_op(planes, weight, bias, eps, groups, rounded)
-    return ops.reshape(result, shape), mean, variance
+    result = ops.reshape(result, shape)
+    if not rounded and is_channels_last(input._array):
+        result = ops.contiguous(result, memory_format=channels_last if len(shape) == 4 else channels_last_3d)
+    return result, mean, variance
 
 
 @public("group_norm", method=False)

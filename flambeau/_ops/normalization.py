@@ -14,7 +14,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from .._core.info import finfo
-from .._core.state import CUDA, GRAD, META, local, modes
+from .._core.state import CUDA, GRAD, local, modes
 from .._kernel.lang import independent, kernel
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
 from .._kernel.pool import settings
@@ -78,7 +78,7 @@ def number(value: float) -> Any:
 
 def elsewhere(*tensors: Any) -> bool:
     """Whether a tensor is not in the memory of the CPU."""
-    return any(isinstance(t, Tensor) and t._k & (CUDA | META) for t in tensors)
+    return any(isinstance(t, Tensor) and t._k & CUDA for t in tensors)
 
 
 def check_channels(name: str, count: int, *parameters: Tensor | None) -> None:

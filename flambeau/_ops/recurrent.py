@@ -62,11 +62,12 @@ def _sorted_back(order: Sequence[int], given: Sequence[Any]) -> list[Any]:
 
 def _layer_meta(*given: Any) -> Any:
     mode, steps, keep, order = given[13:]
-    x, h, c, _, wh, *_ = _sorted_back(order, given)
+    x, h, c, _, wh, _, _, wr, *_ = _sorted_back(order, given)
     directions, size, d = h.shape[0], wh.shape[0] // GATES[mode], BY_NUMPY[x.dtype]
-    made = [((*x.shape[:-1], directions * h.shape[2]), d), (h.shape, d), (h.shape if c is None else c.shape, d)]
+    made = [((*x.shape[:-1], directions * h.shape[2]), d), (h.shape, d), None if c is None else (c.shape, d)]
     if keep:
-        kept = [((steps.rows, GATES[mode] * size), d), ((steps.rows, size), d), ((steps.rows, size), d)]
+        room = (steps.rows, size), d
+        kept = [((steps.rows, GATES[mode] * size), d), None if GATES[mode] == 1 else room, None if wr is None else room]
         made += kept * directions
     return made
 
