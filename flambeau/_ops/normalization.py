@@ -330,12 +330,9 @@ def _rows_of(
         return out, wrap(mean, d), wrap(scale, d)
     flat = input if len(have) == 2 and len(shape) == 1 else ops.reshape(input, (-1 if input._array.size else 0, count))
     w, b = (None if t is None else ops.reshape(t, (count,)) for t in (weight, bias))
-    if input._k & META:
-        result, means, scales = composed(_formula, flat, w, b, eps, center), None, None
-    else:
-        if flat._array.strides[-1] != flat._array.itemsize and flat._array.size and not flat._k & CUDA:
-            flat = ops.contiguous(flat)
-        result, means, scales = norm_rows_op(flat, w, b, eps, center)
+    if flat._array.strides[-1] != flat._array.itemsize and flat._array.size and not flat._k & CUDA:
+        flat = ops.contiguous(flat)
+    result, means, scales = norm_rows_op(flat, w, b, eps, center)
     return result if result._array.shape == have else ops.reshape(result, have), means, scales
 
 

@@ -44,18 +44,17 @@ UNREACHED = {
 }  # fmt: skip
 # Calls of records that the dispatcher does not see, since those who look get other operations in their place.
 HIDDEN = {
-    "cross_entropy_rows": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
+    "cross_entropy_rows": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_whole": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
     "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')", "sparse_values": "x.to_sparse().values()",
     "eigvalsh_op": "torch.linalg.eigvalsh(q.detach() @ q.detach().t())", "sparse_rebuild": "x.to_sparse().to_dense()", "sparse_product": "torch.sparse.mm(x.detach().to_sparse(), m)",
 }  # fmt: skip
 HIDDEN_BEHIND = {
-    "cross_entropy_rows_backward": HIDDEN["cross_entropy_rows"], "sum_bags_backward": HIDDEN["sum_bags"], "sparse_sampled_product": HIDDEN["sparse_product"],
+    "cross_entropy_rows_backward": HIDDEN["cross_entropy_rows"], "cross_entropy_whole_backward": HIDDEN["cross_entropy_rows"], "sum_bags_backward": HIDDEN["sum_bags"], "sparse_sampled_product": HIDDEN["sparse_product"],
 }  # fmt: skip
 # Cells that are known to be wrong, and why.
 MISSING = {
     ("fill", "forward mode"): "the tangent of what was overwritten is not zeroed",
     ("constant_pad_nd", "forward mode"): "the tangent is padded with the value of the result",
-    ("baddbmm", "vmap"): "the rule fails if the first operand has no batch",
     ("sparse_rebuild", "forward mode"): "the tangent is lost", ("sparse_values", "forward mode"): "the tangent is lost",
     ("sparse_values", "vmap"): "a sparse tensor of samples is not coalesced",
     ("ctc_loss", "forward mode"): "its second derivative is not there, and PyTorch's is not either",
