@@ -185,6 +185,11 @@ RANDOM = ("rand", "empty", "dropout", "bernoulli", "multinomial", "normal", "exp
 # -- which call reaches which record ----------------------------------------------------------------------------------
 
 
+def is_ours(op):
+    """Whether a record is one of the engine's; those of vision are tested there."""
+    return not getattr(getattr(op, "forward", None), "__module__", "").startswith("flambeau.vision")
+
+
 _UNFIT = (
     "repr",
     "str(",
@@ -225,7 +230,7 @@ def cases():
         found[name] = Case(name, text, pointwise=True)
     for name, case in behind.items():
         found.setdefault(name, case)
-    wanted = {n for n, op in records.items() if not getattr(op, "derived", False)}
+    wanted = {n for n, op in records.items() if not getattr(op, "derived", False) and is_ours(op)}
     return {name: found[name] for name in sorted(wanted & set(found))}, sorted(wanted - set(found))
 
 
