@@ -125,9 +125,4 @@ modes = Modes()
 local = Local()
 
 
-def differentiated(k: int) -> bool:
-    """Whether the derivative of something with these properties is wanted now: on the tape, or as a tangent."""
-    return bool((k & GRAD and local.grad) or k & DUAL)
-
-
 held_over_forks(modes.lock, MOMENT)

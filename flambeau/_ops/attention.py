@@ -9,10 +9,11 @@ from typing import Any
 from .._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from .._core.random_draws import keep_mask
 from .._core.sizes import broadcast_shapes
-from .._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, SPARSE, local
+from .._core.state import BATCHED, CUDA, META, OVERRIDE, SPARSE, local
 from .._tensor import Tensor
 from . import attention_arrays
 from .batched_layers import attended
+from .batching import is_differentiated
 from .casting import cast_array
 from .generator import default_of, draw_at
 from .primitive import primitive
@@ -273,7 +274,7 @@ def _composed(
 def _fusable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     k = query._k | key._k | value._k
     if mask is not None:
-        if mask._k & (DUAL | GRAD if local.grad else DUAL) or mask._array.ndim > max(query._array.ndim, 2):
+        if is_differentiated(mask) or mask._array.ndim > max(query._array.ndim, 2):
             return False
         k |= mask._k
     return not k & _COMPOSED and bool(query._array.size and key._array.size and value._array.size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.state import BATCHED
+from .._core.state import BATCHED, DUAL, GRAD, local
 from .._tensor import Tensor
 from .registry import ops
 
@@ -21,6 +21,16 @@ def every_element(t: Any) -> Any:
     while t._k & BATCHED:
         t = t.value
     return t._array
+
+
+def is_differentiated(*tensors: Any) -> bool:
+    """Whether the derivative by one of these is wanted now, on the tape or as a tangent; a batch is asked for its values."""
+    for t in tensors:
+        while t._k & BATCHED:
+            t = t.value
+        if t._k & DUAL or (t._k & GRAD and local.grad):
+            return True
+    return False
 
 
 def stacked(t: Any, mapped: bool, size: int) -> Any:

@@ -14,10 +14,9 @@ from .._core import return_types
 from .._core.dtypes import COMPLEX, from_numpy_dtype, int64
 from .._core.info import finfo
 from .._core.sizes import broadcast_shapes
-from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
 from .basic import answer
-from .batching import leading
+from .batching import is_differentiated, leading
 from .linalg_checks import (
     check_info,
     check_matrix,
@@ -481,7 +480,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     precision = finfo(A.dtype).eps
     cut = rcond if rcond is not None else precision * max(x[-2:])
     solution, rank, values = least_squares(a, b, precision if driver == "gels" else cut, driver in ("gelsd", "gelss"))
-    if (A._k | B._k) & (DUAL | GRAD if local.grad else DUAL):
+    if is_differentiated(A, B):
         solution = ops.matmul(linalg_pinv(a, cut), b)
     if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and answer(ops.all(ops.eq(rank, x[-1])), True))):
         off = ops.matmul(a, solution) - b

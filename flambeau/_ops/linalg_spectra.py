@@ -12,10 +12,9 @@ from .._backend.cpu import cpu
 from .._core import return_types
 from .._core.config import deprecated
 from .._core.dtypes import COMPLEX, int64
-from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
 from .basic import answer
-from .batching import leading
+from .batching import is_differentiated, leading
 from .linalg_checks import (
     check_floating,
     check_matrix,
@@ -313,11 +312,6 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     return return_types.linalg_svd(*svd_op(A, full_matrices))
 
 
-def _is_differentiated(A: Tensor) -> bool:
-    """Whether values need the vectors that their derivatives, backward or forward, are made of."""
-    return bool(A._k & DUAL or (local.grad and A._k & GRAD))
-
-
 @public("linalg.svdvals", method=False, out="exact")
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, falling.
@@ -328,7 +322,7 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """
     check_matrix("linalg.svdvals", A)
     _check_driver(A, driver)
-    return svd_op(A, False)[1] if _is_differentiated(A) else singular_values(A)
+    return svd_op(A, False)[1] if is_differentiated(A) else singular_values(A)
 
 
 @public(out=True)
@@ -412,7 +406,7 @@ def linalg_eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """
     check_square("linalg.eigvalsh", A)
     side = _uplo("linalg.eigvalsh", UPLO)
-    return eigh_op(A, side)[0] if _is_differentiated(A) else eigvalsh_op(A, side)
+    return eigh_op(A, side)[0] if is_differentiated(A) else eigvalsh_op(A, side)
 
 
 def _eig_grad(given: Any, outs: Any) -> Tensor:
@@ -485,7 +479,7 @@ def linalg_eigvals(A: Tensor) -> Tensor:
     tensor([1., 1.])
     """
     check_square("linalg.eigvals", A)
-    return eig_op(A)[0] if _is_differentiated(A) else eigvals_op(A)
+    return eig_op(A)[0] if is_differentiated(A) else eigvals_op(A)
 
 
 # -- rank ----------------------------------------------------------------------------------------------------------

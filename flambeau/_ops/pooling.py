@@ -82,10 +82,18 @@ def _named(out: Tensor, kind: str, rank: int) -> Tensor:
     return out if rank == 1 else relabel(out, f"{kind}Pool{rank}DBackward0")
 
 
+def _pooled(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """A batch joins the images; windows that differ from plane to plane are those of each sample."""
+    x, windows = args
+    if not windows.shared:
+        windows = Windows([np.concatenate([t] * size) for t in windows.tables], windows.size)
+    return folded()(op, size, mapped, (x, windows))
+
+
 @primitive(
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
     grad={"x": lambda g, others, x_shape, windows: to_places(g, others[0], x_shape, len(windows))},
-    batch=folded(),
+    batch=_pooled,
     tangent=tangents.largest,
 )  # fmt: skip
 @keeps_channels_last(takes=lambda x, windows: x.ndim == len(windows) + 2 > 3)

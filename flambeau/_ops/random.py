@@ -17,9 +17,10 @@ from .._core.dtypes import FLOATING, default, dtype, float32, int64
 from .._core.layouts import contiguous_format
 from .._core.random import MersenneState
 from .._core.sizes import size_argument
-from .._core.state import CUDA, DUAL, GRAD, META, differentiated, local, modes
+from .._core.state import CUDA, DUAL, GRAD, META, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, wrap
+from .batching import is_differentiated
 from .casting import broadcast_error
 from .conversion import host_array
 from .creation import like
@@ -613,14 +614,14 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
     """Samples of the gamma distribution with the shape parameters in `input`, differentiable by them."""
     drawn = _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
-    return drawn_gamma(input, drawn) if differentiated(input._k) else drawn
+    return drawn_gamma(input, drawn) if is_differentiated(input) else drawn
 
 
 @public(method=False)
 def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
     """Samples of the Dirichlet distribution with the concentrations in `input`, differentiable by them."""
     drawn = _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
-    return drawn_dirichlet(input, drawn) if differentiated(input._k) else drawn
+    return drawn_dirichlet(input, drawn) if is_differentiated(input) else drawn
 
 
 SCHEMAS = """

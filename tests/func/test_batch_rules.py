@@ -13,7 +13,7 @@ import flambeau.linalg
 import flambeau.nn.functional as F
 from flambeau._ops.pointwise_op import Pointwise
 from flambeau._ops.registry import records
-from flambeau.func import fallback, grad, vmap
+from flambeau.func import fallback, grad, jvp, vmap
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorded"))
 import other_ways
@@ -151,6 +151,31 @@ def test_rules_agree_with_the_samples(name, monkeypatch):
         alone = grad(loss, argnums=tuple(floating))(*[t[i] for t in operands])
         for found, wanted in zip(slopes, alone):
             torch.testing.assert_close(found[i], wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        torch.linalg.svdvals, torch.linalg.eigvalsh, lambda x: torch.linalg.eigvals(x @ x.mT).real, lambda x: torch.linalg.matrix_norm(x, "nuc"),
+        lambda x: torch.linalg.lstsq(x, x[:, :1]).solution, lambda x: F.scaled_dot_product_attention(x, x, x, x), torch.linalg.det, torch.linalg.inv,
+        lambda x: torch.quantile(x, 0.3, dim=0), lambda x: torch.gru_cell(x, x, torch.ones(9, 3), torch.ones(9, 3)), lambda x: x.var(0),
+    ],
+)  # fmt: skip
+def test_tangents_of_samples(f):
+    """What asks whether it is differentiated is told so of a batch, too."""
+    t = torch.arange(18.0).view(2, 3, 3).sin()
+    made = vmap(lambda x, t: jvp(f, (x,), (t,))[1])(M, t)
+    for i in range(2):
+        alone = jvp(f, (M[i],), (t[i],))[1]
+        torch.testing.assert_close(made[i], alone, rtol=1e-3, atol=1e-4)
+        assert alone.abs().max() > 0
+
+
+def test_windows_that_differ_between_planes():
+    x = torch.arange(2 * 2 * 3 * 36.0).view(2, 2, 3, 6, 6).sin()
+    samples = torch.linspace(0.1, 0.9, 12).view(2, 3, 2)
+    f = lambda x: F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=samples)
+    assert vmap(f)(x).tolist() == torch.stack([f(x[0]), f(x[1])]).tolist()
 
 
 @pytest.mark.parametrize("mean", [False, True])
