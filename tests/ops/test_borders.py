@@ -262,3 +262,15 @@ def test_bounds_in_an_order_of_their_own():
     for wrong, message in ((order[:2], "must have the same size"), (order.int(), "must be a tensor of long dtype")):
         with pytest.raises(RuntimeError, match=message):
             torch.searchsorted(bounds, values, sorter=wrong)
+
+
+def test_second_derivatives_where_the_first_cotangent_is_zero():
+    x = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    g = torch.tensor([1.0, 0.0, -2.0], dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(x.logcumsumexp(0), x, g, create_graph=True)
+    weights = (x[None] - x.logcumsumexp(0)[:, None]).exp().tril()  # d out[j] / d x[i]
+    torch.testing.assert_close(first, g @ weights)
+    made = torch.autograd.grad((first * first).sum(), (x, g))
+    expected = torch.autograd.grad(((g @ weights) ** 2).sum(), (x, g))
+    assert made[0].isfinite().all() and made[1].isfinite().all()
+    torch.testing.assert_close(made[0], expected[0])
