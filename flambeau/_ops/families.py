@@ -27,13 +27,11 @@ class Table(dict[str, Any]):
         super().__init__()
         self.owners: dict[str, str] = {}  # names of families that wait
 
-    def __missing__(self, name: str) -> Any:
-        if name in self.owners:
-            load(self.owners[name])
-            found = super().get(name, _MISSING)
-            if found is not _MISSING:
-                return found
-        raise KeyError(name)
+    def __getitem__(self, name: str) -> Any:
+        family = self.owners.get(name)
+        if family is not None:  # another thread may be in the middle of importing it
+            load(family)
+        return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         try:
@@ -70,7 +68,7 @@ class Table(dict[str, Any]):
 
 
 class _Waiting:
-    """Stands for an operation in the class of a namespace until its family is imported."""
+    """Stands for an operation in the class of a namespace, before the operation itself, until its family is imported."""
 
     __slots__ = ("family", "name")
 
@@ -84,26 +82,31 @@ class _Waiting:
         except KeyError:
             raise AttributeError(f"no operation {self.name!r}") from None
 
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
 
-_spaces: list[tuple[Any, dict[str, str]]] = []  # namespaces, and what of them waits
+
+_owners: list[tuple[Any, dict[str, str]]] = []  # a namespace or None, and whose its or a table's names are that wait
 
 
 def load(family: str) -> None:
-    """Imports a family, if it waits."""
+    """Imports a family, if it waits. Only then do its names stop leading here: so no thread gets those of half a family."""
     if family not in _waiting:
         return
-    importlib.import_module(f"{__package__}.{family}")
+    module = importlib.import_module(f"{__package__}.{family}")
+    if getattr(module.__spec__, "_initializing", False):  # by this very thread, which needs a name of it meanwhile
+        return
     _waiting.pop(family, None)
-    for space, owners in _spaces:
-        for name in [name for name in owners if name in space.__dict__]:
-            if owners.pop(name, None) is not None:  # Python finds attributes faster that their class does not have
+    for space, owners in _owners:
+        for name in [name for name, own in list(owners.items()) if own == family]:
+            if owners.pop(name, None) is not None and space is not None:
                 delattr(type(space), name)
 
 
 def load_all() -> None:
     """Imports all families that wait."""
-    while _waiting:
-        load(next(iter(_waiting)))
+    for family in list(_waiting):
+        load(family)
 
 
 def defer(families: Iterable[str], tables: dict[str, Table], space: Any) -> None:
@@ -119,9 +122,10 @@ def defer(families: Iterable[str], tables: dict[str, Table], space: Any) -> None
     if found is not None:
         for kind, table in tables.items():
             table.owners = found[kind]
+            _owners.append((None, found[kind]))
         for name, family in found[""].items():
             setattr(type(space), name, _Waiting(family, name))
-        _spaces.append((space, found[""]))
+        _owners.append((space, found[""]))
     elif path and os.access(os.path.dirname(path), os.W_OK):
         lines = [state]
         for family in list(_waiting):

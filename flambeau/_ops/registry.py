@@ -304,7 +304,7 @@ def quick(fast: Any, named: bool = False) -> Callable[[Any], Any]:
             return call
         slow.public = call
         for table in (functions, methods, ops.__dict__):
-            for name in [n for n, f in dict.items(table) if f is slow]:
+            for name in [n for n, f in list(dict.items(table)) if f is slow]:
                 table[name] = call
         return call
 

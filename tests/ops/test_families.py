@@ -91,6 +91,37 @@ print(torch.nn.functional.cross_entropy(torch.zeros(2, 3), torch.tensor([0, 1]))
     assert _run(place, code) == "tensor(1.0986)\n"
 
 
+def test_threads_never_see_half_a_family(place):
+    """A name that stands early in a file is not given to another thread before the whole file is there."""
+    code = """
+import importlib.machinery, threading, time
+slow = importlib.machinery.SourceFileLoader.exec_module
+
+def exec_module(self, module):
+    slow(self, module)
+    if module.__name__.endswith("_ops.sorting"):  # all names are there, but the import goes on
+        time.sleep(0.3)
+        module.done = True
+
+importlib.machinery.SourceFileLoader.exec_module = exec_module
+seen = []
+
+def look(find):
+    find()
+    seen.append(hasattr(sys.modules["flambeau._ops.sorting"], "done"))
+
+finds = (lambda: torch.sort, lambda: torch.Tensor.topk, lambda: registry.ops.argsort, lambda: registry.records["topk"])
+threads = [threading.Thread(target=look, args=(find,)) for find in finds for _ in range(3)]
+for thread in threads:
+    thread.start()
+    time.sleep(0.02)
+for thread in threads:
+    thread.join()
+assert seen == [True] * 12, seen
+"""
+    _run(place, code)
+
+
 def test_every_name_belongs_to_one_family(place):
     owners = {}
     for line in _file(place).read_text().split("\n")[1:]:
