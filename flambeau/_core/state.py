@@ -94,7 +94,7 @@ class Local(threading.local):
 
 
 # Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.
-WATCHING, LEAVES, DRAWING, FACTORISING, LOADING, COMPILING, MOMENT = range(7)
+WATCHING, LEAVES, DRAWING, FACTORISING, IMPORTING, LOADING, COMPILING, MOMENT = range(8)
 _over_forks: list[tuple[int, Any]] = []
 _taken: list[Any] = []
 

@@ -10,9 +10,11 @@ import contextlib
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from .._core.state import IMPORTING, held_over_forks
 from .._kernel.cache import chosen_root, writers
 from .._version import __version__
 
@@ -89,11 +91,44 @@ class _Waiting:
 _owners: list[tuple[Any, dict[str, str]]] = []  # a namespace or None, and whose its or a table's names are that wait
 
 
+class _Imports:
+    """Threads that import families. A fork waits for them: in the child nobody would finish what they began."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.depth: dict[int, int] = {}  # by thread
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        with self.changed:
+            self.depth[me] = self.depth.get(me, 0) + 1
+
+    def __exit__(self, *error: Any) -> None:
+        me = threading.get_ident()
+        with self.changed:
+            self.depth[me] -= 1
+            if not self.depth[me]:
+                del self.depth[me]
+                self.changed.notify_all()
+
+    def acquire(self) -> None:
+        self.changed.acquire()
+        self.changed.wait_for(lambda: not self.depth.keys() - {threading.get_ident()})
+
+    def release(self) -> None:
+        self.changed.release()
+
+
+_imports = _Imports()
+held_over_forks(_imports, IMPORTING)
+
+
 def load(family: str) -> None:
     """Imports a family, if it waits. Only then do its names stop leading here: so no thread gets those of half a family."""
     if family not in _waiting:
         return
-    module = importlib.import_module(f"{__package__}.{family}")
+    with _imports:
+        module = importlib.import_module(f"{__package__}.{family}")
     if getattr(module.__spec__, "_initializing", False):  # by this very thread, which needs a name of it meanwhile
         return
     _waiting.pop(family, None)

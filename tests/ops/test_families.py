@@ -122,6 +122,36 @@ assert seen == [True] * 12, seen
     _run(place, code)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_fork_waits_for_imports(place):
+    code = """
+import importlib.machinery, os, threading, time, warnings
+warnings.simplefilter("ignore")
+plain = importlib.machinery.SourceFileLoader.exec_module
+
+def exec_module(self, module):
+    if module.__name__.endswith("_ops.sorting"):
+        begun.set()
+        time.sleep(0.3)
+    plain(self, module)
+
+importlib.machinery.SourceFileLoader.exec_module = exec_module
+begun = threading.Event()
+thread = threading.Thread(target=lambda: torch.sort)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    os._exit(7 if torch.ones(2).sort().values.tolist() == [1.0, 1.0] else 1)
+import signal
+signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+signal.alarm(60)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+thread.join()
+"""
+    _run(place, code)
+
+
 def test_every_name_belongs_to_one_family(place):
     owners = {}
     for line in _file(place).read_text().split("\n")[1:]:
