@@ -17,7 +17,8 @@ import numpy as np
 
 import flambeau as torch
 from flambeau._backend import threads
-from flambeau._kernel import jit, pool
+from flambeau._kernel import jit
+from flambeau._kernel.native import pool
 from flambeau._kernel.tiles import vectors
 
 F = torch.nn.functional

@@ -6,8 +6,8 @@ import importlib as _importlib
 import sys as _sys
 from math import e, inf, nan, pi
 
-from . import _constructors, _copying, _methods, _overrides, _properties, _protocol, _storage
 from . import _ops as _ops
+from . import _overrides
 from ._autograd.modes import (
     enable_grad,
     inference_mode,
@@ -17,7 +17,6 @@ from ._autograd.modes import (
     set_grad_enabled,
 )  # fmt: skip
 from ._backend.threads import get_num_threads, set_num_threads
-from ._constructors import set_default_tensor_type, typename
 from ._core import dtypes as _dtypes
 from ._core import layouts as _layouts
 from ._core.config import (
@@ -56,9 +55,16 @@ from ._lazy import HOME as _HOME
 from ._ops.generator import Generator, default_generator
 from ._ops.registry import is_tensor
 from ._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
-from ._storage import UntypedStorage
 from ._tensor import Tensor
-from ._typed_storage import TypedStorage, is_storage, legacy_classes
+from ._tensor import constructors as _constructors
+from ._tensor import copying as _copying
+from ._tensor import methods as _methods
+from ._tensor import properties as _properties
+from ._tensor import protocol as _protocol
+from ._tensor import storage as _storage
+from ._tensor.constructors import set_default_tensor_type, typename
+from ._tensor.storage import UntypedStorage
+from ._tensor.typed_storage import TypedStorage, is_storage, legacy_classes
 from ._version import __version__
 
 newaxis = None

@@ -12,7 +12,7 @@ from ._core.dtypes import dtype as _dtype
 from ._core.layouts import layout as _layout, memory_format as _memory_format
 from ._core.sizes import Size as Size
 from ._ops.generator import Generator as Generator
-from ._storage import UntypedStorage as UntypedStorage
+from ._tensor.storage import UntypedStorage as UntypedStorage
 
 _Number = _int | _float | _complex
 _Scalar = Any  # the number that a tensor holds
@@ -31,8 +31,6 @@ from ._autograd.modes import no_grad as no_grad
 from ._autograd.modes import set_grad_enabled as set_grad_enabled
 from ._backend.threads import get_num_threads as get_num_threads
 from ._backend.threads import set_num_threads as set_num_threads
-from ._constructors import set_default_tensor_type as set_default_tensor_type
-from ._constructors import typename as typename
 from ._core.config import AcceleratorError as AcceleratorError
 from ._core.config import OutOfMemoryError as OutOfMemoryError
 from ._core.config import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
@@ -76,10 +74,12 @@ from ._ops.generator import default_generator as default_generator
 from ._ops.registry import is_tensor as is_tensor
 from ._overrides import DisableTorchFunction as DisableTorchFunction
 from ._overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from ._storage import UntypedStorage as UntypedStorage
-from ._typed_storage import TypedStorage as TypedStorage
-from ._typed_storage import is_storage as is_storage
-from ._typed_storage import legacy_classes as legacy_classes
+from ._tensor.constructors import set_default_tensor_type as set_default_tensor_type
+from ._tensor.constructors import typename as typename
+from ._tensor.storage import UntypedStorage as UntypedStorage
+from ._tensor.typed_storage import TypedStorage as TypedStorage
+from ._tensor.typed_storage import is_storage as is_storage
+from ._tensor.typed_storage import legacy_classes as legacy_classes
 from . import autograd as autograd
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from . import sparse
-from ._constructors import typed_classes
-from ._storage import UntypedStorage
-from ._typed_storage import TypedStorage, legacy_classes
+from ._tensor.constructors import typed_classes
+from ._tensor.storage import UntypedStorage
+from ._tensor.typed_storage import TypedStorage, legacy_classes
 
 _storage_classes = {
     UntypedStorage,

@@ -9,13 +9,13 @@ from sys import getrefcount
 from types import FunctionType
 from typing import Any
 
-from ._constructors import recast
 from ._core.state import AUTOCAST, BATCHED, DISPATCH, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
 from ._dispatch import handlers
 from ._ops import registry
 from ._ops.quantization import take_over
 from ._ops.registry import ops
 from ._tensor import Tensor
+from ._tensor.constructors import recast
 from ._torch_dispatch import dispatches, take_function
 
 

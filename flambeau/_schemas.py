@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _aten, _ops
-from ._kernel.site import Site
+from ._kernel.native.site import Site
 from ._library.schema import Argument, FunctionSchema, Return, parse_schema
 from ._ops.facts import facts_in
 from ._ops.pointwise_op import Pointwise
@@ -26,7 +26,13 @@ __all__ = ["function_of", "operator_of", "schemas_of", "takes_out"]
 
 # PyTorch's operators that belong to a module have its name before theirs.
 _PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
-_OUTSIDE = ("_aten", "_aten_backward", "_aten_layers", "_properties", "_tensor_memory")  # which declare operations, too
+_OUTSIDE = (
+    "_aten",
+    "_aten_backward",
+    "_aten_layers",
+    "_tensor.properties",
+    "_tensor.memory",
+)  # which declare operations, too
 _NAME = re.compile(r"\w+")
 
 

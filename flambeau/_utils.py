@@ -6,7 +6,12 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ._copying import (
+from ._core.devices import device as _device
+from ._core.dtypes import dtype as _dtype
+from ._ops.registry import ops
+from ._serialization.rebuild import _rebuild_device_tensor_from_cpu_tensor, _rebuild_device_tensor_from_numpy
+from ._tensor import Tensor
+from ._tensor.copying import (
     _rebuild_meta_tensor_no_storage,
     _rebuild_qtensor,
     _rebuild_sparse_tensor,
@@ -14,13 +19,8 @@ from ._copying import (
     _rebuild_tensor_v2,
     _rebuild_tensor_v3,
 )
-from ._copying import set_state as _set_obj_state
-from ._copying import state_of as _get_obj_state
-from ._core.devices import device as _device
-from ._core.dtypes import dtype as _dtype
-from ._ops.registry import ops
-from ._serialization.rebuild import _rebuild_device_tensor_from_cpu_tensor, _rebuild_device_tensor_from_numpy
-from ._tensor import Tensor
+from ._tensor.copying import set_state as _set_obj_state
+from ._tensor.copying import state_of as _get_obj_state
 from .nn.parameter import _rebuild_parameter, _rebuild_parameter_with_state
 from .utils.data._utils.errors import ExceptionWrapper
 

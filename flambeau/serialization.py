@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ._constructors import typed_classes
 from ._core.devices import device
 from ._core.dtypes import dtype
 from ._serialization import files, inspection, legacy, legacy_tar, loading
@@ -46,7 +45,8 @@ from ._serialization.options import (
 )
 from ._serialization.pickler import Storages, dump
 from ._serialization.weights_only import Unsafe
-from ._typed_storage import TypedStorage
+from ._tensor.constructors import typed_classes
+from ._tensor.typed_storage import TypedStorage
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "StorageType", "add_safe_globals", "check_module_version_greater_or_equal",

@@ -5,20 +5,20 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from . import _typed_storage
 from ._core.dtypes import uint8
-from ._storage import StorageBase, UntypedStorage
-from ._typed_storage import TypedStorage, dtype_names
+from ._tensor import typed_storage
+from ._tensor.storage import StorageBase, UntypedStorage
+from ._tensor.typed_storage import TypedStorage, dtype_names
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
 # What packages take from here by PyTorch's private names.
 _StorageBase = StorageBase
-_LegacyStorage = _typed_storage.LegacyStorage
-_warn_typed_storage_removal = _typed_storage.warn_of_removal
-_reset_warn_typed_storage_removal = _typed_storage.reset_warning
-_get_always_warn_typed_storage_removal = _typed_storage.get_always_warn
-_set_always_warn_typed_storage_removal = _typed_storage.set_always_warn
+_LegacyStorage = typed_storage.LegacyStorage
+_warn_typed_storage_removal = typed_storage.warn_of_removal
+_reset_warn_typed_storage_removal = typed_storage.reset_warning
+_get_always_warn_typed_storage_removal = typed_storage.get_always_warn
+_set_always_warn_typed_storage_removal = typed_storage.set_always_warn
 
 
 def _dtype_to_storage_type_map() -> dict[Any, str]:
@@ -46,5 +46,5 @@ def _saved_bytes(storage: UntypedStorage) -> bytes:
     from .serialization import save
 
     file = io.BytesIO()
-    save(_typed_storage.typed(storage, uint8), file, _use_new_zipfile_serialization=False)
+    save(typed_storage.typed(storage, uint8), file, _use_new_zipfile_serialization=False)
     return file.getvalue()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import site
+from flambeau._kernel.native import site
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 PROGRAM = """

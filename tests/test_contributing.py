@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau import _methods
-from flambeau._kernel import site
+from flambeau._kernel.native import site
 from flambeau._ops import activation, families, registry
+from flambeau._tensor import methods as _methods
 
 TEXT = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
 NEW = ("softcap", "softcap_", "smooth", "volume", "centred")

@@ -25,7 +25,7 @@ import flambeau  # noqa: E402
 import flambeau.nn.functional  # noqa: E402
 from flambeau import _lazy  # noqa: E402
 from flambeau._core import return_types  # noqa: E402
-from flambeau._kernel.site import Site  # noqa: E402
+from flambeau._kernel.native.site import Site  # noqa: E402
 from flambeau._ops.families import load_all  # noqa: E402
 from flambeau._ops.registry import functions, methods, ops  # noqa: E402
 from flambeau._schemas import function_of, has_own_arguments, record_of, takes_out  # noqa: E402
@@ -55,7 +55,7 @@ from {dots}_core.dtypes import dtype as _dtype
 from {dots}_core.layouts import layout as _layout, memory_format as _memory_format
 from {dots}_core.sizes import Size as Size
 from {dots}_ops.generator import Generator as Generator
-from {dots}_storage import UntypedStorage as UntypedStorage
+from {dots}_tensor.storage import UntypedStorage as UntypedStorage
 {tensor}
 _Number = _int | _float | _complex
 _Scalar = Any  # the number that a tensor holds
@@ -319,7 +319,7 @@ def method_of(name: str, value: Any) -> str:
 
 def write_tensor() -> str:
     text = [header("."), "\nclass TensorMethods:\n"]
-    own = ast.parse((PACKAGE / "_tensor.py").read_text())
+    own = ast.parse((PACKAGE / "_tensor/__init__.py").read_text())
     written = {
         n.name
         for c in own.body

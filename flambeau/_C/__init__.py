@@ -6,7 +6,6 @@ import enum
 import weakref
 from typing import Any
 
-from .. import _storage
 from .._autograd.engine import execution_order, will_run
 from .._autograd.node import Node, gradient_function
 from .._core.config import config
@@ -22,6 +21,7 @@ from .._ops.linalg_checks import LinAlgError as _LinAlgError
 from .._overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _DisableTorchDispatch
 from .._overrides import disabled_torch_function as _disabled_torch_function_impl
 from .._tensor import Tensor
+from .._tensor import storage as _storage
 from ..futures import Future
 from ..jit._errors import JITException
 from ..jit._graph import Graph

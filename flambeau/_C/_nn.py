@@ -6,8 +6,8 @@ from typing import Any
 
 from .._aten_layers import OF_NN
 from .._core.devices import device as _device
-from .._methods import install
 from .._ops.conversion import to_arguments
+from .._tensor.methods import install
 
 install(globals(), "nn.functional")
 globals().update(OF_NN)

@@ -12,7 +12,7 @@ from .._core import allocation
 from .._core.allocation import allocator, empty
 from .._core.dtypes import bfloat16
 from .._kernel import gemm, gemm_bf16, thin, tiles
-from .._kernel.direct import direct
+from .._kernel.native.direct import direct
 from .._kernel.sums import dot_rows
 from .._kernel.ufunc import loops
 from . import threads

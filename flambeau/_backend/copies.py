@@ -12,10 +12,11 @@ import numpy as np
 
 from .._core.allocation import empty, empty_like
 from .._core.layouts import is_disjoint
-from .._kernel import pool, turning
+from .._kernel import turning
 from .._kernel.lang import independent, kernel
+from .._kernel.native import pool
+from .._kernel.native.walks import merged_dims
 from .._kernel.ufunc import addresses
-from .._kernel.walks import merged_dims
 from . import threads
 from .cpu import start_of
 

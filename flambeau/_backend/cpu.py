@@ -11,10 +11,11 @@ import numpy as np
 
 from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
-from .._kernel import direct, loops, pool
-from .._kernel.elementwise import by_layout
+from .._kernel import loops
+from .._kernel.native import direct, pool
+from .._kernel.native.elementwise import by_layout
+from .._kernel.native.walks import rows_of
 from .._kernel.ufunc import addresses, splitting
-from .._kernel.walks import rows_of
 from . import memory as memory  # allocates large arrays
 from . import threads
 from .heap import keep_freed_memory

@@ -10,9 +10,9 @@ import numpy as np
 
 from .._core.allocation import not_planned
 from .._core.dtypes import BY_NUMPY
+from .._kernel.native.site import open_device
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
-from .._kernel.site import open_device
 from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan

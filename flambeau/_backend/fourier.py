@@ -9,7 +9,7 @@ import numpy as np
 from .._core.allocation import empty
 from .._kernel import fourier
 from .._kernel.fourier import COMPLEX, HALF, REAL, REAL_PART, WHOLE
-from .._kernel.pool import APART, run_calls
+from .._kernel.native.pool import APART, run_calls
 from .._kernel.tiles import lanes
 from .._kernel.ufunc import addresses
 from . import threads

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core.state import FACTORISING, held_over_forks
-from .._kernel.direct import address_function
+from .._kernel.native.direct import address_function
 from . import threads
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}

@@ -11,7 +11,7 @@ from .._core.allocation import empty
 from .._core.dtypes import dtype
 from .._core.quantizers import LIMITS, Quantizer
 from .._kernel import gemm_int8, loops
-from .._kernel.elementwise import by_layout
+from .._kernel.native.elementwise import by_layout
 from . import blas, threads
 
 _CODES = {np.dtype(t): code for t, code in (("u1", "u8"), ("i1", "i8"), ("i4", "i32"))}

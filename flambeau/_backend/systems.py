@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import empty
-from .._kernel import elimination, pool
+from .._kernel import elimination
+from .._kernel.native import pool
 from . import lapack, threads
 from .blas import product
 from .copies import row_major

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._core.config import checked_count
 from .._kernel.jit import cache_size
-from .._kernel.pool import MOST_THREADS, settings
+from .._kernel.native.pool import MOST_THREADS, settings
 
 
 def _cores() -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import jit
 from .attention_tiles import Layout, Tiles, columns_tile, rows_tile, turn, turn_back
-from .exponentials import exp_moderate
+from .math.exponentials import exp_moderate
 from .symbols import symbols
 from .tiles import SCALAR, invoke, joined, maximum, minimum
 from .value import Value

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import jit
-from .direct import direct
 from .loops import _PARAMETERS, _pointer, _word
+from .native.direct import direct
 from .render_llvm import Llvm
 from .ufunc import addresses, make_ufunc
 from .value import Value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .exponentials import decay, log_moderate
 from .lang import independent, inline, kernel
+from .math.exponentials import decay, log_moderate
 
 _NEVER = float("-inf")
 LANES = 16  # places that are computed together: rows of them are a multiple as long

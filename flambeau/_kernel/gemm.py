@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from . import jit, pool
+from . import jit
 from .dots import dots, shape
+from .native import pool
 from .panels import left_steps, pack, pack_left
 from .streaming import prefetch
 from .tiles import COMPUTE, MEMORY, SCALAR, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors

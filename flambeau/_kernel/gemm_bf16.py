@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import amx, jit, pool
+from . import amx, jit
 from .gemm import on_grid, signature
 from .gemm_bf16_parts import COLUMNS, LANES, ROWS, TILE, Pairs, dots, pack, pack_both, store, tile
+from .native import pool
 from .register_tiles import Frame
 from .tiles import Plan, invoke, joined, maximum, minimum
 from .ufunc import make_ufunc

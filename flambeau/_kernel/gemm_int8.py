@@ -12,8 +12,9 @@ import functools
 import platform
 from typing import Any
 
-from . import amx, gemm_int8_tiles, jit, pool
+from . import amx, gemm_int8_tiles, jit
 from .dots import added_up
+from .native import pool
 from .register_tiles import Frame
 from .tiles import Plan, Vectors, invoke, joined, minimum, vectors
 from .ufunc import make_ufunc

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from . import jit, pool
+from . import jit
+from .native import pool
 from .render_llvm import Llvm
 from .streaming import AHEAD, LINES, lines_from, prefetch, width, write_lines
 from .symbols import Complex, symbols

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .exponentials import decay
 from .lang import Array, independent, inline, kernel
+from .math.exponentials import decay
 from .softmax import BLOCK, _row_maximum, _row_total
 from .value import COMPUTE
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from . import jit, pool
-from .direct import bound_text
+from . import jit
 from .loops import _PARAMETERS, _pointer, _word
+from .native import pool
+from .native.direct import bound_text
 from .optim_step import HEADER, NUMPY_NUMBER, Places, Step
 from .render_llvm import Llvm
 from .symbols import symbols

@@ -11,10 +11,10 @@ from typing import Any
 
 from . import jit
 from .conv import _wide
-from .exponentials import _exp_tail, _reduce
-from .floats import clamp, power_of_two
 from .lang import Array, KernelScope, Walker, independent, inline, kernel
 from .loops import _PARAMETERS, _pointer, _word
+from .math.exponentials import _exp_tail, _reduce
+from .math.floats import clamp, power_of_two
 from .panels import left_steps, pack, pack_left
 from .register_tiles import Frame, accumulators, add_products
 from .render_llvm import Llvm

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .exponentials import decay
 from .lang import independent, inline, kernel
+from .math.exponentials import decay
 from .streaming import ask_for, hand_over, whole_lines, width
 from .value import COMPUTE
 

@@ -115,7 +115,7 @@ class Symbols:
         """Functions are looked up where they are written; those modules are loaded when the first kernel needs one."""
         with _loading:
             for library in _LIBRARIES:
-                importlib.import_module(f".{library}", __package__)
+                importlib.import_module(f".math.{library}", __package__)
         found = type(self).__dict__.get(name)
         if found is None:
             raise AttributeError(f"no kernel function {name!r}; add it to one of {', '.join(_LIBRARIES)}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import pool
+from .native import pool
 
 _VOID_P = ctypes.c_void_p
 _TYPE_NUMBER = {

@@ -9,7 +9,7 @@ import numpy as np
 from .._autograd import engine
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, scalar_dtype
 from .._core.state import GRAD, modes
-from .._kernel import division as division  # registers functions of `m`
+from .._kernel.math import division as division  # registers functions of `m`
 from .._kernel.value import is_float
 from .._tensor import Tensor
 from . import registry

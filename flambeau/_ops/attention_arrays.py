@@ -16,9 +16,9 @@ from .._core.allocation import empty
 from .._core.layouts import strides_in_order
 from .._kernel import attention as kernels
 from .._kernel import attention_few as few
-from .._kernel import pool
 from .._kernel.attention_tiles import Layout, layout
-from .._kernel.direct import address_function
+from .._kernel.native import pool
+from .._kernel.native.direct import address_function
 from .._kernel.value import SIZE
 
 _CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}

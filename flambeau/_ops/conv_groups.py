@@ -13,8 +13,8 @@ import numpy as np
 from .._backend import copies, threads
 from .._core.allocation import empty
 from .._kernel import conv_groups as kernels
-from .._kernel import pool
 from .._kernel.conv_groups import Window
+from .._kernel.native import pool
 from .._kernel.value import SIZE
 from .conv_arrays import Ints
 from .conv_planes import CODES

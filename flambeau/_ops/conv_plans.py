@@ -19,8 +19,8 @@ from .._backend import threads
 from .._backend.cpu import cpu, native_call, start_of
 from .._core.allocation import empty
 from .._kernel import lanes as kernels
-from .._kernel import pool
 from .._kernel.conv import lanes
+from .._kernel.native import pool
 from .channels import is_channels_last
 from .conv_arrays import Ints
 

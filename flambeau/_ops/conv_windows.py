@@ -18,7 +18,7 @@ from .._backend import threads
 from .._backend.cpu import native_call
 from .._core.allocation import empty
 from .._kernel import conv as kernels
-from .._kernel import pool
+from .._kernel.native import pool
 from . import conv_columns as by_columns
 from . import conv_groups as by_groups
 from . import conv_lanes as by_lanes

@@ -12,9 +12,9 @@ from .._core.dtypes import BY_NUMPY
 from .._core.sizes import Size
 from .._core.state import CUDA, GRAD, local
 from .._dispatch import backend_of
-from .._kernel.device_plan import ARGUMENTS, CALLS, RESULTS, DevicePlan
-from .._kernel.plan import NO_PLAN, Several, Table, absent, description, taken_apart
-from .._kernel.site import Site, site
+from .._kernel.native.device_plan import ARGUMENTS, CALLS, RESULTS, DevicePlan
+from .._kernel.native.plan import NO_PLAN, Several, Table, absent, description, taken_apart
+from .._kernel.native.site import Site, site
 from .._tensor import Tensor, wrap
 from .patterns import pattern_of
 

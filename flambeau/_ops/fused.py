@@ -14,7 +14,7 @@ from .._autograd.node import Node
 from .._backend import threads
 from .._backend.cpu import PARALLEL, native_call
 from .._core.state import GRAD, modes
-from .._kernel import pool
+from .._kernel.native import pool
 from .._tensor import Tensor, refuse_inference
 from .saved import versions_of
 

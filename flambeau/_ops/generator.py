@@ -18,7 +18,8 @@ from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
 from .._core.state import CUDA, DRAWING, META, held_over_forks, modes
 from .._dispatch import backend_of
-from .._kernel import direct, jit, samplers
+from .._kernel import jit, samplers
+from .._kernel.native import direct
 from .._tensor import Tensor, wrap
 from .primitive import primitive
 from .shape_rules import data_dependent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._kernel import implicitgradients as implicitgradients  # registers functions of `m`
+from .._kernel.math import implicitgradients as implicitgradients  # registers functions of `m`
 from .batching import leading
 from .declare import pointwise
 from .primitive import primitive

@@ -13,8 +13,8 @@ from .._backend import threads
 from .._backend.cpu import cpu, native_call, start_of
 from .._core.allocation import empty, empty_strided
 from .._core.layouts import is_channels_last, strides_in_order
-from .._kernel import pool
 from .._kernel.lang import independent, kernel
+from .._kernel.native import pool
 from .._kernel.value import SIZE
 
 _LARGE = 1 << 19  # bytes from which several cores pay

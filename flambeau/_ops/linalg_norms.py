@@ -13,7 +13,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
 from .._core.sizes import wrap_dim
 from .._core.state import local, modes
-from .._kernel.angles import distances, from_products, square_length
+from .._kernel.math.angles import distances, from_products, square_length
 from .._tensor import Tensor, wrap
 from .batching import leading
 from .linalg_checks import check_floating, check_matrix, check_square, matched, transposed

@@ -13,7 +13,7 @@ from .._core.allocation import empty
 from .._core.dtypes import FLOATING, float32, float64, promote_types
 from .._core.sizes import broadcast_shapes
 from .._core.state import DUAL, GRAD, local, modes
-from .._kernel.angles import cosine_rows, cosine_rows_gradient
+from .._kernel.math.angles import cosine_rows, cosine_rows_gradient
 from .._tensor import Tensor, wrap
 from .declare import pointwise
 from .folding import to_last

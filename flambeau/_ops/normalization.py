@@ -16,8 +16,8 @@ from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from .._core.info import finfo
 from .._core.state import CUDA, GRAD, local, modes
 from .._kernel.lang import independent, kernel
+from .._kernel.native.pool import settings
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
-from .._kernel.pool import settings
 from .._tensor import Tensor, wrap
 from . import row_programs, tangents
 from .basic import in_dtype

@@ -17,7 +17,7 @@ from .._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, sca
 from .._core.sizes import broadcast_shapes
 from .._core.state import BATCHED, CUDA, GRAD, META, local
 from .._dispatch import backend_of
-from .._kernel.elementwise import arrangement, by_layout
+from .._kernel.native.elementwise import arrangement, by_layout
 from .._tensor import Tensor, alias, wrap
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
 from .pointwise_call import calling

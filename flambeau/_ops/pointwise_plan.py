@@ -9,8 +9,8 @@ from typing import Any
 from .._backend.cpu import cpu
 from .._core.dtypes import FLOATING, bool_, int64
 from .._core.sizes import contiguous_strides
-from .._kernel.elementwise import arrangement
-from .._kernel.plan import Plan
+from .._kernel.native.elementwise import arrangement
+from .._kernel.native.plan import Plan
 from .._kernel.ufunc import loops
 from .._tensor import Tensor
 from .casting import cast_kernel

@@ -9,8 +9,8 @@ import numpy as np
 from .._backend import blas, threads
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
-from .._kernel import pool
 from .._kernel import recurrent as kernels
+from .._kernel.native import pool
 from .._kernel.tiles import height
 
 _PARALLEL = 1 << 20  # multiplications of the loops from which a second thread pays

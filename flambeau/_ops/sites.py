@@ -12,9 +12,9 @@ import numpy as np
 from .._autograd.node import Node, SavedOutput, sequence
 from .._core import allocation
 from .._core.state import CUDA, GRAD, local
-from .._kernel.entry import ARGUMENTS
-from .._kernel.plan import NO_PLAN, Table, absent, description, taken_apart
-from .._kernel.site import prepare, site
+from .._kernel.native.entry import ARGUMENTS
+from .._kernel.native.plan import NO_PLAN, Table, absent, description, taken_apart
+from .._kernel.native.site import prepare, site
 from .._tensor import InferenceMeta, Tensor
 from . import device_plans, registry
 from .patterns import Unplannable, pattern_of

@@ -13,7 +13,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
-from .._kernel.pool import settings
+from .._kernel.native.pool import settings
 from .._kernel.render_rows import Rows
 from .._kernel.softmax import (
     LONGEST,

@@ -7,8 +7,8 @@ from typing import Any
 
 from .._core.dtypes import FLOATING, default, from_numpy_dtype
 from .._core.state import CUDA
-from .._kernel import bessel as bessel  # register functions of `m`
-from .._kernel import specialmath
+from .._kernel.math import bessel as bessel  # register functions of `m`
+from .._kernel.math import specialmath
 from .._tensor import Tensor, wrap
 from .batching import leading
 from .declare import pointwise

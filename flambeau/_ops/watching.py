@@ -22,9 +22,9 @@ import numpy as np
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
-from .._kernel.entry import RESULTS
 from .._kernel.lang import kernel
-from .._kernel.plan import Plan, absent, taken_apart
+from .._kernel.native.entry import RESULTS
+from .._kernel.native.plan import Plan, absent, taken_apart
 from .._kernel.ufunc import addresses, loops
 from .._tensor import Tensor, wrap
 from .casting import cast_kernel

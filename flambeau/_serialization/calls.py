@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import _copying
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout
 from .._core.sizes import Size
 from .._core.state import GRAD
-from .._storage import UntypedStorage
-from .._tensor import Tensor
-from .._typed_storage import TypedStorage
+from .._tensor import Tensor, copying
+from .._tensor.storage import UntypedStorage
+from .._tensor.typed_storage import TypedStorage
 from . import names
 
 _KEY_PARTS = 1000  # elements of a key, counted through all its tuples: hashing is not protected against more
@@ -65,7 +64,7 @@ def _check_tensor_state(state: Any, kind: type) -> None:
     if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
         if slots is not None:
-            allowed = _copying.own_slots(kind)
+            allowed = copying.own_slots(kind)
             if slots.__class__ is not dict or not all(name in allowed for name in slots):
                 raise problem(f"the file sets slots that objects of type {kind.__name__} do not have")
     if state is not None:
@@ -213,24 +212,24 @@ def _from_type(*args: Any) -> Any:
         raise problem("a tensor's class is not one")
     if inner.__class__ is not tuple:
         raise problem("the arguments of a call are not a tuple")
-    if _copying.has_plain_state(kind):
+    if copying.has_plain_state(kind):
         _check_tensor_state(state, kind)
-    return _copying._rebuild_from_type_v2(checked, kind, inner, state)
+    return copying._rebuild_from_type_v2(checked, kind, inner, state)
 
 
 def _with_state(*args: Any) -> Any:
     *parts, state = args
     parameter = CALLS["torch._utils._rebuild_parameter"](*parts)
     _check_tensor_state(state, type(parameter))
-    _copying.set_state(parameter, state)
+    copying.set_state(parameter, state)
     return parameter
 
 
 _REBUILD = {
     function: _checked(function.__name__, function)
     for function in (
-        _copying._rebuild_tensor, _copying._rebuild_tensor_v2, _copying._rebuild_tensor_v3,
-        _copying._rebuild_sparse_tensor, _copying._rebuild_meta_tensor_no_storage, _copying._rebuild_qtensor,
+        copying._rebuild_tensor, copying._rebuild_tensor_v2, copying._rebuild_tensor_v3,
+        copying._rebuild_sparse_tensor, copying._rebuild_meta_tensor_no_storage, copying._rebuild_qtensor,
     )
 }  # fmt: skip
 

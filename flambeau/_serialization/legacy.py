@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import uint8
-from .._storage import UntypedStorage
 from .._tensor import Storage
+from .._tensor.storage import UntypedStorage
 from .loading import Reading, _text, aligned, finished, kind_of, memory_later, reference
 from .locations import empty_storage
 from .pickler import Storages, dump

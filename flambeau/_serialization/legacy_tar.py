@@ -7,9 +7,9 @@ import struct
 import tarfile
 from typing import Any
 
-from .._copying import _rebuild_tensor
-from .._storage import UntypedStorage, bytes_of
 from .._tensor import Storage
+from .._tensor.copying import _rebuild_tensor
+from .._tensor.storage import UntypedStorage, bytes_of
 from .loading import Reading, aligned, finished, kind_of
 
 _MARK_AT = 257

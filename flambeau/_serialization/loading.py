@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _copying
 from .._core.dtypes import dtype, uint8
-from .._storage import UntypedStorage
-from .._tensor import Storage
-from .._typed_storage import typed
+from .._tensor import Storage, copying
+from .._tensor.storage import UntypedStorage
+from .._tensor.typed_storage import typed
 from . import names, weights_only
 from .archive import ALIGNMENT, Reader
 from .locations import empty_storage, restorer, to_meta
@@ -65,13 +64,13 @@ def _full(base: type) -> type:
 @contextmanager
 def memory_later() -> Iterator[None]:
     """Work that needs the elements of tensors waits for the end of the block."""
-    before, _copying.deferred.jobs = _copying.deferred.jobs, []
+    before, copying.deferred.jobs = copying.deferred.jobs, []
     try:
         yield
-        for job in _copying.deferred.jobs:
+        for job in copying.deferred.jobs:
             job()
     finally:
-        _copying.deferred.jobs = before
+        copying.deferred.jobs = before
 
 
 def kind_of(storage_type: Any) -> dtype | None:

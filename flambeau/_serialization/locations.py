@@ -7,7 +7,7 @@ from typing import Any
 
 from .._backend.placement import gpu_count
 from .._core.devices import device
-from .._storage import UntypedStorage
+from .._tensor.storage import UntypedStorage
 
 _Tagger = Callable[[Any], "str | None"]
 _Restorer = Callable[[Any, str], Any]

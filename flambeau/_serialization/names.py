@@ -31,12 +31,12 @@ def _homes(there: str, here: str, *found: str) -> dict[str, str]:
 
 # Functions that make objects again, by their full names in checkpoints, and where they are here.
 FUNCTIONS = {
-    **_homes("_utils", "._copying", "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_sparse_tensor",
+    **_homes("_utils", "._tensor.copying", "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_sparse_tensor",
              "_rebuild_meta_tensor_no_storage", "_rebuild_qtensor"),
     **_homes("_utils", ".nn.parameter", "_rebuild_parameter", "_rebuild_parameter_with_state"),
     **_homes("_utils", "._serialization.rebuild", "_rebuild_device_tensor_from_cpu_tensor",
              "_rebuild_device_tensor_from_numpy", "_rebuild_nested_tensor"),
-    **_homes("_tensor", "._copying", "_rebuild_from_type_v2"),
+    **_homes("_tensor", "._tensor.copying", "_rebuild_from_type_v2"),
     **_homes("serialization", "._serialization.names", "_get_layout"),
 }  # fmt: skip
 # Everything whose place here is not the same as there.

@@ -19,9 +19,9 @@ from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._ops.generator import Generator
 from .._ops.striding import byte_bounds
-from .._storage import UntypedStorage, bytes_of
 from .._tensor import Storage
-from .._typed_storage import TypedStorage
+from .._tensor.storage import UntypedStorage, bytes_of
+from .._tensor.typed_storage import TypedStorage
 from . import names
 from .locations import location_tag
 

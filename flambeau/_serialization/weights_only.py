@@ -14,9 +14,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from .._constructors import typed_classes
 from .._core.quantizers import SCHEMES
 from .._tensor import Tensor
+from .._tensor.constructors import typed_classes
 from . import names
 from .calls import CALLS, check_attributes, check_keys, copied, encode, problem
 from .options import _safe

@@ -8,8 +8,8 @@ from typing import Any
 from .._autograd.modes import enable_grad
 from .._core.state import BATCHED, GRAD
 from .._ops.registry import ops
-from .._properties import refuse_in_transforms
 from .._tensor import Tensor, detached
+from .._tensor.properties import refuse_in_transforms
 from . import forward_ad
 
 

@@ -8,14 +8,14 @@ from collections import OrderedDict
 from typing import Any
 
 from .._backend.placement import cuda_problem
-from .._constructors import typed_classes
 from .._core.config import AcceleratorError
 from .._core.config import OutOfMemoryError as OutOfMemoryError
 from .._core.devices import device as _device_class
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._ops.generator import default_of
-from .._typed_storage import legacy_classes
+from .._tensor.constructors import typed_classes
+from .._tensor.typed_storage import legacy_classes
 from . import amp as amp
 from .allocator import *  # noqa: F403
 from .graphs import CUDAGraph as CUDAGraph

@@ -1,5 +1,5 @@
 """Fourier transforms."""
 
-from .._methods import install
+from .._tensor.methods import install
 
 install(globals(), "fft")

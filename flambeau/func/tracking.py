@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _protocol, _tensor_memory
 from .._autograd.node import Node
 from .._core.state import DUAL, GRAD, local
 from .._tensor import Tensor
+from .._tensor import memory as _tensor_memory
+from .._tensor import protocol as _protocol
 from .batched import Batched
 
 

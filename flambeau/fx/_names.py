@@ -8,7 +8,6 @@ import re
 import types
 from typing import Any
 
-from .._constructors import typename
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
@@ -16,6 +15,7 @@ from .._ops.registry import functions, methods
 from .._ops.registry import ops as _ops
 from .._schemas import is_python
 from .._tensor import Tensor
+from .._tensor.constructors import typename
 
 # Names that generated code uses for its own ends.
 RESERVED = frozenset(["inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"])

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._methods import own_signature
+from .._tensor.methods import own_signature
 
 __all__ = ["ArgsKwargsPair", "normalize_function", "normalize_module"]
 

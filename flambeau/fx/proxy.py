@@ -18,9 +18,9 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.state import FUNCTION_MODE, modes
-from .._methods import own_signature
 from .._ops.facts import fact
 from .._tensor import Tensor
+from .._tensor.methods import own_signature
 from ._names import is_method_only, public_form, public_path
 from .graph import Graph
 from .immutable_collections import immutable_dict, immutable_list

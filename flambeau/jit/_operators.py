@@ -12,9 +12,9 @@ from typing import Any
 from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
-from .._methods import own_signature
 from .._schemas import operator_of, schemas_of
 from .._tensor import Tensor
+from .._tensor.methods import own_signature
 from . import _aten_forms, _containers, _limits
 
 __all__ = ["DTYPES", "builtin", "dtype_code", "find", "find_pair", "scalar_type"]

@@ -1,6 +1,6 @@
 """Linear algebra."""
 
-from .._methods import install
 from .._ops.linalg_checks import LinAlgError as LinAlgError
+from .._tensor.methods import install
 
 install(globals(), "linalg")

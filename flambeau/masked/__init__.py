@@ -1,6 +1,6 @@
 """Reductions and normalisations that see only the elements a mask lets through, and tensors that carry a mask."""
 
-from .._methods import install
+from .._tensor.methods import install
 from .maskedtensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor
 
 install(globals(), "masked")

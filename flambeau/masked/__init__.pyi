@@ -12,7 +12,7 @@ from .._core.dtypes import dtype as _dtype
 from .._core.layouts import layout as _layout, memory_format as _memory_format
 from .._core.sizes import Size as Size
 from .._ops.generator import Generator as Generator
-from .._storage import UntypedStorage as UntypedStorage
+from .._tensor.storage import UntypedStorage as UntypedStorage
 from .._tensor import Tensor
 
 _Number = _int | _float | _complex

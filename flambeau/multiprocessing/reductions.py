@@ -10,8 +10,8 @@ import numpy as np
 from .._backend import segments
 from .._core.state import GRAD
 from .._ops.striding import address
-from .._storage_memory import raw_bytes
 from .._tensor import Storage, Tensor
+from .._tensor.storage_memory import raw_bytes
 from ..nn.parameter import Buffer, Parameter
 
 _PROTOCOL = 4

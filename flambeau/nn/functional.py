@@ -1,6 +1,6 @@
 """Stateless functions of neural networks."""
 
-from .._methods import install
+from .._tensor.methods import install
 from ._scaling import ScalingType, SwizzleType, scaled_grouped_mm, scaled_mm  # noqa: F401 (programs take them from here)
 
 install(globals(), "nn.functional")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from .._copying import rebuild_from_type, reduce_plain, set_state, state_of
 from .._core.state import GRAD
-from .._kernel.site import also_plain
+from .._kernel.native.site import also_plain
 from .._ops.registry import ops
 from .._overrides import disabled_torch_function
 from .._tensor import Tensor, detached
+from .._tensor.copying import rebuild_from_type, reduce_plain, set_state, state_of
 
 
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]

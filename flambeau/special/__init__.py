@@ -1,5 +1,5 @@
 """Special functions, under SciPy's names."""
 
-from .._methods import install
+from .._tensor.methods import install
 
 install(globals(), "special")

@@ -3,7 +3,7 @@
 import weakref
 from typing import Any
 
-from .._copying import own_slots
+from .._tensor.copying import own_slots
 from . import dlpack as dlpack
 
 _LATER = frozenset(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._dlpack import DLDeviceType
-from .._dlpack import from_dlpack as from_dlpack
 from .._tensor import Tensor, detached
+from .._tensor.dlpack import DLDeviceType
+from .._tensor.dlpack import from_dlpack as from_dlpack
 
 
 def to_dlpack(tensor: Tensor) -> Any:

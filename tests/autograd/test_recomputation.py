@@ -223,5 +223,7 @@ def test_custom_operators_are_kept_as_a_whole():
     expected = torch.autograd.grad(f(x).sum(), x)[0]
     for kept, count in (([torch.ops.recomputation.sin_and_two.default], 1), ([torch.ops.aten.sin.default], 2)):
         calls.clear()
-        out = checkpoint(f, x, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, kept))
+        out = checkpoint(
+            f, x, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, kept)
+        )
         assert torch.equal(torch.autograd.grad(out.sum(), x)[0], expected) and len(calls) == count

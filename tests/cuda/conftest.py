@@ -7,8 +7,8 @@ import pytest
 import flambeau as torch
 from flambeau import _dispatch
 from flambeau._backend import cuda as cuda_module
-from flambeau._kernel import site
-from flambeau._kernel.entry import KNOWN_NAMES
+from flambeau._kernel.native import site
+from flambeau._kernel.native.entry import KNOWN_NAMES
 
 from . import fake_gpu
 from .emulated import COMPILER, Kernel

@@ -8,8 +8,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._core.state import CUDA, GRAD
-from flambeau._kernel.plan import Table
-from flambeau._kernel.site import site
+from flambeau._kernel.native.plan import Table
+from flambeau._kernel.native.site import site
 from flambeau._ops.device_plans import Memory
 from flambeau._ops.generator import draw
 from flambeau._tensor import wrap

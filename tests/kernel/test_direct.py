@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
-from flambeau._kernel.direct import address_function
+from flambeau._kernel.native.direct import address_function
 from flambeau._kernel.reduce import fold_rows, moments_rows
 from flambeau._kernel.softmax import softmax_rows
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.elementwise import by_layout
+from flambeau._kernel.native.elementwise import by_layout
 from flambeau._ops.arithmetic import add_op
 
 GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7

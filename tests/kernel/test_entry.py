@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import plan, site
-from flambeau._kernel.native import compile_function, inline
+from flambeau._kernel.native import plan, site
+from flambeau._kernel.native.dialect import compile_function, inline
 from flambeau._ops.registry import records
 from flambeau.overrides import TorchFunctionMode
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import plan, site
+from flambeau._kernel.native import plan, site
 from flambeau._ops.patterns import Unplannable
 from flambeau._ops.registry import functions, methods
 from flambeau._ops.watching import Watch, Watched

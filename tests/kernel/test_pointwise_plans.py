@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import site
+from flambeau._kernel.native import site
 
 native = isinstance(getattr(torch.exp, "__self__", None), site.Site)
 pytestmark = pytest.mark.skipif(not native, reason="the native entry is switched off or not known here")

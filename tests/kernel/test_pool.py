@@ -6,7 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from flambeau._kernel import jit, loops, pool
+from flambeau._kernel import jit, loops
+from flambeau._kernel.native import pool
 
 TYPES = ["f32", "f32"]
 

@@ -7,8 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from flambeau._kernel import vecmath
 from flambeau._kernel.loops import pointwise_ufunc
+from flambeau._kernel.math import vecmath
 
 mpmath.mp.prec = 160
 INF, NAN = math.inf, math.nan

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import elementwise, loops, pool, walks
+from flambeau._kernel import loops
+from flambeau._kernel.native import elementwise, pool, walks
 
 F32 = np.dtype(np.float32)
 BASE = np.random.default_rng(0).standard_normal((6, 10, 8, 12)).astype(np.float32)

@@ -11,7 +11,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import _schemas
-from flambeau._kernel.site import Site
+from flambeau._kernel.native.site import Site
 from flambeau._library.schema import parse_schema
 from flambeau._ops.registry import functions
 from flambeau._signatures import signature_of

@@ -159,7 +159,7 @@ def test_every_name_belongs_to_one_family(place):
         for name in names:
             assert owners.setdefault((table, name), family) == family, name
     code = """
-from flambeau import _methods
+from flambeau._tensor import methods as _methods
 for table in (registry.functions, registry.methods, registry.records):
     waiting = {name for name, family in table.owners.items() if f"flambeau._ops.{family}" not in sys.modules}
     assert waiting and waiting.isdisjoint(dict.keys(table))

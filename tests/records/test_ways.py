@@ -21,7 +21,7 @@ import pytest
 import flambeau as torch
 from flambeau import _schemas
 from flambeau._core.state import CAPTURE, local, modes
-from flambeau._kernel import site
+from flambeau._kernel.native import site
 from flambeau._ops.pointwise_op import Pointwise
 from flambeau._ops.registry import functions, records
 from flambeau._ops.shape_rules import DataDependent

@@ -17,12 +17,12 @@ LAYERS = [
     {"_backend"},
     {"_dispatch", "_autograd"},
     {"_ops"},
-    {"_storage_memory"},
-    {"_storage", "_dlpack"},
-    {"_typed_storage"},
-    {"_tensor_memory"},
-    {"_constructors", "_torch_dispatch"},
-    {"_autocast", "_overrides", "_properties", "_protocol", "_copying", "_methods"},
+    {"_tensor.storage_memory"},
+    {"_tensor.storage", "_tensor.dlpack"},
+    {"_tensor.typed_storage"},
+    {"_tensor.memory"},
+    {"_tensor.constructors", "_torch_dispatch"},
+    {"_autocast", "_overrides", "_tensor.properties", "_tensor.protocol", "_tensor.copying", "_tensor.methods"},
     {"_compile"},
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
@@ -43,7 +43,13 @@ def _imports():
                 base = package[: len(package) - (node.level - 1)]
                 targets = [(*base, *node.module.split("."))] if node.module else [(*base, a.name) for a in node.names]
                 for target in targets:
-                    yield parts[0], target[0], "/".join(parts)
+                    yield _part(parts), _part(target), "/".join(parts)
+
+
+def _part(names):
+    """The part of the package that a file belongs to; those of a tensor are layers of their own."""
+    own = names[0] == "_tensor" and len(names) > 1 and f"_tensor.{names[1]}" in RANK
+    return f"_tensor.{names[1]}" if own else names[0]
 
 
 def test_imports_go_one_way():

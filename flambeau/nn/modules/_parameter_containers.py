@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..._constructors import typename
 from ..._tensor import Tensor
+from ..._tensor.constructors import typename
 from ..parameter import Parameter
 from .module import Module, _addindent
 

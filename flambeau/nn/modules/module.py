@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
-from ..._constructors import typename
 from ..._core.devices import device
 from ..._core.state import DISPATCH, META
 from ..._ops.conversion import to_arguments
 from ..._ops.registry import ops
 from ..._tensor import Tensor
+from ..._tensor.constructors import typename
 from ...utils import swap_tensors
 from ...utils.hooks import RemovableHandle as RemovableHandle
 from ..parameter import Buffer, Parameter

@@ -1,0 +1,276 @@
+"""The native entry for tensors on a GPU: what `entry` does for those on the CPU.
+
+It is reached from there when a tensor among the arguments is on a GPU, describes the arguments in the same way, and carries
+out plans of another kind (`device_plan`): arrays that the GPU's library makes, launches of kernels, calls of libraries.
+The interpreter's other threads run meanwhile, as a full queue of launches waits for the GPU.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .device_plan import ARGUMENT, ARGUMENTS, CALL, RESULT, RESULTS
+from .dialect import compile_function
+from .entry import KNOWN, KNOWN_NAMES, MARK, MISSED, PARTS, SEEN, SLOW, TABLE, Offsets
+from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, MIX, PATTERN, PLAN, RETURNED, TOGETHER
+
+_HEAD = object.__basicsize__
+_TYPE = _HEAD - 8
+_WORDS, _RANK = 128, 8  # at most: of a description, dimensions
+_PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
+# What the machine code must know of the GPU's library, by addresses in this process.
+GPU_NAMES = ("array", "launch", "stream")
+
+
+def _pass_words(m: Any, address: Any, slots: Any) -> Any:
+    return m.call(address, *[m.word(slots, 8 * j) for j in range(_PASSED)])
+
+
+def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies):  # type: ignore[no-untyped-def]
+    at, there = m.fields(m.word(site, KNOWN), KNOWN_NAMES), m.fields(gpu, GPU_NAMES)
+    slow = m.word(site, SLOW)
+    # 1. The description, and where operands lie.
+    key, bases = m.space(_WORDS), m.space(PARTS + RESULTS)
+    n, inputs, history = 4, 0, 0
+    for i in range(count):
+        if n > _WORDS - 2 * _RANK - 4:
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        a = m.word(parts, i * 8 + 8)
+        if a < MARK:  # absent, or the length of a list
+            if a == 0:
+                m.put(key, n * 8, ABSENT)
+            else:
+                m.put(key, n * 8, a)
+            n += 1
+            continue
+        kind = m.word(a, _TYPE)
+        if (kind == at.tensor) | (kind == at.parameter):
+            k, own = m.word(a, place_of.k), m.word(a, place_of.array)
+            if own == 0:  # a tensor that nobody has made
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            if ((k != at.two) & (k != at.three)) | (m.word(own, _TYPE) != there.array):
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            if k == at.three:
+                history = history | (m.number(1) << i)
+            shape, strides = m.word(own, lies.shape), m.word(own, lies.strides)
+            rank = (m.word(own, lies.shape + 8) - shape) >> 3
+            if rank > _RANK:
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            m.put(bases, inputs * 8, m.word(m.word(own, lies.data), lies.pointer))
+            inputs += 1
+            m.put(key, n * 8, m.word(own, lies.dtype))
+            m.put(key, n * 8 + 8, rank)
+            n += 2
+            for d in range(rank):
+                m.put(key, n * 8, m.word(shape, d * 8))
+                m.put(key, n * 8 + 8, m.word(strides, d * 8))
+                n += 2
+            continue
+        if (a == at.none) | (a == at.true) | (a == at.false) | (kind == at.str) | (kind == at.dtype):
+            m.put(key, n * 8, a)  # one object stands for one value; its plan keeps it
+            n += 1
+            continue
+        if kind == at.float:
+            m.put(key, n * 8, FLOAT)
+            m.put(key, n * 8 + 8, m.word(a, _HEAD))
+            n += 2
+            continue
+        if kind != at.int:
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        value = m.call("PyLong_AsLong", a)
+        if value == -1:
+            if m.call("PyErr_Occurred") != 0:
+                m.run("PyErr_Clear")
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+        m.put(key, n * 8, INT)
+        m.put(key, n * 8 + 8, value)
+        n += 2
+    if history != 0:  # does this thread record?
+        recording = m.call("PyObject_GetAttr", at.local, at.grad)
+        m.run("Py_DecRef", recording)
+        if recording != at.true:
+            history = 0
+    m.put(key, 0, history)
+    m.put(key, 8, DEVICE)
+    m.put(key, 16, m.call(there.stream))
+    m.put(key, 24, m.word(at.modes, place_of.default))
+    # 2. The plan that is kept under it.
+    h = 0
+    for i in range(n):
+        h = (h ^ m.word(key, i * 8)) * MIX
+        h = h ^ (h >> 29)
+    plans = m.word(site, TABLE)
+    mask = m.word(plans, 0)
+    slot, plan, searching = h & mask, 0, 1
+    while searching != 0:
+        kept = m.word(plans, 8 + slot * 24)
+        if kept == 0:
+            searching = 0
+        else:
+            if m.word(plans, 16 + slot * 24) == h:
+                if m.word(kept, 0) == n:
+                    plan = m.word(plans, 24 + slot * 24)
+                    for i in range(n):
+                        if m.word(kept, 8 + i * 8) != m.word(key, i * 8):
+                            plan = 0
+                            break
+                    if plan != 0:
+                        searching = 0
+            slot = (slot + 1) & mask
+    if plan == 0:  # nothing is planned that comes only once
+        mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
+        own = at.seen + (mark >> 40 & (SEEN - 1)) * 8
+        if m.word(own, 0) != mark:
+            m.put(own, 0, mark)
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        return m.call("PyObject_Vectorcall", m.word(site, MISSED), args, given, names)
+    results, returned, calls = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
+    if results == 0:  # known to have none
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    # 3. Arrays for the results, and for what is needed on the way to them.
+    objects = m.space(RESULTS + 1)
+    for i in range(results):
+        if m.word(plan, PLAN + i * RESULT) == 0:  # None in its place
+            m.run("Py_IncRef", at.none)
+            m.put(objects, i * 8, at.none)
+            continue
+        made = m.call("PyObject_Vectorcall", m.word(plan, PLAN + i * RESULT), objects, 0, 0)
+        if made == 0:  # no memory: Python says so
+            for j in range(i):
+                m.run("Py_DecRef", m.word(objects, j * 8))
+            m.run("PyErr_Clear")
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        m.put(objects, i * 8, made)
+        m.put(bases, (inputs + i) * 8, m.word(m.word(made, lies.data), lies.pointer))
+    # 4. What is computed.
+    slots, pointers, wrong = m.space(ARGUMENTS), m.space(ARGUMENTS), 0
+    place, thread = plan + PLAN + results * RESULT, m.call("PyEval_SaveThread")
+    for _ in range(calls):
+        passed, address = m.word(place, 0), m.word(place, 8)
+        for j in range(passed):
+            source, value = m.word(place, CALL + j * ARGUMENT), m.word(place, CALL + j * ARGUMENT + 8)
+            if source >= 0:
+                value = m.word(bases, source) + value
+            m.put(slots, j * 8, value)
+            m.put(pointers, j * 8, slots + j * 8)
+        if wrong == 0:
+            if address == 0:
+                wrong = 0xFFFFFFFF & m.call(
+                    there.launch, m.word(place, 16), m.word(place, 24), m.word(place, 32), m.word(place, 40), m.word(place, 48),
+                    m.word(place, 56), m.word(place, 64), m.word(place, 72), m.word(key, 16), pointers, 0,
+                )  # fmt: skip
+            else:
+                wrong = 0xFFFFFFFF & _pass_words(m, address, slots)
+        place = place + CALL + passed * ARGUMENT
+    m.run("PyEval_RestoreThread", thread)
+    if wrong != 0:  # Python finds out what
+        for j in range(results):
+            m.run("Py_DecRef", m.word(objects, j * 8))
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    wrapped = returned
+    if (history != 0) & (m.word(plan, PATTERN) != 0):
+        wrapped = m.word(plan, KEPT)
+    for i in range(results - wrapped):
+        m.run("Py_DecRef", m.word(objects, (wrapped + i) * 8))
+    meta = at.none
+    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
+        meta = m.call("PyObject_Vectorcall", at.mark, parts, 0, 0)
+        m.run("Py_DecRef", meta)  # it has another owner
+    # 5. Tensors around the arrays, several in a tuple, and their history.
+    for i in range(wrapped):
+        if m.word(plan, PLAN + i * RESULT) == 0:
+            continue
+        t = m.call("PyType_GenericAlloc", at.tensor, 0)
+        if t == 0:
+            for j in range(wrapped):
+                m.run("Py_DecRef", m.word(objects, j * 8))
+            return 0
+        m.put(t, place_of.array, m.word(objects, i * 8))
+        m.put(t, place_of.dtype, m.word(plan, PLAN + i * RESULT + 8))
+        m.put(t, place_of.k, at.two)
+        for _ in range(3):
+            m.run("Py_IncRef", at.none)
+        m.run("Py_IncRef", meta)
+        m.run("Py_IncRef", at.two)
+        m.run("Py_IncRef", m.word(t, place_of.dtype))
+        m.put(t, place_of.edge, at.none)
+        m.put(t, place_of.meta, meta)
+        m.put(t, place_of.storage, at.none)
+        m.put(t, place_of.view, at.none)
+        m.put(objects, i * 8, t)
+    if (history != 0) & (m.word(plan, PATTERN) != 0):
+        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.two, at.three)
+        if keeps < 0:
+            return 0
+        for i in range(wrapped - returned):
+            m.run("Py_DecRef", m.word(objects, (returned + i) * 8))
+        if keeps == 0:
+            for i in range(returned):
+                m.run("Py_DecRef", m.word(objects, i * 8))
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+    made, together = m.word(objects, 0), m.word(plan, TOGETHER)
+    if together != 0:
+        bare = m.call("PyTuple_New", returned)
+        if bare == 0:
+            return 0
+        for i in range(returned):
+            if m.call("PyTuple_SetItem", bare, i, m.word(objects, i * 8)) != 0:
+                return 0
+        made = bare
+        if together != at.tuple:
+            m.put(objects, 0, together)
+            m.put(objects, 8, bare)
+            made = m.call("PyObject_Vectorcall", at.new_tuple, objects, 2, 0)
+            m.run("Py_DecRef", bare)
+            if made == 0:
+                return 0
+    return made
+
+
+class Lies:
+    """Where the machine code finds what it needs in arrays of the GPU's library; found out with arrays made for it."""
+
+    shape: int
+    strides: int
+    dtype: int
+    data: int
+    pointer: int
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        array, other = make(), make()
+        words, more = _words_of(array), _words_of(other)
+        self.shape = _vector(words, array.shape)
+        self.strides = _vector(words, array.strides)
+        self.dtype, self.data = words.index(id(array.dtype)) * 8, words.index(id(array.data)) * 8
+        self.pointer = _words_of(array.data).index(array.data.ptr) * 8
+        held = _vector(more, other.shape) == self.shape and more[self.data // 8] == id(other.data)
+        if not held or _words_of(other.data)[self.pointer // 8] != other.data.ptr:
+            raise LookupError("arrays of a layout that is not known")
+
+
+def _words_of(found: Any) -> list[int]:
+    """An object's words, the first (its references) left out."""
+    size = found.__sizeof__() // 8
+    return [0, *[ctypes.c_int64.from_address(id(found) + 8 * i).value for i in range(1, size)]]
+
+
+def _vector(words: list[int], numbers: tuple[int, ...]) -> int:
+    """Where the begin and end of a vector of these numbers stand among words, in bytes."""
+    for i, (first, last) in enumerate(itertools.pairwise(words)):
+        if first and last - first == 8 * len(numbers):
+            if [ctypes.c_int64.from_address(first + 8 * j).value for j in range(len(numbers))] == list(numbers):
+                return 8 * i
+    raise LookupError("no such vector")
+
+
+def compile_device_entry(offsets: Offsets, lies: Lies) -> int:
+    given = ["site", "parts", "count", "args", "given", "names", "gpu"]
+    return compile_function("device_entry", _device_entry, given, place_of=offsets, lies=lies)
+
+
+def gpu_words(found: dict[str, int]) -> array.array[int]:
+    return array.array("q", [found[name] for name in GPU_NAMES])

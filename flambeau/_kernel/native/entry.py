@@ -1,0 +1,608 @@
+"""The native entry: a call that was planned before, from Python's arguments to the result, without an interpreter.
+
+It describes its arguments in words (dtypes, shapes and strides of tensors, numbers), looks the description up in its site's
+table, and carries out the plan that it finds: makes arrays for the results, runs native loops over addresses, wraps tensors around
+the arrays, gives them a node. Whatever is unusual (a mode, a property in `_k`, a subclass, a description without a plan) goes to
+the site's Python function, which does the same without any of this. Nothing here decides what an operation computes.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ..._core.allocation import LARGE
+from ..._core.state import modes
+from .dialect import compile_function, over_all
+from .plan import (  # fmt: skip
+    ABSENT,
+    ALIKE,
+    FLOAT,
+    INT,
+    KEPT,
+    LOOP,
+    LOOPS,
+    MIX,
+    PATTERN,
+    PLAN,
+    RECORD,
+    RESULT,
+    RETURNED,
+    SEVERAL,
+    TOGETHER,
+)
+
+_HEAD = object.__basicsize__  # where an array's own fields begin
+_TYPE = _HEAD - 8
+_NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
+_WORDS = 128  # of a description, at most
+_RANK, PARTS, _OPERANDS = 8, 24, 48  # at most
+ARGUMENTS, RESULTS, NODES = 12, 24, 16  # of a plan, at most
+MARK = 1 << 16  # smaller than any address
+_MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
+# Objects and functions that the machine code must know, by their addresses in this process.
+KNOWN_NAMES = (
+    "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
+    "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
+    "device", "gpu", "empty", "shape", "destination", "settings",
+)  # fmt: skip
+SEEN = 1 << 12  # descriptions that came once, of all sites
+# Words of a site, in bytes.
+SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = range(0, 72, 8)
+
+
+def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-def]
+    site = m.word(m.word(self, place_of.words), place_of.buffer)
+    at = m.fields(m.word(site, KNOWN), KNOWN_NAMES)
+    slow, count, arguments = m.word(site, SLOW), given, m.word(site, COUNT)
+    if m.word(at.modes, place_of.on) != at.zero:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if count > m.word(site, POSITIONAL):
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    # 1. The arguments in their order, those that were named too; none where one is missing.
+    values = m.space(ARGUMENTS + 1)
+    for i in range(arguments):
+        m.put(values, i * 8 + 8, 0)
+    for i in range(count):
+        m.put(values, i * 8 + 8, m.word(args, i * 8))
+    if names != 0:
+        for j in range(m.call("PyTuple_Size", names)):
+            name = m.call("PyTuple_GetItem", names, j)
+            found = 0 - 1
+            for i in range(arguments):
+                if m.word(m.word(site, NAMES), i * 8) == name:
+                    found = i
+            if found < count:  # unknown, or given by position
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            m.put(values, found * 8 + 8, m.word(args, (count + j) * 8))
+    # Lists are taken apart: a number that says how many there are, then each by itself.
+    parts, all_parts = m.space(PARTS + 1), 0
+    for i in range(arguments):
+        a, listed = m.word(values, i * 8 + 8), 0 - 1
+        if a != 0:
+            kind = m.word(a, _TYPE)
+            if (kind == at.tuple) | (kind == at.size):
+                listed = m.call("PyTuple_Size", a)
+            if kind == at.list:
+                listed = m.call("PyList_Size", a)
+            if listed >= 0:
+                a = SEVERAL + (listed << 8)
+        if all_parts + listed >= PARTS:
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        m.put(parts, all_parts * 8 + 8, a)
+        all_parts += 1
+        for j in range(listed):
+            if kind == at.list:
+                m.put(parts, all_parts * 8 + 8, m.call("PyList_GetItem", m.word(values, i * 8 + 8), j))
+            else:
+                m.put(parts, all_parts * 8 + 8, m.call("PyTuple_GetItem", m.word(values, i * 8 + 8), j))
+            all_parts += 1
+    # 2. Are all tensors of one shape and row-major? Then that is all a pointwise plan has to know.
+    first, alike, history, size = 0, m.word(site, BY_ELEMENT), 0, 1  # history: which arguments require gradients
+    for i in range(all_parts):
+        a = m.word(parts, i * 8 + 8)
+        if a < MARK:
+            continue
+        kind = m.word(a, _TYPE)
+        if (kind == at.tensor) | (kind == at.parameter):
+            k = m.word(a, place_of.k)
+            if k != at.zero:
+                if k != at.one:
+                    if ((k == at.two) | (k == at.three)) & (at.device != 0):  # on a GPU
+                        return m.call(at.device, site, parts, all_parts, args, given, names, at.gpu)
+                    return m.call("PyObject_Vectorcall", slow, args, given, names)
+                history = history | (m.number(1) << i)
+            own = m.word(a, place_of.array)
+            if own == 0:  # a tensor that nobody has made
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            if m.word(own, _TYPE) != at.ndarray:
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            rank = m.half(own, _HEAD + 8)
+            if rank > _RANK:
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            if (m.half(own, _HEAD + 48) & 0x101) != 0x101:
+                alike = 0
+            if first == 0:
+                first = own
+                for d in range(rank):
+                    size = size * m.word(m.word(own, _HEAD + 16), d * 8)
+            else:
+                if rank != m.half(first, _HEAD + 8):
+                    alike = 0
+                else:
+                    for d in range(rank):
+                        if m.word(m.word(own, _HEAD + 16), d * 8) != m.word(m.word(first, _HEAD + 16), d * 8):
+                            alike = 0
+    if first == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if history != 0:  # does this thread record?
+        recording = m.call("PyObject_GetAttr", at.local, at.grad)
+        m.run("Py_DecRef", recording)
+        if recording != at.true:
+            history = 0
+    # 3. The description, and where operands lie.
+    key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * PARTS)
+    n, inputs, runtime = 0, 1, m.word(site, RUNTIME)
+    m.put(bases, 0, 0)  # from here a constant's own address leads to it
+    m.put(key, 0, history)
+    n = 1
+    if alike != 0:
+        m.put(key, 8, ALIKE)
+        n = 2
+    for i in range(all_parts):
+        if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - RESULTS):
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        a = m.word(parts, i * 8 + 8)
+        if a < MARK:
+            m.put(key, n * 8, a)
+            if a == 0:
+                m.put(key, n * 8, ABSENT)
+            n += 1
+            continue
+        kind = m.word(a, _TYPE)
+        if (kind == at.tensor) | (kind == at.parameter):
+            own = m.word(a, place_of.array)
+            m.put(bases, inputs * 8, m.word(own, _HEAD))
+            m.put(key, n * 8, m.word(own, _HEAD + 40))
+            inputs += 1
+            n += 1
+            if alike == 0:
+                rank = m.half(own, _HEAD + 8)
+                m.put(key, n * 8, rank + ((m.half(own, _HEAD + 48) & 0x100) << 8))
+                n += 1
+                for d in range(rank):
+                    m.put(key, n * 8, m.word(m.word(own, _HEAD + 16), d * 8))
+                    m.put(key, n * 8 + 8, m.word(m.word(own, _HEAD + 24), d * 8))
+                    n += 2
+            continue
+        if (a == at.none) | (a == at.true) | (a == at.false) | (kind == at.str) | (kind == at.dtype):
+            m.put(key, n * 8, a)  # one object stands for one value; its plan keeps it
+            n += 1
+            continue
+        if kind == at.float:
+            m.put(key, n * 8, FLOAT)
+            n += 1
+            bits = m.word(a, _HEAD)
+            if ((runtime >> i) & 1) != 0:
+                if m.beyond(bits):
+                    return m.call("PyObject_Vectorcall", slow, args, given, names)
+                m.put(numbers, i * 24, bits)
+                m.put_single(numbers, i * 24 + 8, bits)
+                m.put(bases, inputs * 8, numbers + i * 24)
+                inputs += 1
+            else:
+                m.put(key, n * 8, bits)
+                n += 1
+            continue
+        if kind == at.int:
+            value = m.call("PyLong_AsLong", a)
+            if value == -1:
+                if m.call("PyErr_Occurred") != 0:
+                    m.run("PyErr_Clear")
+                    return m.call("PyObject_Vectorcall", slow, args, given, names)
+            m.put(key, n * 8, INT)
+            n += 1
+            if ((runtime >> i) & 1) != 0:
+                bits = m.as_float(value)
+                m.put(numbers, i * 24, bits)
+                m.put_single(numbers, i * 24 + 8, bits)
+                m.put(numbers, i * 24 + 16, value)
+                m.put(bases, inputs * 8, numbers + i * 24)
+                inputs += 1
+            else:
+                m.put(key, n * 8, value)
+                n += 1
+            continue
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    # 4. The plan that is kept under it.
+    h = 0
+    for i in range(n):
+        h = (h ^ m.word(key, i * 8)) * MIX
+        h = h ^ (h >> 29)
+    plans = m.word(site, TABLE)
+    mask = m.word(plans, 0)
+    slot, plan, searching = h & mask, 0, 1
+    while searching != 0:
+        kept = m.word(plans, 8 + slot * 24)
+        if kept == 0:
+            searching = 0
+        else:
+            if m.word(plans, 16 + slot * 24) == h:
+                if m.word(kept, 0) == n:
+                    plan = m.word(plans, 24 + slot * 24)
+                    for i in range(n):
+                        if m.word(kept, 8 + i * 8) != m.word(key, i * 8):
+                            plan = 0
+                            break
+                    if plan != 0:
+                        searching = 0
+            slot = (slot + 1) & mask
+    if plan == 0:  # nothing is planned that comes only once
+        mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
+        own = at.seen + (mark >> 40 & (SEEN - 1)) * 8
+        if m.word(own, 0) != mark:
+            m.put(own, 0, mark)
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        return m.call("PyObject_Vectorcall", m.word(site, MISSED), args, given, names)
+    results, returned, loops = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
+    if results == 0:  # known to have none
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if (history != 0) & (m.word(plan, RECORD) == 0) & (m.word(plan, PATTERN) == 0):
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    large = 0  # a single result, and a loop that splits itself over the cores
+    if alike != 0:
+        if size == 0:
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        if size >= _MOST:
+            large = size * m.word(plan, PLAN + 40)
+            if large >= m.word(at.settings, 8):  # it is written past the caches
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            target = m.call("PyObject_GetAttr", at.local, at.destination)
+            m.run("Py_DecRef", target)
+            if target != at.none:  # `out=`
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+    # 5. Arrays for the results, and for what is needed on the way to them.
+    objects, pair = m.space(RESULTS), m.space(2)
+    for i in range(results):
+        about = plan + PLAN + i * RESULT
+        rank, shape, made = m.word(about, 8), m.word(about, 16), 0
+        if alike != 0:
+            rank, shape = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16)
+        if m.word(about, 0) == 0:  # None in its place
+            m.run("Py_IncRef", at.none)
+            m.put(objects, i * 8, at.none)
+            continue
+        if large >= LARGE:
+            extents = m.call("PyObject_GetAttr", first, at.shape)
+            m.put(pair, 0, extents)
+            m.put(pair, 8, m.word(about, 0))
+            made = m.call("PyObject_Vectorcall", at.empty, pair, 2, 0)
+            m.run("Py_DecRef", extents)
+            if made == 0:  # Python says what the matter is
+                m.run("PyErr_Clear")
+                for j in range(i):
+                    m.run("Py_DecRef", m.word(objects, j * 8))
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+        else:
+            m.run("Py_IncRef", m.word(about, 0))
+            made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
+        if made == 0:
+            for j in range(i):
+                m.run("Py_DecRef", m.word(objects, j * 8))
+            return 0
+        m.put(objects, i * 8, made)
+        m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
+    # 6. Loops, each repeated over the dimensions that it does not know itself.
+    pointers, thread, count = m.space(_OPERANDS), 0, m.space(1)
+    m.put(count, 0, size)
+    if large != 0:  # other threads of the interpreter run meanwhile
+        thread = m.call("PyEval_SaveThread")
+    place = plan + PLAN + results * RESULT
+    for _ in range(loops):
+        loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
+        sizes = place + LOOP
+        sources = sizes + outer * 8
+        each = 16 + outer * 8
+        for j in range(operands):
+            m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))
+        if loop == 0:  # a question whose answer must be the one that was expected
+            if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
+                for j in range(results):
+                    m.run("Py_DecRef", m.word(objects, j * 8))
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+        else:
+            if alike != 0:
+                dims = count
+            over_all(
+                m,
+                loop,
+                pointers,
+                dims,
+                m.word(place, 16),
+                m.word(place, 24),
+                outer,
+                sizes,
+                operands,
+                sources + 16,
+                each,
+            )
+        place = sources + operands * each
+    if large != 0:
+        m.run("PyEval_RestoreThread", thread)
+    wrapped = returned
+    if (history != 0) & (m.word(plan, PATTERN) != 0):
+        wrapped = m.word(plan, KEPT)
+    for i in range(results - wrapped):
+        m.run("Py_DecRef", m.word(objects, (wrapped + i) * 8))
+    meta = at.none
+    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
+        meta = m.call("PyObject_Vectorcall", at.mark, values, 0, 0)
+        m.run("Py_DecRef", meta)  # it has another owner
+    # 7. Tensors around the arrays, several in a tuple, and their history.
+    for i in range(wrapped):
+        if m.word(plan, PLAN + i * RESULT) == 0:
+            continue
+        t = m.call("PyType_GenericAlloc", at.tensor, 0)
+        if t == 0:
+            for j in range(wrapped):
+                m.run("Py_DecRef", m.word(objects, j * 8))
+            return 0
+        m.put(t, place_of.array, m.word(objects, i * 8))
+        m.put(t, place_of.dtype, m.word(plan, PLAN + i * RESULT + 32))
+        m.put(t, place_of.k, at.zero)
+        for _ in range(3):
+            m.run("Py_IncRef", at.none)
+        m.run("Py_IncRef", meta)
+        m.run("Py_IncRef", at.zero)
+        m.run("Py_IncRef", m.word(t, place_of.dtype))
+        m.put(t, place_of.edge, at.none)
+        m.put(t, place_of.meta, meta)
+        m.put(t, place_of.storage, at.none)
+        m.put(t, place_of.view, at.none)
+        m.put(objects, i * 8, t)
+    if (history != 0) & (m.word(plan, PATTERN) != 0):
+        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.zero, at.one)
+        if keeps < 0:
+            return 0
+        for i in range(wrapped - returned):
+            m.run("Py_DecRef", m.word(objects, (returned + i) * 8))
+        if keeps == 0:
+            for i in range(returned):
+                m.run("Py_DecRef", m.word(objects, i * 8))
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
+        history = 0
+    made, together = m.word(objects, 0), m.word(plan, TOGETHER)
+    if together != 0:
+        bare = m.call("PyTuple_New", returned)
+        if bare == 0:
+            return 0
+        for i in range(returned):
+            if m.call("PyTuple_SetItem", bare, i, m.word(objects, i * 8)) != 0:
+                return 0
+        made = bare
+        if together != at.tuple:
+            m.put(objects, 0, together)
+            m.put(objects, 8, bare)
+            made = m.call("PyObject_Vectorcall", at.new_tuple, objects, 2, 0)
+            m.run("Py_DecRef", bare)
+            if made == 0:
+                return 0
+    if history != 0:
+        m.put(values, 0, made)
+        for i in range(arguments):
+            if m.word(values, i * 8 + 8) == 0:
+                m.put(values, i * 8 + 8, at.none)
+        recorded = m.call("PyObject_Vectorcall", m.word(plan, RECORD), values, arguments + 1, 0)
+        m.run("Py_DecRef", made)
+        return recorded
+    return made
+
+
+def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):  # type: ignore[no-untyped-def]
+    """Gives tensors nodes like the pattern's; 1, or 0 if Python must, or -1 with an exception.
+
+    Properties of tensors without history are `plain`, of those with one `recorded`."""
+    at = m.fields(known, KNOWN_NAMES)
+    nodes, about, made = m.word(pattern, 0), pattern + 8, m.space(NODES)
+    for _ in range(nodes):
+        items = about + 48 + m.word(about, 32) * 8
+        for i in range(m.word(about, 40)):
+            if m.word(items, i * 16) == 1:
+                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
+                kind = m.word(v, _TYPE)
+                if (kind == at.tensor) | (kind == at.parameter):
+                    if m.word(m.word(v, place_of.meta), _TYPE) == at.inference:
+                        return 0  # nobody counts the writes to it: Python says so
+        about = items + m.word(about, 40) * 16
+    numbered = about
+    about = pattern + 8
+    for j in range(nodes):
+        ends, kept, written = m.word(about, 32), m.word(about, 40), 0
+        items = about + 48 + ends * 8
+        for i in range(kept):
+            if m.word(items, i * 16) == 1:
+                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
+                kind = m.word(v, _TYPE)
+                if (kind == at.tensor) | (kind == at.parameter):
+                    owner = m.word(v, place_of.storage)
+                    if owner != at.none:
+                        if m.word(owner, place_of.version) != at.zero:
+                            written = 1
+        node = m.call("PyType_GenericAlloc", at.node, 0)
+        edges, saved, versions = m.call("PyTuple_New", ends), m.call("PyList_New", kept), at.none
+        if (node == 0) | (edges == 0) | (saved == 0):
+            return 0 - 1
+        if written != 0:
+            versions = m.call("PyList_New", kept)
+            if versions == 0:
+                return 0 - 1
+        else:
+            m.run("Py_IncRef", versions)
+        for i in range(ends):
+            place = m.word(about, 48 + i * 8)
+            end = at.none
+            if place >= 0:
+                v = m.word(values, place * 8 + 8)
+                end = m.word(v, place_of.edge)
+                if end == at.none:
+                    end = m.call("PyTuple_New", 2)
+                    m.run("Py_IncRef", v)
+                    m.run("Py_IncRef", at.zero)
+                    m.call("PyTuple_SetItem", end, 0, v)
+                    m.call("PyTuple_SetItem", end, 1, at.zero)
+                else:
+                    m.run("Py_IncRef", end)
+            else:
+                if place < -1:  # a node before this one
+                    end = m.call("PyTuple_New", 2)
+                    m.run("Py_IncRef", m.word(made, ((0 - 2 - place) >> 8) * 8))
+                    m.call("PyTuple_SetItem", end, 0, m.word(made, ((0 - 2 - place) >> 8) * 8))
+                    m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", (0 - 2 - place) & 0xFF))
+                else:
+                    m.run("Py_IncRef", end)
+            m.call("PyTuple_SetItem", edges, i, end)
+        for i in range(kept):
+            how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
+            if how == 2:
+                t, number = m.word(objects, (item & 0xFF) * 8), item >> 8
+                own = m.call("PyType_GenericAlloc", at.kept, 0)
+                if own == 0:
+                    return 0 - 1
+                m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
+                m.put(own, place_of.kept_array, m.word(t, place_of.array))
+                m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
+                m.put(own, place_of.version, at.zero)
+                m.put(own, place_of.kept_k, plain)
+                if m.word(numbered, (item & 0xFF) * 8) >= 0:
+                    m.put(own, place_of.kept_k, recorded)
+                m.put(own, place_of.kept_shared, at.none)
+                m.put(own, place_of.kept_views, at.none)
+                m.run("Py_IncRef", m.word(own, place_of.kept_array))
+                m.run("Py_IncRef", m.word(own, place_of.kept_dtype))
+                m.run("Py_IncRef", m.word(own, place_of.kept_k))
+                m.run("Py_IncRef", at.zero)
+                m.run("Py_IncRef", at.none)  # two, less the one in the tensor
+                m.put(t, place_of.storage, own)
+                item = own
+            if how == 3:
+                item = m.word(objects, item * 8)
+            if how == 1:
+                item = m.word(values, item * 8 + 8)
+                kind = m.word(item, _TYPE)
+                if (kind == at.tensor) | (kind == at.parameter):
+                    owner = m.word(item, place_of.storage)
+                    if owner != at.none:
+                        version = m.word(owner, place_of.version)
+            m.run("Py_IncRef", item)
+            m.call("PyList_SetItem", saved, i, item)
+            if written != 0:
+                m.run("Py_IncRef", version)
+                m.call("PyList_SetItem", versions, i, version)
+        m.put(node, place_of.node_op, m.word(about, 0))
+        m.put(node, place_of.node_info, m.word(about, 8))
+        m.put(node, place_of.node_outputs, m.word(about, 16))
+        for i in range(3):
+            m.run("Py_IncRef", m.word(about, i * 8))
+        if m.word(about, 24) != 0:
+            m.put(node, place_of.node_label, m.word(about, 24))
+            m.run("Py_IncRef", m.word(about, 24))
+        m.put(node, place_of.node_edges, edges)
+        m.put(node, place_of.node_saved, saved)
+        m.put(node, place_of.node_versions, versions)
+        m.put(node, place_of.node_hooks, at.none)
+        m.put(node, place_of.node_pre_hooks, at.none)
+        m.run("Py_IncRef", at.none)
+        m.run("Py_IncRef", at.none)
+        m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
+        m.put(made, j * 8, node)
+        about = items + kept * 16
+    for i in range(count):
+        if m.word(numbered, i * 8) >= 0:
+            t, end, whose = m.word(objects, i * 8), m.call("PyTuple_New", 2), m.word(numbered, i * 8)
+            if end == 0:
+                return 0 - 1
+            m.run("Py_IncRef", m.word(made, (whose >> 8) * 8))
+            m.call("PyTuple_SetItem", end, 0, m.word(made, (whose >> 8) * 8))
+            m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", whose & 0xFF))
+            m.put(t, place_of.edge, end)
+            m.put(t, place_of.k, recorded)
+            m.run("Py_DecRef", at.none)
+            m.run("Py_DecRef", plain)
+            m.run("Py_IncRef", recorded)
+    for j in range(nodes):
+        m.run("Py_DecRef", m.word(made, j * 8))
+    return 1
+
+
+# -- what they know of this interpreter ----------------------------------------------------------------------------
+
+
+def _offset(slot: Any) -> int:
+    """Where an attribute that is a slot lies in its objects."""
+    member = ctypes.c_void_p.from_address(id(slot) + _HEAD + 3 * 8).value  # a descriptor: type, name, qualified name
+    assert member is not None
+    return ctypes.c_ssize_t.from_address(member + 16).value  # a member: name, type, offset
+
+
+def _buffer_offset() -> int:
+    """Where an `array.array` has the address of its elements."""
+    probe = array.array("q", [0])
+    return next(
+        i for i in range(_HEAD, 64, 8) if ctypes.c_int64.from_address(id(probe) + i).value == probe.buffer_info()[0]
+    )
+
+
+def new_array() -> int | None:
+    """The address of PyArray_NewFromDescr; None if it is not where it should be."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    address = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[_NEW_FROM_DESCR]
+    pointer, integer = ctypes.c_void_p, ctypes.c_int
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.py_object, ctypes.py_object, integer, pointer, pointer, pointer, integer, pointer
+    )(address)
+    d, shape = np.dtype(np.int16), (ctypes.c_ssize_t * 2)(3, 5)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(d))  # the function takes one
+    made = make(np.ndarray, d, 2, ctypes.addressof(shape), None, None, 0, None)
+    fits = made.__class__ is np.ndarray and made.shape == (3, 5) and made.dtype is d and made.flags.c_contiguous
+    return address if fits else None
+
+
+class Offsets:
+    """Where the machine code finds the slots of objects."""
+
+    def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
+        moment: Any = type(modes)
+        self.on, self.inferring, self.default = _offset(moment.on), _offset(moment.inferring), _offset(moment.default)
+        self.array, self.dtype, self.k = _offset(tensor._array), _offset(tensor.dtype), _offset(tensor._k)
+        self.edge, self.meta = _offset(tensor._edge), _offset(tensor._autograd_meta)
+        self.storage, self.view = _offset(tensor._storage), _offset(tensor._view)
+        self.words, self.buffer = _offset(site.words), _buffer_offset()
+        self.version = _offset(kept.version)
+        for name in ("array", "dtype", "k", "number", "shared", "views"):
+            setattr(self, f"kept_{name}", _offset(getattr(kept, name)))
+        for name in ("op", "edges", "saved", "outputs", "versions", "info", "hooks", "pre_hooks", "seq", "label"):
+            setattr(self, f"node_{name}", _offset(getattr(node, name)))
+
+    def hold(self, tensor: Any) -> bool:
+        """Whether slots lie where this says, in a tensor made for the purpose."""
+        probe = object.__new__(tensor)
+        slots = {"_array": self.array, "dtype": self.dtype, "_k": self.k, "_edge": self.edge, "_view": self.view}
+        slots |= {"_autograd_meta": self.meta, "_storage": self.storage}
+        for name, offset in slots.items():
+            mark = object()
+            setattr(probe, name, mark)
+            if ctypes.c_void_p.from_address(id(probe) + offset).value != id(mark):
+                return False
+        return ctypes.c_void_p.from_address(id(modes) + self.on).value == id(modes.on)
+
+
+def compile_entry(offsets: Offsets) -> tuple[int, int]:
+    """The addresses of both functions."""
+    call = compile_function("entry", _entry, ["self", "args", "given", "names"], place_of=offsets)
+    given = ["pattern", "values", "objects", "count", "known", "plain", "recorded"]
+    return call, compile_function("attach", _attach, given, place_of=offsets)

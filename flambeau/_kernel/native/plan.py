@@ -1,0 +1,189 @@
+"""Plans, and how machine code reads them: descriptions of arguments, what a call makes and runs, tables of both in words."""
+
+from __future__ import annotations
+
+import array
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..._core.sizes import Size
+from ..._core.state import modes
+
+PLANS = 4096  # of one table
+MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
+ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
+# Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
+RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT = 8, 16, 24, 32, 40, 48
+PLAN, RESULT, LOOP = 56, 48, 48
+_ALL = (1 << 64) - 1
+absent = object()  # stands for an argument that was not given
+
+
+class Several(int):
+    """Stands before the parts of a list: how many there are."""
+
+
+def taken_apart(args: Sequence[Any]) -> list[Any]:
+    """Arguments, those in lists and tuples one by one."""
+    parts: list[Any] = []
+    for a in args:
+        if a.__class__ is tuple or a.__class__ is list or a.__class__ is Size:
+            parts += [Several(SEVERAL + (len(a) << 8)), *a]
+        else:
+            parts.append(a)
+    return parts
+
+
+def description(
+    args: Sequence[Any], tensor: type, history: int, runtime: int = 0, alike: bool = False, stream: int | None = None
+) -> list[int]:
+    """The words that arguments are described by; `alike` leaves shapes out, `history` says which require gradients.
+
+    Of calls on a GPU the `stream` is told, and the settings of the moment.
+    """
+    words = [history, ALIKE] if alike else [history] if stream is None else [history, DEVICE, stream, id(modes.default)]
+    for i, a in enumerate(taken_apart(args)):
+        at_runtime, kind = runtime >> i & 1, a.__class__
+        if a is absent:
+            words.append(ABSENT)
+        elif isinstance(a, tensor):
+            x = a._array  # type: ignore[attr-defined]
+            words.append(id(x.dtype))
+            if not alike:
+                words.append(x.ndim if stream is not None else x.ndim + (x.flags.aligned << 16))
+                for n, s in zip(x.shape, x.strides):
+                    words += [n, s]
+        elif kind is float:
+            words += [FLOAT] if at_runtime else [FLOAT, *struct.unpack("q", struct.pack("d", a))]
+        elif kind is int:
+            words += [INT] if at_runtime else [INT, a]
+        elif kind is Several:
+            words.append(a)
+        else:
+            words.append(id(a))
+    return words
+
+
+class Plan:
+    """What one call does, in words. `keep` are objects that the words point to.
+
+    Operands go by numbers: 0 for constants, then the tensors and the numbers at run time among the arguments (`inputs` of
+    them), then results: those that are returned, those that the node keeps besides (up to `kept`), memory on the way.
+    """
+
+    def __init__(self, inputs: int = 0, record: Callable[..., Any] | None = None) -> None:
+        self.inputs, self.record = inputs, record
+        self.results: list[int] = []
+        self.loops: list[int] = []
+        self.counts = [0, 0, 0]  # results, those returned, loops
+        self.kept = 0
+        self.pattern: Any = None  # words of the node that a result gets, where machine code can make it
+        self.together: Any = None  # the class of tuples that several results come in
+        self.keep: list[Any] = []
+
+    def _numbers(self, numbers: Sequence[int]) -> int:
+        """The address of numbers that stay where they are."""
+        own = array.array("q", numbers)
+        self.keep.append(own)
+        return own.buffer_info()[0]
+
+    def result(
+        self, dtype: Any, shape: Sequence[int] = (), strides: Sequence[int] | None = None, returned: bool = True
+    ) -> int:
+        """A result of a dtype of ours, row-major unless strides (in bytes) are given; gives its number among operands."""
+        where = 0 if strides is None else self._numbers(strides)
+        self.results += [id(dtype.numpy), len(shape), self._numbers(shape), where, id(dtype), dtype.itemsize]
+        self.keep.append(dtype)
+        self.counts[0] += 1
+        self.counts[1] += returned
+        return self.inputs + self.counts[0]
+
+    def nothing(self) -> None:
+        """None, in the place of a result."""
+        self.results += [0] * (RESULT // 8)
+        self.counts[0] += 1
+        self.counts[1] += 1
+
+    def constant(self, array: Any) -> tuple[int, int]:
+        """An array that is the same at each call, as an operand."""
+        self.keep.append(array)
+        return 0, array.__array_interface__["data"][0]
+
+    def loop(
+        self, address: int, data: Any, dims: Sequence[int], steps: Sequence[int], operands: Sequence[tuple[int, int]],
+        outer: Sequence[int] = (), strides: Sequence[Sequence[int]] = (),
+    ) -> None:  # fmt: skip
+        """A native loop over operands (their numbers, bytes from where these begin), repeated over `outer` sizes with `strides`
+        of each operand."""
+        self.loops += [address, self._numbers(dims), self._numbers(steps), 0 if data is None else data.buffer_info()[0]]
+        self.loops += [len(operands), len(outer), *outer]
+        for j, (number, offset) in enumerate(operands):
+            self.loops += [8 * number, offset, *(strides[j] if outer else ())]
+        self.keep.append(data)
+        self.counts[2] += 1
+
+    def expect(self, operand: tuple[int, int], answer: bool) -> None:
+        """From here on the plan is good only if the byte at an operand is this; otherwise the Python function is called."""
+        self.loops += [0, answer, 0, 0, 1, 0, 8 * operand[0], operand[1]]
+        self.counts[2] += 1
+
+    def words(self) -> array.array[int]:
+        together = 0 if self.together is None else id(self.together)
+        pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]
+        record = 0 if self.record is None else id(self.record)
+        kept = max(self.kept, self.counts[1])
+        return array.array("q", [*self.counts, record, together, pattern, kept, *self.results, *self.loops])
+
+
+NO_PLAN = Plan()  # of arguments that are known to have none
+
+
+class Table:
+    """Descriptions of arguments, and the plans for them. Sites of one operation share it."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.before: list[Any] = []  # of the table that was cleared last: somebody may be in the midst of such a plan
+        self.words = array.array("q", bytes(8 + 24 * 16))
+        self.words[0] = 15
+        self.users: list[Any] = []  # the sites that look into it
+
+    def add(self, description: Sequence[int], plan: Any, args: Sequence[Any]) -> None:
+        """Keeps a plan, and the objects that the description knows by their addresses. Of so many plans that they are
+        hardly used again, all are forgotten."""
+        if len(self.kept) >= PLANS:
+            self.before, self.kept = self.kept, []
+            self._resize(16)
+        elif 2 * len(self.kept) > self.words[0]:
+            self._resize(4 * (self.words[0] + 1))
+        own = array.array("q", [len(description), *map(_signed, description)])
+        words = plan.words()
+        self.kept.append(
+            (own, words, (plan, [a._array.dtype if hasattr(a, "_array") else a for a in taken_apart(args)]))
+        )
+        self._enter(own, words)
+
+    def _resize(self, slots: int) -> None:
+        self.words, old = array.array("q", bytes(8 + 24 * slots)), self.words
+        self.words[0] = slots - 1
+        for own, words, _ in self.kept:
+            self._enter(own, words)
+        for site in self.users:
+            site.use(self.words)
+        self.before.append(old)
+
+    def _enter(self, own: array.array[int], plan: array.array[int]) -> None:
+        h = 0
+        for w in own[1:]:
+            h = _signed((h ^ w) * MIX)
+            h ^= h >> 29
+        slot = h & self.words[0]
+        while self.words[1 + 3 * slot]:
+            slot = slot + 1 & self.words[0]
+        self.words[1 + 3 * slot : 4 + 3 * slot] = array.array("q", [own.buffer_info()[0], h, plan.buffer_info()[0]])
+
+
+def _signed(w: int) -> int:
+    """The same 64 bits as a number that may be negative."""
+    return ((w + (1 << 63)) & _ALL) - (1 << 63)

@@ -1,0 +1,207 @@
+"""A pool of native threads for kernels: work is handed over in about a microsecond, without the interpreter.
+
+The pool is a few functions (`pool_functions`) over POSIX threads. Workers spin for a moment after each piece of work
+and then sleep. Whoever starts work joins in it, and waits only for workers that have entered: a worker that the
+system keeps from running holds nobody up. `splitting` and `gridded` make ufunc loops that cut their work themselves,
+`drive` cuts operands that have further dimensions, `run_calls` runs several kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from array import array
+from itertools import pairwise
+from typing import Any
+
+MOST_OPERANDS = 16
+APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
+# Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
+WORTHWHILE = 1 << 17
+_SHARE_BITS = 15
+MOST_THREADS = 256  # that work on one operation
+# How many threads one operation may use, and the bytes from which pointwise results are written past the caches.
+settings = array("q", [1, 1 << 62])
+# How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
+_PAUSE = {"x86_64": ("pause", 4000), "amd64": ("pause", 4000), "aarch64": ("yield", 40000), "arm64": ("yield", 40000)}
+
+MOST_DIMS = 8
+# A ufunc's loop with its arguments: its address, operand addresses, extents, steps.
+Call = tuple[int, list[int], list[int], list[int]]
+_ZEROS = [0] * 48
+_state: dict[str, Any] = {}
+
+
+def _pool() -> Any:
+    """The pool's entry; compiled with the first large operation."""
+    found = _state.get("entry")
+    if found is None:
+        from .dialect import compile_module  # which needs this module first
+        from .pool_functions import FUNCTIONS, memory
+
+        pause, patience = _PAUSE.get(platform.machine().lower(), ("", 1000))
+        address = compile_module(
+            FUNCTIONS, memory(MOST_THREADS), pause=pause, patience=patience, most=MOST_THREADS, worthwhile=WORTHWHILE,
+            share=1 << _SHARE_BITS,
+        )  # fmt: skip
+        found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
+    return found
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads."""
+    if "entry" in _state:
+        _state["entry"](None, 0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def splitting(kernel: int, operands: int, sizes: int, weight: int = 1) -> tuple[int, Any]:
+    """A ufunc loop, as (address, its data), that runs `kernel` on parts of a long range side by side.
+
+    `sizes` counts the loop's extents, 1 and the core dimensions. `weight` is what one element costs in those of an
+    addition.
+    """
+    if "split" not in _state:
+        _state["split"] = _pool()(None, 1)
+    data = array("q", [kernel, operands, sizes, settings.buffer_info()[0], weight])
+    return _state["split"], data
+
+
+def gridded(
+    kernel: int,
+    places: list[tuple[int, int]],
+    room: int,
+    room_bytes: int,
+    grid: tuple[int, int, int],
+    units: tuple[int, int],
+) -> tuple[int, Any]:
+    """A loop over (batch, m, k, n, s), as (address, its data), that runs `kernel` on a grid of parts side by side.
+
+    `grid` says into how many parts batch, m and n are cut, the latter at multiples of `units`. `places` gives for each
+    operand which of the loop's steps belong to m and n (-1 for none). Operand `room` is scratch memory: each part has
+    its own `room_bytes` of it.
+    """
+    if "grid" not in _state:
+        _state["grid"] = _pool()(None, 2)
+    words = [kernel, len(places), room, room_bytes, *grid, *units, *[n for pair in places for n in pair]]
+    return _state["grid"], array("q", words)
+
+
+def runner() -> int:
+    """The address of run(function, argument, count, threads), for kernels that cut their work themselves.
+
+    It calls function(argument, i) for every i below `count` on the threads and returns when all are done.
+    """
+    if "run" not in _state:
+        _state["run"] = _pool()(None, 3)
+    return _state["run"]  # type: ignore[no-any-return]
+
+
+def run_calls(calls: list[Call], threads: int) -> None:
+    """Runs ufunc loops side by side."""
+    work = sequences([[call] for call in calls])
+    _pool()(work.buffer_info()[0], -threads)
+
+
+def sequences(rows: list[list[Call]]) -> Any:
+    """Words that describe rows of calls, of which each row runs one after the other; rows are equally long.
+
+    A header (rows, calls in each, words of a call, where in it extents and steps are), then the calls: address of the
+    loop, addresses of its operands, extents, steps.
+    """
+    calls = [call for row in rows for call in row]
+    operands = max([len(call[1]) for call in calls])
+    extents = max([len(call[2]) for call in calls])
+    steps = max([len(call[3]) for call in calls])
+    words = [len(rows), len(rows[0]), 1 + operands + extents + steps, 1 + operands, 1 + operands + extents]
+    for kernel, one, two, three in calls:
+        words.append(kernel)
+        words += one if len(one) == operands else one + _ZEROS[: operands - len(one)]
+        words += two if len(two) == extents else two + _ZEROS[: extents - len(two)]
+        words += three if len(three) == steps else three + _ZEROS[: steps - len(three)]
+    return array("q", words)
+
+
+HEADER = 5  # words of the header of `sequences`
+
+
+def run_sequences(work: int, threads: int) -> None:
+    """Runs rows of calls side by side; `work` is the address of words as `sequences` makes them."""
+    _pool()(work, -threads)
+
+
+def drive(
+    kernel: int,
+    threads: int,
+    jobs: int,
+    addresses: list[int],
+    length: int,
+    steps: list[int],
+    sizes: tuple[int, ...] = (),
+    shape: tuple[int, ...] = (),
+    strides: list[tuple[int, ...]] | None = None,
+) -> None:
+    """Runs a ufunc loop over memory, cut into `jobs` parts that `threads` threads share.
+
+    The loop has `length` iterations with `steps` (bytes, for each operand; then the strides of core dimensions, whose
+    extents are `sizes`). With `shape`, the loop is run for every index of these outer dimensions, `strides[operand]`
+    apart. The caller answers for bounds: every address reached must belong to its operand.
+    """
+    count = len(addresses)
+    if not shape or strides is None:
+        bounds = [length * i // jobs for i in range(jobs + 1)]
+        run_calls(
+            [
+                (kernel, [a + start * s for a, s in zip(addresses, steps)], [stop - start, *sizes], steps)
+                for start, stop in pairwise(bounds)
+            ],
+            threads,
+        )
+        return
+    run_walk(walk(kernel, jobs, count, length, steps, sizes, shape, strides), addresses, threads)
+
+
+_ADDRESSES = 7  # where in the words of `walk` the operands' addresses begin
+
+
+def walk(
+    kernel: int,
+    jobs: int,
+    operands: int,
+    length: int,
+    steps: list[int],
+    sizes: tuple[int, ...],
+    shape: tuple[int, ...],
+    strides: list[tuple[int, ...]],
+) -> Any:
+    """Words that describe a loop over outer dimensions, as `drive` has them, for any operands that lie so."""
+    rows = 1
+    for n in shape:
+        rows *= n
+    words = [
+        kernel,
+        operands,
+        rows,
+        length,
+        jobs,
+        len(shape),
+        1 + len(sizes),
+        *_ZEROS[:MOST_OPERANDS],
+    ]  # as `part` reads
+    words += steps + _ZEROS[: 48 - len(steps)]
+    words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]
+    words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
+    for line in strides:
+        words += [*line] + _ZEROS[: MOST_DIMS - len(line)]
+    return array("q", words)
+
+
+def run_walk(words: Any, addresses: list[int], threads: int) -> None:
+    """Runs what `walk` describes on operands."""
+    work = words[:]  # other threads may use the same description
+    work[_ADDRESSES : _ADDRESSES + len(addresses)] = array("q", addresses)
+    _pool()(work.buffer_info()[0], threads)

@@ -1,0 +1,228 @@
+"""Sites: the functions that programs call, with the native entry before the Python function that does the same."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._core.allocation import empty
+from ..._core.dtypes import dtype
+from ..._core.sizes import Size
+from ..._core.state import local, modes
+from . import pool
+from .device_entry import Lies, compile_device_entry, gpu_words
+from .direct import known_layout
+from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, SEEN, TABLE, Offsets, compile_entry, new_array
+from .plan import Table, absent
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_FASTCALL_WITH_NAMES = 0x0080 | 0x0002
+
+
+class Site(types.ModuleType):
+    """What stands behind a function that programs call. Until the first call it is called itself.
+
+    Python takes a module for the home of a function: so it has the name that pickle and programs know it by.
+    """
+
+    __slots__ = ("missed", "names", "parameters", "remember", "slow", "table", "words")
+    words: array.array[int]
+
+    def __init__(
+        self, slow: Any, remember: Any, table: Table, parameters: Sequence[str], positional: int, runtime: int,
+        by_element: bool,
+    ):  # fmt: skip
+        super().__init__("flambeau")
+        self.slow, self.remember, self.table = slow, remember, table
+        self.parameters = tuple(map(sys.intern, parameters))
+        self.names = array.array("q", map(id, self.parameters))
+
+        def missed(*args: Any, **named: Any) -> Any:
+            out = self.slow(*args, **named)  # raises what there is to raise
+            if not modes.on:
+                rest = [named.get(name, absent) for name in self.parameters[len(args) :]]
+                remember([*args, *rest], out)
+            return out
+
+        self.missed = missed
+        known = 0 if _entries.known is None else _entries.known.buffer_info()[0]
+        words = [id(slow), id(missed), table.words.buffer_info()[0], runtime, by_element, known]
+        words += [len(self.parameters), positional, self.names.buffer_info()[0]]
+        self.words = array.array("q", words)
+        table.users.append(self)
+
+    def go_by(self, slow: Any) -> None:
+        """Takes another Python function that does the same."""
+        self.slow = slow
+        self.words[0] = id(slow)
+
+    def use(self, table: array.array[int]) -> None:
+        """The words of its table have moved."""
+        self.words[TABLE // 8] = table.buffer_info()[0]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        _entries.open()
+        return self.slow(*args, **named)
+
+
+def _mark() -> Any:
+    """What new tensors of this thread are marked with."""
+    marks = modes.inferring
+    return None if marks is None else marks.get(threading.get_ident())
+
+
+class _Entries:
+    """The machine code, made when the first site is called, and the sites that wait for it."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] | None = []  # None once there is machine code
+        self.methods: list[Any] = []
+        self.kinds: Any = None
+        self.known: array.array[int] | None = None
+        self.seen = array.array("q", bytes(8 * SEEN))
+        self.offsets: Offsets | None = None  # of the machine code, once there is some
+        self.gpu: array.array[int] | None = None
+        self.address = 0
+
+    def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any) -> bool:
+        """Told once what tensors, nodes and what these keep are; whether there will be entries at all."""
+        if not _usable():
+            return False
+        self.kinds = tensor, node, kept
+        found: dict[str, Any] = dict(
+            tensor=tensor, parameter=tensor, ndarray=np.ndarray, zero=0, one=1, none=None, true=True, false=False, float=float, int=int,
+            tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
+            grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
+            empty=empty, shape=sys.intern("shape"), destination=sys.intern("destination"),
+        )  # fmt: skip
+        self.objects = list(found.values())
+        self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
+        self.known[KNOWN_NAMES.index("seen")] = self.seen.buffer_info()[0]
+        self.known[KNOWN_NAMES.index("settings")] = pool.settings.buffer_info()[0]
+        self.address = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0
+        return True
+
+    def also_plain(self, kind: type) -> None:
+        """A subclass of tensors whose operations are those of tensors."""
+        if self.known is not None:
+            self.known[KNOWN_NAMES.index("parameter")] = id(kind)
+
+    def open(self) -> None:
+        """Makes the machine code, at the first call of a site."""
+        if self.waiting is None:
+            return
+        waiting, self.waiting = self.waiting, None
+        new = new_array() if waiting and known_layout() else None
+        if new is None or self.known is None:
+            return
+        tensor, node, kept = self.kinds
+        offsets = Offsets(tensor, node, kept, Site)
+        if not offsets.hold(tensor):
+            return
+        self.offsets = offsets
+        self.address, attach = compile_entry(offsets)
+        self.known[KNOWN_NAMES.index("new")], self.known[KNOWN_NAMES.index("attach")] = new, attach
+        for method in waiting:
+            method.function = self.address
+
+    def open_device(self, make: Callable[[], Any], found: dict[str, int]) -> bool:
+        """Makes the machine code for tensors on a GPU, whose arrays are like those that `make` gives and whose library has
+        functions at these addresses; False if it cannot be."""
+        self.open()
+        if self.offsets is None or self.known is None:
+            return False
+        try:
+            lies = Lies(make)
+        except (LookupError, ValueError, AttributeError):
+            return False
+        self.gpu = gpu_words({**found, "array": id(type(make()))})
+        self.known[KNOWN_NAMES.index("gpu")] = self.gpu.buffer_info()[0]
+        self.known[KNOWN_NAMES.index("device")] = compile_device_entry(self.offsets, lies)
+        return True
+
+    @contextlib.contextmanager
+    def switched_off(self) -> Iterator[None]:
+        """Within it all sites call their Python functions, as they do where there is no machine code."""
+        self.open()
+        own, plain = self.address, ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value
+        for method in self.methods:
+            method.function = plain
+        try:
+            yield
+        finally:
+            for method in self.methods:
+                method.function = own
+
+    def function(self, site: Site, name: str, doc: str | None) -> Any:
+        """The function of a site."""
+        method = _Method(name.encode(), self.address, _FASTCALL_WITH_NAMES, doc.encode() if doc else None)
+        self.methods.append(method)
+        if self.waiting is not None:
+            self.waiting.append(method)
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+        return make(ctypes.addressof(method), site, "flambeau")
+
+
+def _usable() -> bool:
+    """Whether this interpreter is one whose objects the machine code knows, and nobody forbids it."""
+    if os.environ.get("FLAMBEAU_NATIVE_ENTRY") == "0" or not hasattr(ctypes.pythonapi, "PyObject_Vectorcall"):
+        return False
+    locked = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return bool(locked) and sys.implementation.name == "cpython"
+
+
+_entries = _Entries()
+prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entries.switched_off
+open_device = _entries.open_device
+
+
+def site(
+    slow: Callable[..., Any], remember: Callable[..., None], table: Table, parameters: Sequence[str],
+    positional: int | None = None, runtime: int = 0, by_element: bool = False, name: str = "", doc: str | None = None,
+) -> Any:  # fmt: skip
+    """A function like `slow` that carries out plans of the table by itself.
+
+    `remember(values, out)` is told of calls that come again and that the table does not know: the values of all parameters, `absent` where none
+    was given, and the result. The first `positional` of them need not be named. Numbers in places of `runtime` (bits) are operands, of which plans know only the type.
+    """
+    first = len(parameters) if positional is None else positional
+    own = Site(slow, remember, table, parameters, first, runtime, by_element)
+    return _entries.function(own, name or slow.__name__, doc or slow.__doc__)
+
+
+def another(function: Any, slow: Callable[..., Any]) -> Any:
+    """A further function over the plans of a site's, such as an operator; `slow` itself where there is no site."""
+    own = getattr(function, "__self__", None)
+    if not isinstance(own, Site):
+        return slow
+    runtime, by_element = own.words[RUNTIME // 8], own.words[BY_ELEMENT // 8]
+    positional = own.words[POSITIONAL // 8]
+    return site(slow, own.remember, own.table, own.parameters, positional, runtime, bool(by_element))
+
+
+def as_method(function: Any) -> Any:
+    """What binds a site's function to the object it is an attribute of, as Python's own functions do by themselves."""
+    if not isinstance(getattr(function, "__self__", None), Site):
+        return function
+    make = ctypes.pythonapi.PyInstanceMethod_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object]
+    return make(function)

@@ -1,0 +1,132 @@
+"""The memory under storages: its bytes, views of it, and other memory in its place, which all tensors over it follow."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._backend import segments
+from .._core.dtypes import dtype, uint8
+from .._core.state import CUDA
+from .._ops.basic import empty_array
+from .._ops.quantization import QuantizedArray, with_quantizer
+from .._ops.striding import address, byte_bounds, strided
+from . import Storage, Tensor
+
+
+def raw_bytes(storage: Storage) -> Any:
+    """All memory of a storage as a flat array of bytes."""
+    array = storage.array
+    low, high = byte_bounds(array)
+    size = array.itemsize
+    flat = strided(array, ((high - low) // size,), (size,), low - address(array)) if high > low else array.reshape(-1)
+    return flat.view(np.uint8)
+
+
+def map_file(path: Any, shared: bool, nbytes: int) -> Any:
+    """The first bytes of a file as an array; 0 bytes mean all of them. A shared file grows as needed."""
+    import mmap  # only for those who map files
+
+    with open(path, "r+b" if shared and os.path.exists(path) else "w+b" if shared else "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if shared and nbytes > size:
+            file.truncate(nbytes)
+        elif nbytes > size:
+            raise RuntimeError(f"{path}: the file has {size} bytes, fewer than {nbytes}")
+        count = nbytes or size
+        if not count:
+            return np.empty(0, np.uint8)
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return np.frombuffer(mmap.mmap(file.fileno(), count, access=access), np.uint8)
+
+
+def reach_of(shape: Any, strides: Any) -> int:
+    """How many elements of memory a shape with strides spans."""
+    return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+
+
+def view_memory(storage: Storage, d: dtype, shape: Any, strides: Any, offset: int) -> Any:
+    """An array over a storage: shape, strides and offset in elements of `d`; RuntimeError beyond its end."""
+    raw = raw_bytes(storage)
+    size = d.itemsize
+    reach = reach_of(shape, strides)
+    if (offset + reach) * size > raw.size and reach:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)} and offset {offset} need "
+            f"{(offset + reach) * size} bytes and are out of bounds for storage of size {raw.size}"
+        )
+    if not reach:
+        return strided(raw[:0].view(d.numpy), tuple(shape), tuple(s * size for s in strides))
+    start = raw[offset * size : (offset + reach) * size]
+    if isinstance(raw, np.ndarray):
+        return np.ndarray(tuple(shape), d.numpy, start, 0, tuple(s * size for s in strides))
+    return strided(start.view(d.numpy), tuple(shape), tuple(s * size for s in strides))
+
+
+def holders(storage: Storage) -> Iterator[Any]:
+    """The tensors over a storage, and the storages that `.data` made of the same memory, each before its tensors."""
+    array = storage.array
+    for twin in [found for found in gc.get_referrers(array) if isinstance(found, Storage) and found.array is array]:
+        yield twin
+        for holder in gc.get_referrers(twin):
+            if isinstance(holder, Tensor) and holder._storage is twin:
+                yield holder
+
+
+def settle(storage: Storage, raw: Any) -> None:
+    """Puts other bytes under a storage. Tensors keep their places; one that reaches beyond the end has zeros there."""
+    low = byte_bounds(storage.array)[0]
+    held = list(holders(storage))
+    tensors = [holder for holder in held if isinstance(holder, Tensor) and holder._array.size]
+    reach = max((byte_bounds(t._array)[1] - low for t in tensors), default=0)
+    area = raw
+    if reach > raw.size:
+        area = np.zeros(reach, np.uint8) if isinstance(raw, np.ndarray) else empty_array((reach,), uint8, CUDA)
+        area[raw.size :] = 0
+        area[: raw.size] = raw
+    for t in tensors:
+        t._array = laid_over(area, t._array, low)
+    whole = area[: raw.size]
+    for holder in held:
+        if isinstance(holder, Storage):
+            holder.array = whole
+
+
+def resize_memory(storage: Storage, size: int) -> None:
+    """Gives a storage another size in bytes; what it had is kept as far as it goes."""
+    old = raw_bytes(storage)
+    raw = empty_array((size,), uint8, 0 if isinstance(old, np.ndarray) else CUDA)
+    kept = min(size, old.size)
+    raw[:kept] = old[:kept]
+    settle(storage, raw)
+
+
+def copy_storage(storage: Storage, memo: dict[Any, Any]) -> Storage:
+    """A copy of a storage, the same one for all tensors and storages of a `deepcopy` that share it."""
+    low, high = byte_bounds(storage.array)
+    key = ("storage", low, high) if high > low else ("storage", id(storage))
+    if key not in memo:
+        memo[key] = Storage(raw_bytes(storage).copy())
+        memo["kept", key] = storage  # the address must not be used again while the memo lives
+    return memo[key]  # type: ignore[no-any-return]
+
+
+def share(storage: Storage) -> None:
+    """Moves a storage's bytes to memory that other processes can see, together with all tensors over them."""
+    raw = raw_bytes(storage)
+    area = segments.share(raw)
+    if area is not raw:
+        settle(storage, area)
+
+
+def laid_over(area: Any, array: Any, low: int) -> Any:
+    """The array as it is, over a copy of the bytes that begin at address `low`."""
+    start = address(array) - low if array.size else 0
+    if not isinstance(area, np.ndarray):
+        return array.__class__(array.shape, array.dtype, area.data + start, array.strides)
+    made = np.ndarray(array.shape, array.dtype, area, start, array.strides)
+    return with_quantizer(made, array.quantizer) if isinstance(array, QuantizedArray) else made
