@@ -178,7 +178,7 @@ def _sources() -> list[tuple[str, int, int]] | None:
     """What changes with any file that a module's text may depend on; None if one was written since the program began."""
     package = Path(__file__).parent.parent
     files = [f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (package / folder).rglob("*.py")]
-    found = sorted([(str(f), (info := f.stat()).st_mtime_ns, info.st_size) for f in files])
+    found = sorted([(str(f.relative_to(package)), (info := f.stat()).st_mtime_ns, info.st_size) for f in files])
     return None if max([changed for _, changed, _ in found]) > _BEGAN else found
 
 
