@@ -36,7 +36,7 @@ def test_the_page_names_all_records_that_loop():
     own = {
         r.name
         for r in records.values()
-        if not isinstance(r, Pointwise) and r.forward.__module__.startswith("flambeau.")
+        if not isinstance(r, Pointwise) and r.forward.__module__.startswith("flambeau._ops.")
     }
     assert {name for name in own if records[name].batch is None} == _LOOPING
     assert len(own) > 190

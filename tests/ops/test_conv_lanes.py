@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau._kernel.native import site
 from flambeau._ops import conv_lanes
 
 F = torch.nn.functional
@@ -20,7 +21,8 @@ def taken(monkeypatch):
     for name in ("convolve", "convolve_transposed", "weight_sums"):
         plain = getattr(conv_lanes, name)
         monkeypatch.setattr(conv_lanes, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
-    return calls
+    with site.switched_off():  # where calls are planned they run once more
+        yield calls
 
 
 def _results(case, d):

@@ -25,6 +25,8 @@ CALLS = sorted(
     if not any(word in call for word in (";", "autograd.grad", "detach()"))
 )  # fmt: skip
 
+ONCE = ("ctc_loss",)  # what has no second derivative, in PyTorch neither
+
 
 def function_of(call):
     """A function of the real operands in an expression, and those operands."""
@@ -67,4 +69,5 @@ def test_derivatives(call):
             return tuple(parts[i] for i in chosen)
 
         assert torch.autograd.gradcheck(outputs, inputs)
-        assert torch.autograd.gradgradcheck(outputs, inputs)
+        if not any(name in call for name in ONCE):
+            assert torch.autograd.gradgradcheck(outputs, inputs)

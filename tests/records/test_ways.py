@@ -534,7 +534,10 @@ WAYS = {
 
 def test_every_record_is_reached():
     _, unreached = cases()
-    assert set(unreached) == set(UNREACHED), set(unreached) ^ set(UNREACHED)
+    found = {
+        name for name in unreached if not re.fullmatch(r"index\w*_[3-9]", name)
+    }  # made when a key has so many tensors
+    assert found == set(UNREACHED), found ^ set(UNREACHED)
 
 
 @pytest.mark.parametrize("way", WAYS)
