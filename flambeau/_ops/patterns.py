@@ -25,12 +25,12 @@ def pattern_of(
     """The nodes that these results have, in words, for machine code that gives such nodes to other results; None if there are none.
 
     What they keep besides arguments and results is put into `kept`, to be a result of the plan too. `in_order` says
-    that the node's edges and what it keeps are those of the arguments, one after the other.
+    that there is one node, whose edges and kept values are those of the arguments, one after the other.
     """
-    nodes = _history(outs)
+    nodes = _history(outs, in_order)
     if not nodes:
         return None
-    if len(nodes) > NODES or (in_order and len(nodes) > 1):
+    if len(nodes) > NODES:
         raise Unplannable("a long history")
     index = {id(node): j for j, node in enumerate(nodes)}
 
@@ -90,8 +90,8 @@ def pattern_of(
     return Words("q", [*words, *numbers], things)
 
 
-def _history(outs: Sequence[Tensor]) -> list[Node]:
-    """All nodes behind results, the oldest first."""
+def _history(outs: Sequence[Tensor], last: bool) -> list[Node]:
+    """All nodes behind results, the oldest first; or those alone that made them."""
     found: dict[int, Node] = {}
     waiting = [t._edge[0] for t in outs if t._edge is not None]
     while waiting:
@@ -100,7 +100,7 @@ def _history(outs: Sequence[Tensor]) -> list[Node]:
             if vars(node) or node.hooks or node.pre_hooks:
                 raise Unplannable("a node with properties of its own")
             found[id(node)] = node
-            waiting += [e[0] for e in node.edges if e is not None]
+            waiting += [] if last else [e[0] for e in node.edges if e is not None]
     return sorted(found.values(), key=lambda node: -node.seq)
 
 

@@ -1,6 +1,7 @@
 """Pointwise plans: operands of several dtypes, shapes and sizes give what the Python functions give."""
 
 import itertools
+import sys
 import threading
 
 import pytest
@@ -128,3 +129,19 @@ def test_arguments_by_name():
     for wrong in (lambda: torch.exp(), lambda: torch.atan2(x), lambda: torch.exp(x, y), lambda: torch.atan2(x, y, z=1)):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_histories_of_results_are_made_without_python():
+    """Whether the first call that was planned had a leaf or a result for its operand."""
+    p = torch.rand(3, 4, requires_grad=True)
+    seen = []
+    for _ in range(4):
+        q = p * 2.0
+        (q + p, q.sigmoid(), q * q)
+    q = p * 2.0
+    sys.setprofile(lambda frame, event, argument: seen.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        (q + p, q.sigmoid(), q * q)
+    finally:
+        sys.setprofile(None)
+    assert not seen, seen
