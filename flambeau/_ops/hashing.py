@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._backend.copies import rows_of
 from .._core.dtypes import COMPLEX, FLOATING, float64, int64, uint64
 from .._core.sizes import wrap_dims
@@ -22,8 +24,10 @@ from .rules import not_implemented
     name="hash_tensor",
 )
 def hash_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    xp = backend.xp
-    return rows_of(xp.asarray(xp.bitwise_xor.reduce(x.view(xp.uint64), axis=dims, keepdims=keepdim)))
+    bits: Any = backend.asnumpy(x).view(np.uint64)  # CuPy cannot reduce by an exclusive or
+    xor: Any = np.bitwise_xor
+    made = xor.reduce(bits, axis=dims, keepdims=keepdim)
+    return rows_of(backend.xp.asarray(made))
 
 
 @public(out=True)

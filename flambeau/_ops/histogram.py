@@ -194,7 +194,7 @@ def _edges(name: str, input: Tensor, points: Any, bins: Any, range: Any) -> list
             raise RuntimeError(f"{name}: dimension {i}'s range [{low}, {high}] is not finite")
         if low == high:
             low, high = low - 0.5, high + 0.5
-        made.append(ops.linspace(low, high, int(b) + 1, dtype=input.dtype))
+        made.append(ops.linspace(low, high, int(b) + 1, dtype=input.dtype, device=input.device))
     return made
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, INTEGER, float32, float64, int64
+from .._core.state import CUDA
 from .._kernel.ctc import LANES, ctc_backward, ctc_forward
 from .._tensor import Tensor, wrap
 from .batching import merged, parted, stacked
@@ -119,6 +120,9 @@ def functional_ctc_loss(
     tensor(0.2877)
     """
     check_reduction(reduction)
+    if log_probs._k & CUDA:  # the kernels are the CPU's
+        given = [t.cpu() if isinstance(t, Tensor) else t for t in (log_probs, targets, input_lengths, target_lengths)]
+        return functional_ctc_loss(*given, blank, reduction, zero_infinity).to(log_probs.device)  # type: ignore[no-any-return]
     if log_probs.dtype is not float32 and log_probs.dtype is not float64:
         raise not_implemented("ctc_loss_cpu", log_probs.dtype)
     if targets.dtype.category != INTEGER:

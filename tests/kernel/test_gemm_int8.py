@@ -113,6 +113,7 @@ import numpy as np
 from guarded import guarded
 from flambeau._kernel import gemm_int8
 variant = {variant!r}
+assert variant in gemm_int8.variants()  # asks for the right to use tiles
 function = gemm_int8.gemm(variant, (1, 1, 1))
 for m in (1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64):
     codes, weight = guarded(np.full((m, 64), 3, np.uint8), True), np.full((33, 64), 2, np.int8)

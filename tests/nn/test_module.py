@@ -500,6 +500,7 @@ def test_call_has_no_overhead_of_hooks_left_behind():
         assert not m._forward_hooks and m(torch.ones(1)).item() == 2
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there are GPUs")
 def test_data_parallel_without_gpus():
     m = nn.DataParallel(nn.Linear(2, 2))
     x = torch.ones(3, 2)
