@@ -186,16 +186,6 @@ def check_format(form: Any) -> None:
         raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
 
 
-def suggested_order(shape: Sequence[int], strides: Sequence[int], unit: int) -> tuple[int, ...]:
-    """The order of dimensions, row-major or with channels last, that image operations give to a result for an operand."""
-    rank = len(shape)
-    if rank in (4, 5):
-        channels = (0, *range(2, rank), 1)
-        if is_channels_last(shape, strides):
-            return channels
-    return tuple(range(rank))
-
-
 def is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether strides of images or volumes put their channels innermost; not for what could as well be row-major."""
     if len(shape) not in (4, 5) or not strides[1]:

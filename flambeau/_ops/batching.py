@@ -92,11 +92,6 @@ def leading(op: Any, size: int, mapped: Any, args: Any) -> Any:
     return each(made, lambda t: stacked(t, t._array.shape[:1] == (size,), size))  # what is not wanted may be empty
 
 
-def as_it_is(op: Any, size: int, mapped: Any, args: Any) -> Any:
-    """The same where operands that are not mapped are shared by all samples anyway."""
-    return op(*args)
-
-
 def broadcast(op: Any, size: int, mapped: Any, args: Any) -> Any:
     """Of operations on elements: samples of different ranks are brought to one."""
     rank = max([rank_of(t, m) for t, m in zip(args, mapped) if isinstance(t, Tensor)])

@@ -36,10 +36,6 @@ _SHORT = 1 << 12  # elements of constants that are kept
 WORK = 2  # a normalized element costs as much as so many moved ones
 
 
-def code_of(array: Any) -> str:
-    return BY_NUMPY[array.dtype].code
-
-
 def wide_of(array: Any) -> dtype:
     return BY_NUMPY[array.dtype].wide
 

@@ -18,7 +18,7 @@ from .._core.dtypes import FLOATING, bool_, default, dtype, from_numpy_dtype, in
 from .._core.layouts import layout as layout_type
 from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .._core.printing import PRINT_OPTIONS
-from .._core.state import CUDA, GRAD, META, SPARSE, local
+from .._core.state import CUDA, DUAL, GRAD, META, SPARSE, local
 from .._tensor import Tensor, detached, wrap
 from .families import load
 from .primitive import Primitive
@@ -401,6 +401,8 @@ def to_sparse(
     layout = layout or (sparse_coo if not input._k & SPARSE or sparse_dim is None else layout_of(input))
     if layout_of(input) is layout and blocksize is None:
         return input
+    if input._k & DUAL:
+        raise NotImplementedError("to_sparse(): tangents do not go through it; differentiate backwards instead")
     if layout is sparse_coo:
         if input._k & SPARSE:
             return to_sparse_coo(input)

@@ -23,7 +23,6 @@ from .inplace import assign, check_writable, is_frozen, rewrite_history
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public, relabel
 from .shape_rules import dense
-from .tangents import linear
 
 
 def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
@@ -120,6 +119,11 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
         raise RuntimeError(f"output with shape {list(target)} doesn't match the broadcast shape {list(full)}")
 
 
+def _filled_tangent(op: Any, args: Any, out: Any, tangents: Any) -> Any:
+    """That of the value: what was there before does not count."""
+    return ops.zeros_like(out) if tangents[1] is None else op(args[0], tangents[1])
+
+
 @primitive(
     meta=dense,
     tensors=2,
@@ -127,7 +131,7 @@ def _check_fits(target: Any, source: Any, both: Any) -> None:
     backward_name=lambda node: f"FillBackward{2 if node.info[1] is None else 3}",
     name="fill",
     batch=filled,
-    tangent=linear("x", "value"),
+    tangent=_filled_tangent,
 )
 def fill_op(backend: Any, x: Any, value: Any) -> Any:
     made = duplicate(x)

@@ -53,13 +53,10 @@ HIDDEN_BEHIND = {
 }  # fmt: skip
 # Cells that are known to be wrong, and why.
 MISSING = {
-    ("fill", "forward mode"): "the tangent of what was overwritten is not zeroed",
-    ("constant_pad_nd", "forward mode"): "the tangent is padded with the value of the result",
-    ("sparse_rebuild", "forward mode"): "the tangent is lost", ("sparse_values", "forward mode"): "the tangent is lost",
+    ("sparse_rebuild", "forward mode"): "to_sparse refuses", ("sparse_values", "forward mode"): "to_sparse refuses",
     ("sparse_values", "vmap"): "a sparse tensor of samples is not coalesced",
     ("ctc_loss", "forward mode"): "its second derivative is not there, and PyTorch's is not either",
     ("ctc_loss", "meta"): "checks its lengths and targets", ("ctc_loss_backward", "meta"): "checks its lengths and targets",
-    ("histogram_counts", "meta"): "takes its edges from the elements",
 }  # fmt: skip
 
 
