@@ -266,6 +266,17 @@ def test_a_table_that_grows_and_is_emptied(monkeypatch):
     assert table.words[0] >= len(table.kept)
 
 
+def test_a_full_table_is_emptied_less_and_less_often(monkeypatch):
+    monkeypatch.setattr(plan, "PLANS", 4)
+    table, made = plan.Table(), []
+    for n in range(200):
+        if table.accepts():
+            table.add([n], plan.NO_PLAN, [])
+            made.append(n)
+        assert len(table.kept) <= 4
+    assert made[:8] == [0, 1, 2, 3, 4, 5, 6, 7] and len(made) < 40  # then 4, 12, 28, … come in vain
+
+
 @needs_entry
 def test_many_threads_plan_at_once():
     function, wrong = records["hypot"].call, []

@@ -10,7 +10,7 @@ from typing import Any
 from ..._core.sizes import Size
 from ..._core.state import modes
 
-PLANS = 4096  # of one table
+PLANS = 256  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
 # Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
@@ -148,14 +148,24 @@ class Table:
         self.words = array.array("q", bytes(8 + 24 * 16))
         self.words[0] = 15
         self.users: list[Any] = []  # the sites that look into it
+        self.patience = self.refused = 0
+
+    def accepts(self) -> bool:
+        """Whether a plan for further arguments should be made. A full table forgets all plans, but waits before it does so, longer
+        each time: where shapes change all the time, planning costs more than it saves."""
+        if len(self.kept) < PLANS:
+            return True
+        self.refused += 1
+        if self.refused <= self.patience:
+            return False
+        self.refused, self.patience = 0, 2 * self.patience + PLANS
+        self.before, self.kept = self.kept, []
+        self._resize(16)
+        return True
 
     def add(self, description: Sequence[int], plan: Any, args: Sequence[Any]) -> None:
-        """Keeps a plan, and the objects that the description knows by their addresses. Of so many plans that they are
-        hardly used again, all are forgotten."""
-        if len(self.kept) >= PLANS:
-            self.before, self.kept = self.kept, []
-            self._resize(16)
-        elif 2 * len(self.kept) > self.words[0]:
+        """Keeps a plan, and the objects that the description knows by their addresses."""
+        if 2 * len(self.kept) > self.words[0]:
             self._resize(4 * (self.words[0] + 1))
         own = array.array("q", [len(description), *map(_signed, description)])
         words = plan.words()

@@ -57,7 +57,7 @@ class Site(types.ModuleType):
 
         def missed(*args: Any, **named: Any) -> Any:
             out = self.slow(*args, **named)  # raises what there is to raise
-            if not modes.on:
+            if not modes.on and table.accepts():
                 rest = [named.get(name, absent) for name in self.parameters[len(args) :]]
                 remember([*args, *rest], out)
             return out
