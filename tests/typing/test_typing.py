@@ -17,9 +17,10 @@ PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 def test_stubs_are_up_to_date():
     """Asked in a process of its own, in which nobody has added to the package."""
     command = [sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"]
-    asked = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    known = {
+        name: value for name, value in os.environ.items() if name != "FLAMBEAU_NATIVE_ENTRY"
+    }  # sites show their signatures
+    asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**known, "PYTHONPATH": str(ROOT)})
     assert asked.returncode == 0, asked.stdout + asked.stderr
 
 
