@@ -8,6 +8,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
+from flambeau._ops.registry import records
 
 native = isinstance(getattr(torch.exp, "__self__", None), site.Site)
 pytestmark = pytest.mark.skipif(not native, reason="the native entry is switched off or not known here")
@@ -28,6 +29,16 @@ CALLS = [
     torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.eq, torch.lt, torch.atan2, torch.fmod,
     lambda x, y: torch.where(x == y, x, y),
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Tables as in a new process: other tests may have filled them."""
+    for record in records.values():
+        own = getattr(record.call, "__self__", None)
+        if isinstance(own, site.Site):
+            own.table.forget()
+            own.table.patience = own.table.refused = 0
 
 
 def made(dtype, shape, seed):
@@ -84,6 +95,27 @@ def test_many_elements(count, dtype):
         x, y = (torch.randint(1, 100, (count,), generator=generator) for _ in range(2))
         assert same(torch.add, x.to(dtype), y.to(dtype)) and same(torch.mul, x.to(dtype), y)
         assert same(torch.mul, x.to(dtype), 3)
+
+
+@pytest.mark.parametrize("before, after", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_the_default_dtype_is_part_of_a_call(before, after):
+    """What integers become is not remembered from the time of another default."""
+    i = torch.arange(1, 5)
+    calls = [lambda: i * 2.5, lambda: i / 3, lambda: i / i, lambda: torch.sin(i), lambda: torch.where(i > 1, 1.0, i), lambda: i + 1,
+             lambda: torch.atan2(i, i[:1]), lambda: i.float().mean(), lambda: torch.softmax(i.double(), 0)]  # fmt: skip
+    found = []
+    try:
+        for default in (before, after):
+            torch.set_default_dtype(default)
+            with site.switched_off():
+                found.append([(call(), call().dtype) for call in calls])
+            for _ in range(4):
+                for call, (value, dtype) in zip(calls, found[-1]):
+                    out = call()
+                    assert out.dtype is dtype and torch.equal(out, value)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [d for _, d in found[0][:5]] == [before] * 5 and [d for _, d in found[1][:5]] == [after] * 5
 
 
 def test_out_of_many_elements_is_written_where_it_lies():

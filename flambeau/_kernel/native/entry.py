@@ -148,10 +148,11 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     n, inputs, runtime = 0, 1, m.word(site, RUNTIME)
     m.put(bases, 0, 0)  # from here a constant's own address leads to it
     m.put(key, 0, history)
-    n = 1
+    m.put(key, 8, m.word(at.modes, place_of.default))  # what integers become beside floats
+    n = 2
     if alike != 0:
-        m.put(key, 8, ALIKE)
-        n = 2
+        m.put(key, 16, ALIKE)
+        n = 3
     for i in range(all_parts):
         if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - RESULTS):
             return m.call("PyObject_Vectorcall", slow, args, given, names)

@@ -40,9 +40,12 @@ def description(
 ) -> list[int]:
     """The words that arguments are described by; `alike` leaves shapes out, `history` says which require gradients.
 
-    Of calls on a GPU the `stream` is told, and the settings of the moment.
+    The default dtype is told, too: what integers become depends on it. Of calls on a GPU the `stream` is.
     """
-    words = [history, ALIKE] if alike else [history] if stream is None else [history, DEVICE, stream, id(modes.default)]
+    default = id(modes.default)
+    words = [history, default] if stream is None else [history, DEVICE, stream, default]
+    if alike:
+        words.append(ALIKE)
     for i, a in enumerate(taken_apart(args)):
         at_runtime, kind = runtime >> i & 1, a.__class__
         if a is absent:
@@ -159,9 +162,13 @@ class Table:
         if self.refused <= self.patience:
             return False
         self.refused, self.patience = 0, 2 * self.patience + PLANS
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """Drops all plans."""
         self.before, self.kept = self.kept, []
         self._resize(16)
-        return True
 
     def add(self, description: Sequence[int], plan: Any, args: Sequence[Any]) -> None:
         """Keeps a plan, and the objects that the description knows by their addresses."""
