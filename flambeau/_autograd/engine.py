@@ -11,7 +11,7 @@ from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.sizes import Size
-from .._core.state import GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
+from .._core.state import CAPTURE, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
 from .._tensor import Tensor, meta_of
 from .node import AccumulateGrad, Node, edge_of, gradient_function, sequence
 
@@ -315,6 +315,8 @@ def _finish(
                 accumulate(leaf, g, create_graph, alone)
             else:
                 profiler.accumulate(accumulate, leaf, g, create_graph, alone)
+            if modes.on & CAPTURE and local.captures:
+                local.captures[-1].accumulate(leaf, g)
 
 
 def _awaited(roots: Sequence[Tensor], needed: Any) -> dict[Tensor, int]:

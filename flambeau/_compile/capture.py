@@ -1,127 +1,340 @@
-"""A recording of every operation that runs in a block, forward and backward, which can be run again on other inputs."""
+"""Records what a block does with tensors as a `Graph`, while it runs for real.
+
+Two places tell of everything. The dispatcher tells of records, writes and gradients of leaves (`add`, `add_write`,
+`accumulate`); public functions ask the capture as they ask any function mode. A public function that is made of records
+over known values is those records. One that makes tensors elsewhere, or writes unseen, is one opaque node: when the program
+runs, Python calls it. What reads elements on behalf of Python (`item`, `if x > 0:`) cannot be recorded: `Break`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
 
-from .._core.state import CAPTURE, local, modes
-from .._tensor import Tensor, bump, detached
+import numpy as np
 
-
-class Slot(NamedTuple):
-    """The place of a tensor in a recording: an input, a constant or a result."""
-
-    number: int
-
-
-class Step(NamedTuple):
-    """One operation: its record, its arguments with tensors as slots, and the slots of its results."""
-
-    op: Any
-    arguments: tuple[Any, ...]
-    results: Any
+from .._autograd import engine
+from .._backend.meta import empty_meta
+from .._core.state import CAPTURE, FUNCTION_MODE, META, local, modes
+from .._ops.primitive import Primitive
+from .._ops.registry import ops
+from .._ops.shape_rules import DataDependent
+from .._tensor import Tensor, wrap
+from .graph import Graph, Node, Value, replaced
 
 
-class Write(NamedTuple):
-    """A result written into the memory of an earlier tensor."""
+class Break(Exception):
+    """Why a run cannot be recorded, and the user's line."""
 
-    target: Slot
-    source: Slot
+    def __init__(self, reason: str, line: tuple[str, int] | None = None):
+        super().__init__(reason)
+        self.reason, self.line = reason, line
 
 
 class Capture:
-    """A block whose operations are recorded as a list of steps.
+    """A block that is recorded; `external(tensor)` says whether a tensor that nobody made in it may be one of its constants.
 
     >>> import flambeau as torch
     >>> from flambeau._compile.capture import Capture
     >>> x = torch.tensor([1.0, 2.0])
-    >>> with Capture(x) as tape:
+    >>> with Capture([x]) as tape:
     ...     y = (x * 3).exp()
-    >>> [step.op.name for step in tape.steps]
+    >>> [node.name for node in tape.finish([y]).nodes]
     ['mul', 'exp']
-    >>> tape.replay([torch.tensor([0.0, 0.0])], [y])
-    [tensor([1., 1.])]
     """
 
-    def __init__(self, *inputs: Tensor):
-        self.steps: list[Step | Write] = []
-        self.constants: dict[int, Tensor] = {}  # slot -> tensor that existed before and is not an input
-        # A tensor is known by its array, which detached and saved forms of it share.
-        self._slots: dict[int, int] = {}  # id of an array -> slot
-        self._alive: list[Tensor] = []  # ids stay unique while their arrays live
-        self.inputs = [self._slot(t) for t in inputs]
+    def __init__(self, inputs: Any = (), external: Callable[[Tensor], bool] | None = None, of: Capture | None = None):
+        self.graph = Graph()
+        self.external = external
+        self.problem: Break | None = None
+        self._strange = False  # whether a public function used a tensor that nobody told of
+        self._depth = 0  # of public functions
+        self._written: list[Tensor] = []  # by nodes, of the function that runs
+        self._numbers: int = 0 if of is None else of._numbers
+        # Values by the arrays of their tensors, which detached and saved forms of them share.
+        self._values: dict[int, tuple[Any, Value]] = {} if of is None else dict(of._values)
+        self.graph.inputs = [self._new(t) for t in inputs]
+
+    # -- the block -------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Capture:
         local.captures = (*local.captures, self)
+        local.function_modes = (*local.function_modes, self)
         modes.enter(CAPTURE)
+        modes.enter(FUNCTION_MODE)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        local.captures = local.captures[:-1]
+        modes.leave(FUNCTION_MODE)
         modes.leave(CAPTURE)
+        local.function_modes = local.function_modes[:-1]
+        local.captures = local.captures[:-1]
 
-    def _slot(self, t: Tensor) -> Slot:
-        number = self._slots.get(id(t._array))
-        if number is None:
-            number = self._slots[id(t._array)] = len(self._alive)
-            self._alive.append(t)
-        return Slot(number)
+    def finish(self, outputs: Any) -> Graph:
+        """The program that computes these tensors and does all writes; raises `Break` if there is none."""
+        if self.problem is not None:
+            raise self.problem
+        self.graph.outputs = [self.value(t) for t in outputs]
+        if self.problem is not None:
+            raise self.problem
+        self.graph.keep_used()
+        return self.graph
 
-    def _encode(self, a: Any) -> Any:
-        if isinstance(a, Tensor):
-            known = id(a._array) in self._slots
-            slot = self._slot(a)
-            if not known:
-                self.constants[slot.number] = a
-            return slot
-        if a.__class__ is list or a.__class__ is tuple:
-            return type(a)(self._encode(b) for b in a)
-        return a
+    def stop(self, reason: str) -> None:
+        """Remembers why the run cannot be recorded; it goes on unrecorded."""
+        if self.problem is None:
+            self.problem = Break(reason, _users_line())
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _new(self, t: Tensor, node: Node | None = None) -> Value:
+        value = Value(self._numbers, t, node)
+        self._numbers += 1
+        array, key = t._array, id(t._array)
+        forget = lambda _, values=self._values, key=key, number=value.number: _drop(values, key, number)
+        self._values[key] = (ref(array, forget) if isinstance(array, np.ndarray) else lambda: array, value)
+        return value
+
+    def known(self, t: Tensor) -> Value | None:
+        """The value that a tensor is, if the block was told of it."""
+        found = self._values.get(id(t._array))
+        return None if found is None or found[0]() is not t._array else found[1]
+
+    def value(self, t: Tensor) -> Value:
+        """The value that a tensor is; one that was there before the block is a constant."""
+        value = self.known(t)
+        if value is None:
+            given = self.external is None or self.external(t)
+            if not given and local.walk is not None and _even(t._array):  # zeros or ones that the engine made
+                self.born(t)
+                return self.value(t)
+            value = self._new(t)
+            self.graph.constants[value] = t
+            if not given:
+                if self._depth:
+                    self._strange = True
+                else:
+                    self.stop("a tensor that was made in a way that cannot be recorded")
+        return value
+
+    def _encoded(self, a: Any) -> Any:
+        return replaced(a, Tensor, self.value)
+
+    # -- what the dispatcher tells -------------------------------------------------------------------------------------
 
     def add(self, op: Any, args: tuple[Any, ...], out: Any) -> None:
-        """Called by the dispatcher after each operation."""
-        arguments = tuple(self._encode(a) for a in args)
+        """A record ran."""
+        if self.problem is not None:
+            return
+        if isinstance(op, Primitive) and not op.view and not _shape_is_known(op, args, {}):
+            self.stop(f"the shape of {op.name}'s result depends on elements")
+            return
+        self._append(op, self._encoded(args), out)
+
+    def _append(self, op: Any, args: Any, out: Any, named: Any = None, opaque: bool = False, writes: Any = ()) -> None:
         several = isinstance(out, (tuple, list))
-        results = tuple(self._slot(t) if isinstance(t, Tensor) else None for t in (out if several else (out,)))
-        self.steps.append(Step(op, arguments, results if several else results[0]))
+        node = Node(op, args, (), several, named, opaque, writes, _users_line())
+        node.outs = tuple([self._out(t, node) if isinstance(t, Tensor) else None for t in (out if several else (out,))])
+        self.graph.nodes.append(node)
+
+    def _out(self, t: Tensor, node: Node) -> Value:
+        known = self.known(t)
+        return self._new(t, node) if known is None else known  # an operation may give back its argument
 
     def add_write(self, target: Tensor, source: Tensor) -> None:
-        """Called after an in-place operation."""
-        self.steps.append(Write(self._encode(target), self._encode(source)))
+        """The elements of one tensor were written into another."""
+        if self.problem is None:
+            value = self.value(target)
+            self.graph.nodes.append(Node(write, (value, self.value(source)), writes=(value,), line=_users_line()))
+            self._written.append(target)
 
-    def slot_of(self, t: Tensor) -> Slot:
-        """Where a tensor of the recorded block stands."""
-        return self._encode(t)
+    def accumulate(self, leaf: Tensor, g: Tensor) -> None:
+        """A leaf has got a gradient."""
+        if self.problem is None:
+            held = leaf.grad  # type: ignore[attr-defined]
+            self._append(Accumulate(leaf), (self.value(g),), held, opaque=True)
 
-    def replay(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Tensor]:
-        """Runs the steps on new inputs; gives what now stands where `outputs` stood in the recording."""
-        wanted = [self.slot_of(t) for t in outputs]
-        values: dict[int, Tensor] = {slot.number: detached(t) for slot, t in zip(self.inputs, inputs, strict=True)}
-        values.update((number, detached(t)) for number, t in self.constants.items() if number not in values)
+    def born(self, t: Tensor) -> None:
+        """A tensor was made from numbers."""
+        if self.problem is None and self.known(t) is None:
+            self._append(_Born(t), (), t)
 
-        def decode(a: Any) -> Any:
-            if a.__class__ is Slot:
-                return values[a.number]
-            if a.__class__ is list or a.__class__ is tuple:
-                return type(a)(decode(b) for b in a)
-            return a
+    def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Runs a function that is a step of its own in the program: Python calls it each time."""
+        with _Unseen():
+            out = function(*args, **named)
+        if self.problem is None:
+            given = lambda t: t if self.known(t) is None else self.value(t)  # what was there before, as it is
+            args, named = replaced((args, named), Tensor, given)
+            self._append(function, args, out, named, opaque=True)
+        return out
 
-        outer, local.grad = local.grad, False
+    # -- what public functions ask ---------------------------------------------------------------------------------------
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if self.problem is not None:
+            return function(*args, **named)
+        given = _tensors((args, named))
+        before = [(t, _version(t)) for t in given]
+        mark, numbers = len(self.graph.nodes), self._numbers
+        outer, self._strange, self._written = self._strange, False, []
+        self._depth += 1
         try:
-            for step in self.steps:
-                if isinstance(step, Write):
-                    target, source = values[step.target.number], values[step.source.number]
-                    target._array[...] = source._array
-                    bump(target)
-                    continue
-                out = step.op(*[decode(a) for a in step.arguments])
-                if step.results.__class__ is Slot:
-                    values[step.results.number] = out
-                else:
-                    for slot, t in zip(step.results, out):
-                        if slot is not None:
-                            values[slot.number] = t
+            out = function(*args, **named)
         finally:
-            local.grad = outer
-        return [values[slot.number] for slot in wanted]
+            self._depth -= 1
+            strange, self._strange = self._strange, outer
+        if self.problem is not None:
+            return out
+        made = _tensors(out)
+        name = getattr(function, "__name__", "")
+        if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
+            self.stop(f"{_shown(function)} reads elements for Python")
+            return out
+        wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
+        strange = strange or any([self.known(t) is None for t in made])
+        if (strange or wrote) and name not in _ABOUT:
+            self._as_a_whole(function, args, named, out, wrote, mark, numbers)
+        return out
+
+    def _as_a_whole(self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int) -> None:
+        """Records a public function as one node, in the place of what was recorded of it."""
+        del self.graph.nodes[mark:]
+        for key, (_, value) in list(self._values.items()):
+            if value.number >= numbers and value not in self.graph.inputs:
+                del self._values[key]
+                self.graph.constants.pop(value, None)
+        if any([t._k & 1 for t in _tensors((args, named))]) and local.grad and any([t._k & 1 for t in _tensors(out)]):
+            self.stop(f"the gradient of {_shown(function)} cannot be recorded")
+            return
+        if not _shape_is_known(function, args, named):
+            self.stop(f"the shape of {_shown(function)}'s result depends on elements")
+            return
+        self._append(
+            function, self._encoded(tuple(args)), out, self._encoded(named), True, [self.value(t) for t in wrote]
+        )
+
+
+class _Unseen:
+    """A moment in which nothing is recorded."""
+
+    def __enter__(self) -> None:
+        self.captures, local.captures = local.captures, ()
+        self.function_modes, local.function_modes = local.function_modes, ()
+        self.profile = sys.getprofile()
+        sys.setprofile(None)
+
+    def __exit__(self, *error: Any) -> None:
+        sys.setprofile(self.profile)
+        local.captures, local.function_modes = self.captures, self.function_modes
+
+
+class _Born:
+    """Makes a tensor anew from the elements that it was born with."""
+
+    name = "made"
+
+    def __init__(self, t: Tensor):
+        array = t._array
+        first = array.reshape(-1)[0] if array.size else 0
+        self.array = np.broadcast_to(np.asarray(first, array.dtype), array.shape) if _even(array) else array.copy()
+        self.dtype, self.strides = t.dtype, array.strides
+
+    def __call__(self) -> Tensor:
+        return wrap(np.array(self.array, order="C"), self.dtype)
+
+
+def _even(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and bool(array.size) and bool((array == array.reshape(-1)[0]).all())
+
+
+def write(target: Tensor, source: Tensor) -> None:
+    """Copies elements into a tensor's memory and counts the write."""
+    ops.copy_(target, source)
+
+
+class Accumulate:
+    """Adds a gradient to a leaf; gives its gradient as it is then."""
+
+    name = "accumulate"
+
+    def __init__(self, leaf: Tensor):
+        self.leaf = leaf
+
+    def __call__(self, g: Tensor) -> Any:
+        engine.accumulate(self.leaf, g, False, True)
+        return self.leaf.grad  # type: ignore[attr-defined]
+
+
+# Functions that ask about tensors, not about their elements; those that say something to the engine.
+_ABOUT = frozenset(
+    [
+        "__get__", "__set__", "size", "dim", "ndimension", "numel", "nelement",
+        "stride", "storage_offset", "is_contiguous", "element_size", "get_device", "type", "is_tensor",
+        "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_conj", "is_neg", "is_inference",
+        "is_storage", "is_set_to", "is_pinned", "result_type", "can_cast", "promote_types", "__len__",
+        "__hash__", "__dir__", "dense_dim", "sparse_dim", "has_names", "is_coalesced", "is_shared",
+        "__format__", "__repr__", "requires_grad_", "retain_grad", "broadcast_shapes", "typename",
+    ]
+)  # fmt: skip
+_SILENT = frozenset(["backward", "__setitem__", "_foreach_copy_"])
+
+
+def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:
+    if key in values and values[key][1].number == number:
+        del values[key]
+
+
+def _shown(function: Any) -> str:
+    return getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
+
+
+def _version(t: Tensor) -> int:
+    return 0 if t._storage is None else t._storage.version
+
+
+def _shared(a: Tensor, b: Tensor) -> bool:
+    return a is b or (a._storage is not None and a._storage is b._storage)
+
+
+def _tensors(a: Any) -> list[Tensor]:
+    if isinstance(a, Tensor):
+        return [a]
+    if isinstance(a, (tuple, list)):
+        return [t for b in a for t in _tensors(b)]
+    if a.__class__ is dict:
+        return [t for b in a.values() for t in _tensors(b)]
+    return []
+
+
+def _shape_is_known(function: Any, args: Any, named: Any) -> bool:
+    """Whether the results of a function look the same for other elements."""
+    if not _tensors((args, named)):
+        return True
+
+    def without(t: Tensor) -> Tensor:
+        return wrap(empty_meta(t._array.shape, t.dtype), t.dtype, META)
+
+    with _Unseen():
+        try:
+            function(*replaced(tuple(args), Tensor, without), **replaced(named, Tensor, without))
+        except Exception as error:
+            return isinstance(function, Primitive) and not isinstance(error, DataDependent)
+    return True
+
+
+def _users_line() -> tuple[str, int] | None:
+    """The innermost line that is not ours."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HERE):
+            return name, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+_HERE = __file__[: -len("_compile/capture.py")]

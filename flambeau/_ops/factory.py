@@ -15,7 +15,7 @@ from .._core.devices import _local
 from .._core.dtypes import COMPLEX, FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
 from .._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from .._core.sizes import overflow_error, size_argument
-from .._core.state import CUDA, GRAD, META
+from .._core.state import CAPTURE, CUDA, GRAD, META, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, wrap
 from .casting import checked_array
@@ -138,6 +138,8 @@ def finished(array: Any, d: dtype, k: int, requires_grad: bool = False) -> Tenso
         if d.category < FLOATING:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         t._k |= GRAD
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].born(t)
     return t
 
 

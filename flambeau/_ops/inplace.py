@@ -744,6 +744,8 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
     check_writable(t, captured=True)
     if not t._k & META:
         write(t._array, laid(read_as(result._array, result._k), t), t.dtype)
+        if modes.on & CAPTURE and local.captures:
+            local.captures[-1].add_write(t, result)
     bump(t)
     return t
 

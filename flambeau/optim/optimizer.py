@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from .._autograd.node import RemovableHandle
 from .._core.dtypes import FLOATING, default, float32, float64
 from .._core.state import GRAD, META, local
+from .._core.steps import python_step
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -192,6 +193,7 @@ class Optimizer:
         """Changes the parameters once; `closure`, if given, computes the loss (and gradients) first."""
         raise NotImplementedError
 
+    @python_step
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or fills them with zeros.
 
@@ -229,6 +231,7 @@ class Optimizer:
     def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
         """A step that calls the hooks around it."""
 
+        @python_step
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]

@@ -1,0 +1,117 @@
+"""The one form of a recorded program: operations in the order in which they ran, over values that each are made once.
+
+A value is a tensor of the program: what it looks like, not what it holds. Nodes are records, or Python functions where an
+operation is not made of records. Order matters: a node may write into the memory of a value (`writes`), and views share it, as in
+the eager run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .._tensor import Tensor
+
+
+class Value:
+    """A tensor of a program."""
+
+    __slots__ = ("dtype", "k", "node", "number", "shape", "strides")
+
+    def __init__(self, number: int, t: Tensor, node: Node | None = None):
+        array = t._array
+        self.number, self.node = number, node  # None: an input or a constant
+        self.shape, self.strides, self.dtype, self.k = array.shape, array.strides, t.dtype, t._k
+
+    def __repr__(self) -> str:
+        return f"%{self.number}"
+
+
+class Node:
+    """One operation: `op(*args, **named)`, with values in the place of tensors, gives `outs` (None where it gave no tensor).
+
+    `op` is a record, or a Python function (`opaque`).
+    """
+
+    __slots__ = ("args", "line", "named", "op", "opaque", "outs", "several", "writes")
+
+    def __init__(
+        self, op: Any, args: tuple[Any, ...], outs: tuple[Value | None, ...] = (), several: bool = False,
+        named: dict[str, Any] | None = None, opaque: bool = False, writes: Sequence[Value] = (), line: Any = None,
+    ):  # fmt: skip
+        self.op, self.args, self.outs, self.several, self.named = op, args, outs, several, named
+        self.opaque, self.writes, self.line = opaque, tuple(writes), line
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.op, "name", None) or getattr(self.op, "__name__", self.op))
+
+    def operands(self) -> Iterator[Value]:
+        """The values among the arguments, in their order."""
+        yield from values_in(self.args)
+        if self.named:
+            yield from values_in(tuple(self.named.values()))
+
+    def __repr__(self) -> str:
+        outs = ", ".join("_" if v is None else repr(v) for v in self.outs)
+        named = [f"{key}={value!r}" for key, value in (self.named or {}).items()]
+        return f"{outs} = {self.name}({', '.join([*map(repr, self.args), *named])})"
+
+
+class Graph:
+    """A program: its inputs, the tensors that it knows (`constants`), its nodes, and what it gives back."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.constants: dict[Value, Tensor] = {}  # that were there before; read where they lie when the program runs
+        self.nodes: list[Node] = []
+        self.outputs: list[Value] = []
+
+    def __str__(self) -> str:
+        lines = [f"inputs {', '.join(map(described, self.inputs))}"]
+        lines += [f"constant {described(v)}" for v in self.constants]
+        lines += [f"{node!r}{_place(node.line)}" for node in self.nodes]
+        return "\n".join([*lines, f"outputs {', '.join(map(repr, self.outputs))}"])
+
+    def keep_used(self) -> None:
+        """Drops nodes whose results nobody needs and that write to nothing that lasts."""
+        wanted = set(self.outputs)
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if node.opaque or node.writes or any([v in wanted for v in node.outs if v is not None]):
+                wanted.update(node.operands())
+                wanted.update(node.writes)
+                kept.append(node)
+        self.nodes = kept[::-1]
+        self.constants = {v: t for v, t in self.constants.items() if v in wanted}
+
+
+def described(v: Value) -> str:
+    return f"{v!r}: {v.dtype}{list(v.shape)}"
+
+
+def _place(line: Any) -> str:
+    return "" if line is None else f"    # {line[0]}:{line[1]}"
+
+
+def values_in(a: Any) -> Iterator[Value]:
+    """All values in nested lists, tuples and dicts."""
+    if a.__class__ is Value:
+        yield a
+    elif a.__class__ is tuple or a.__class__ is list:
+        for b in a:
+            yield from values_in(b)
+    elif a.__class__ is dict:
+        for b in a.values():
+            yield from values_in(b)
+
+
+def replaced(a: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """The same nest with `replace(b)` for everything of a class in it."""
+    if isinstance(a, kind):
+        return replace(a)
+    if a.__class__ is tuple or a.__class__ is list:
+        return a.__class__([replaced(b, kind, replace) for b in a])
+    if a.__class__ is dict:
+        return {key: replaced(b, kind, replace) for key, b in a.items()}
+    return a
