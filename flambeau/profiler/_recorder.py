@@ -84,9 +84,16 @@ class Watcher:
         modes.enter(PROFILE)
 
     def stop(self) -> None:
-        """Ends it."""
+        """Ends it, also if others that began later still watch."""
         modes.leave(PROFILE)
-        local.profiler = self.outer
+        if local.profiler is self:
+            local.profiler = self.outer
+            return
+        inner = local.profiler
+        while inner is not None and inner.outer is not self:
+            inner = inner.outer
+        if inner is not None:
+            inner.outer = self.outer
 
     def open(self, name: str, args: Any = (), scope: int = FUNCTION, label: bool = False) -> Any:
         """Begins a span."""
@@ -285,7 +292,7 @@ class Recorder(Watcher):
         name = node.name()
         outer = self.open(f"autograd::engine::evaluate_function: {name}")
         inner = self.open(name, (g,) if node.outputs is None else g, scope=BACKWARD)
-        outer.sequence = inner.sequence = -node.seq
+        outer.sequence = inner.sequence = node._sequence_nr()
         try:
             return super().backward(node, g, create_graph)
         finally:

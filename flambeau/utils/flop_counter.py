@@ -61,7 +61,8 @@ class _Counter(Watcher):
 
     def backward(self, node: Any, g: Any, create_graph: bool) -> Any:
         outer = self.again
-        self.again = [name for name, first, last in self.finished if first > node.seq > last]  # numbers fall
+        made = -node._sequence_nr()  # the engine may have given it another `seq`
+        self.again = [name for name, first, last in self.finished if first > made > last]  # numbers fall
         try:
             return super().backward(node, g, create_graph)
         finally:

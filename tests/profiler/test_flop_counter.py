@@ -52,3 +52,12 @@ def test_inside_a_profile():
     with torch.profiler.profile() as prof, FlopCounterMode(display=False) as counter:
         a @ a
     assert counter.get_total_flops() == 16 and "aten::mm" in [e.name for e in prof.events()]
+
+
+def test_modules_are_known_after_nodes_were_given_other_numbers():
+    x = torch.ones(2, requires_grad=True)
+    (x * 2).grad_fn._set_sequence_nr(100)  # from now on passes number their nodes anew
+    model = torch.nn.Sequential(torch.nn.Linear(3, 5))
+    with FlopCounterMode(display=False) as counter:
+        model(torch.ones(2, 3)).sum().backward()
+    assert counter.get_flop_counts()["Sequential.0"] == {"aten.addmm": 60, "aten.mm": 60}

@@ -305,3 +305,19 @@ def test_whether_a_profiler_runs():
     with torch.autograd.profiler.profile():
         assert torch.autograd._profiler_enabled()
     assert not torch.autograd._profiler_enabled()
+
+
+def test_profilers_that_end_in_the_order_in_which_they_began():
+    first, second, third = profile(), profile(), profile()
+    x = torch.ones(2)
+    for prof in (first, second, third):
+        prof.start()
+    x.exp()
+    second.stop()
+    x.sin()
+    first.stop()
+    x.cos()
+    third.stop()
+    x.tan()
+    assert names(second) == ["aten::exp"]
+    assert names(first) == ["aten::exp", "aten::sin"] and names(third) == ["aten::exp", "aten::sin", "aten::cos"]
