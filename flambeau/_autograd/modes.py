@@ -175,13 +175,13 @@ class inference_mode(_Switch):
             local.inference = False
             if self._outer[1]:
                 local.grad = True
-        if local.inference is not self._outer[1]:
+        self._changes = local.inference is not self._outer[1]
+        if self._changes:
             self._mark = modes.mark(INFERENCE if local.inference else None)
 
     def __exit__(self, *error: Any) -> None:
-        changed = local.inference is not self._outer[1]
         local.grad, local.inference = self._outer
-        if changed:
+        if self._changes:
             modes.mark(self._mark)
 
 

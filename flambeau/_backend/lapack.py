@@ -55,7 +55,7 @@ def _routine(name: str, arguments: int) -> Any:
 class few_threads:
     """A block in which the library works on one thread, if the matrices in it are small."""
 
-    lock = threading.Lock()
+    lock = threading.RLock()  # a finalizer that runs in the midst may factorise, too
     inside = 0
     usual = 0
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
@@ -14,6 +17,7 @@ POSTPONED = CONJ | NEG  # reading the tensor conjugates or negates what lies in 
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))
 
+_MOMENTS = CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE, BATCHED, DISPATCH  # what is entered and left
 _ASKED = FUNCTION_MODE | AUTOCAST | PROFILE | BATCHED | DISPATCH  # what public functions ask before they run
 
 
@@ -23,26 +27,30 @@ class Modes:
     `overrides` is not zero while a class or a mode may take over operations (`__torch_function__`, autocast).
     `inferring` holds what new tensors of threads in inference mode or inside a transform that differentiates are marked
     with, by thread; None if there is no such thread.
+
+    Garbage collection may end a block of the program in the midst of any call here (a generator that nobody finishes, a
+    proxy): so a thread that holds the lock may take it again, and nothing is called between a count and what follows of it.
     """
 
-    __slots__ = ("counts", "default", "inferred", "inferring", "lock", "on", "overrides", "when_watched")
+    __slots__ = ("counts", "default", "inferred", "inferring", "lock", "on", "overrides", "watched", "when_watched")
 
     def __init__(self) -> None:
         self.on = self.overrides = 0
         self.inferring: dict[int, Any] | None = None
         self.inferred = False  # whether there ever was one: inference tensors may be about
         self.default: Any = None  # the default dtype: plans on a GPU are good for one of them
-        self.counts: dict[int, int] = {}
-        self.lock = threading.Lock()
+        self.counts = dict.fromkeys(_MOMENTS, 0)
+        self.lock = threading.RLock()
         self.when_watched: Any = None  # called with True when the first function mode begins, False when the last ends
+        self.watched: bool | None = False  # what it was last called with; None while it runs
 
     def enter(self, bit: int) -> None:
         with self.lock:
-            self.counts[bit] = self.counts.get(bit, 0) + 1
+            self.counts[bit] += 1
             self.on |= bit & ~BATCHED  # records see by their tensors whether these are batched
             self.overrides |= bit & _ASKED
-            if bit == FUNCTION_MODE and self.counts[bit] == 1:
-                self.when_watched(True)
+            if bit == FUNCTION_MODE:
+                self._watch()
 
     def leave(self, bit: int) -> None:
         with self.lock:
@@ -50,8 +58,16 @@ class Modes:
             if not self.counts[bit]:
                 self.on &= ~bit
                 self.overrides &= ~(bit & _ASKED)
-                if bit == FUNCTION_MODE:
-                    self.when_watched(False)
+            if bit == FUNCTION_MODE:
+                self._watch()
+
+    def _watch(self) -> None:
+        while self.watched is not None and self.watched != (self.counts[FUNCTION_MODE] > 0):
+            wanted, self.watched = not self.watched, None
+            try:
+                self.when_watched(wanted)
+            finally:
+                self.watched = wanted
 
     def mark(self, mark: Any) -> Any:
         """From now on new tensors of this thread get a mark, or none (None); the one before."""
@@ -91,6 +107,18 @@ class Local(threading.local):
     grad_layout = True  # whether the first gradient of a leaf is laid out as the leaf is
     view_replay = False  # what `_force_original_view_tracking` was told: only the names of renewed views differ
     before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """A moment without garbage collection, which would run finalizers of the program in whatever thread it happens to."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 # Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.

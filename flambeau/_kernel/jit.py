@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._core.state import COMPILING, held_over_forks
+from .._core.state import COMPILING, held_over_forks, uncollected
 from .cache import Cache
 from .modules import DIGITS, Part, split
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # finalizers and signal handlers that run in the midst may need kernels, too
 held_over_forks(_lock, COMPILING)
 _state: dict[str, Any] = {}
 _addresses: dict[str, int] = {}
@@ -127,8 +127,10 @@ def _objects(state: dict[str, Any], parts: Sequence[Part]) -> dict[str, bytes]:
     waiting = sorted(parts, key=lambda part: len(part.text))  # the longest is taken first
 
     def work(lock: _Passable | None) -> None:
-        if lock is not None:
-            lock.passing.add(threading.get_ident())
+        me = threading.get_ident()
+        entered = lock is not None and me not in lock.passing
+        if entered:
+            lock.passing.add(me)
         try:
             while waiting:
                 part = waiting.pop()
@@ -139,18 +141,19 @@ def _objects(state: dict[str, Any], parts: Sequence[Part]) -> dict[str, bytes]:
         except IndexError:  # another took the last
             pass
         finally:
-            if lock is not None:
-                lock.passing.discard(threading.get_ident())
+            if entered:
+                lock.passing.discard(me)
 
     lock = _passable() if len(parts) > 1 else None
     threads = (
         [threading.Thread(target=work, args=(lock,)) for _ in range(min(len(parts), _cores()) - 1)] if lock else []
     )
-    for thread in threads:
-        thread.start()
-    work(lock)
-    for thread in threads:
-        thread.join()
+    with uncollected():  # a finalizer that waits in one of them for this lock would never get it
+        for thread in threads:
+            thread.start()
+        work(lock)
+        for thread in threads:
+            thread.join()
     for result in made.values():
         if isinstance(result, BaseException):
             raise result

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
-from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
+from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes, uncollected
 from .._kernel.lang import kernel
 from .._kernel.native.entry import RESULTS
 from .._kernel.native.plan import Plan, absent, taken_apart
@@ -440,7 +440,7 @@ def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history
 
     given = [copied(v) for v in values]
     named = {name: v for name, v in zip(names, given) if v is not absent}
-    with seen, _switched(history, long):
+    with uncollected(), seen, _switched(history, long):  # what finalizers do is no part of the call
         out = function(**named)
         several = isinstance(out, (tuple, list))
         outs = out if several else (out,)

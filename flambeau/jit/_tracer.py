@@ -441,7 +441,7 @@ _METHODS = [
     "reshape_as",
 ]
 _PROPERTIES = ("shape", "T", "mT", "H", "mH", "real", "imag")
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer may end another trace in the midst
 _depth = [0]
 _plain: dict[str, Any] = {}
 _plain_ops: dict[str, Any] = {}
