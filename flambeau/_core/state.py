@@ -17,7 +17,8 @@ POSTPONED = CONJ | NEG  # reading the tensor conjugates or negates what lies in 
 # Properties of the moment, in `modes.on`: set while any thread has them.
 CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE = (1 << i for i in range(10, 16))
 
-_MOMENTS = CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE, BATCHED, DISPATCH  # what is entered and left
+# What is entered and left.
+_MOMENTS = (CAPTURE, AUTOCAST, FUNCTION_MODE, SAVED_HOOKS, ANOMALY, PROFILE, BATCHED, DISPATCH)
 _ASKED = FUNCTION_MODE | AUTOCAST | PROFILE | BATCHED | DISPATCH  # what public functions ask before they run
 
 

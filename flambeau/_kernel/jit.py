@@ -128,9 +128,10 @@ def _objects(state: dict[str, Any], parts: Sequence[Part]) -> dict[str, bytes]:
 
     def work(lock: _Passable | None) -> None:
         me = threading.get_ident()
-        entered = lock is not None and me not in lock.passing
+        passing = set() if lock is None else lock.passing
+        entered = me not in passing
         if entered:
-            lock.passing.add(me)
+            passing.add(me)
         try:
             while waiting:
                 part = waiting.pop()
@@ -142,7 +143,7 @@ def _objects(state: dict[str, Any], parts: Sequence[Part]) -> dict[str, bytes]:
             pass
         finally:
             if entered:
-                lock.passing.discard(me)
+                passing.discard(me)
 
     lock = _passable() if len(parts) > 1 else None
     threads = (
