@@ -335,7 +335,10 @@ def _awaited(roots: Sequence[Tensor], needed: Any) -> dict[Tensor, int]:
 
 
 def _renumber(roots: Sequence[Tensor]) -> None:
-    """Gives the nodes behind the roots their numbers anew: consumers first, otherwise in the order of the old ones."""
+    """Gives the nodes behind the roots their numbers anew, if one was given another number.
+
+    Consumers come first, otherwise those of the highest number.
+    """
     waiting: dict[Node, int] = {}
     stack = [t._edge[0] for t in roots if t._edge is not None and not isinstance(t._edge[0], Tensor)]
     for node in stack:
@@ -348,6 +351,8 @@ def _renumber(roots: Sequence[Tensor]) -> None:
                     waiting[edge[0]] = 0
                     stack.append(edge[0])
                 waiting[edge[0]] += 1
+    if not any(["sequence_nr" in node.__dict__ for node in waiting]):
+        return
     order = []
     ready = [(-node._sequence_nr(), id(node), node) for node, count in waiting.items() if not count]
     heapify(ready)
@@ -414,10 +419,11 @@ def _leads(target: Any, number: int, needed: Any, wanted: Any) -> bool:
 def _narrowed(node: Node, needed: Any, wanted: Any) -> Node:
     """A node that computes only the gradients which lead to something wanted; functions of users decide themselves."""
     edges = tuple([e if e is not None and _leads(e[0], e[1], needed, wanted) else None for e in node.edges])
-    if node.__dict__ or edges == node.edges:
+    if "ctx" in node.__dict__ or edges == node.edges:
         return node
     made = Node(node.op, edges, node.saved, node.outputs)
     made.versions, made.info = node.versions, node.info
+    made.__dict__.update(node.__dict__)
     return made
 
 

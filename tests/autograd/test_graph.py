@@ -429,14 +429,19 @@ def test_numpy_without_recording():
         assert x.numpy().tolist() == [1.0, 1.0]
 
 
-def test_only_gradients_that_are_asked_for_are_computed(monkeypatch):
+@pytest.mark.parametrize(
+    "about", [lambda node: None, lambda node: node.metadata.update(a=1), lambda node: node._set_sequence_nr(7)]
+)
+def test_only_gradients_that_are_asked_for_are_computed(monkeypatch, about):
     from flambeau._ops import conv_windows
 
     def refuse(*_):
         raise AssertionError("nobody asked for the gradient by the weight")
 
     x, w = torch.randn(4, 16, 24, 24, requires_grad=True), torch.randn(16, 16, 3, 3, requires_grad=True)
-    out = torch.nn.functional.conv2d(x, w, padding=1).sum()
+    made = torch.nn.functional.conv2d(x, w, padding=1)
+    about(made.grad_fn)
+    out = made.sum()
     both = torch.autograd.grad(out, (x, w), retain_graph=True)
     monkeypatch.setattr(conv_windows, "weight_sums", refuse)
     (alone,) = torch.autograd.grad(out, x, retain_graph=True)

@@ -276,6 +276,10 @@ def test_a_node_with_another_number_still_waits_for_its_consumers():
     a.grad_fn._set_sequence_nr(300)
     (c + a).backward()
     assert order[3:] == ["c", "a", "b"] and (x.grad.item(), y.grad.item()) == (48, 36)
+    other = x * y
+    numbers = other.grad_fn._sequence_nr(), other.grad_fn.seq
+    other.backward()
+    assert (other.grad_fn._sequence_nr(), other.grad_fn.seq) == numbers  # nobody gave one to a node of this graph
 
 
 def test_a_sparse_gradient_that_nobody_else_holds_is_kept_without_a_copy():
