@@ -1,0 +1,136 @@
+"""The arguments of a call: tensors by what they look like, containers by their structure, numbers by value, all else by identity."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .._tensor import Tensor
+from .holders import plain, same
+
+_FROZEN = (tuple, frozenset)
+
+
+class Arguments:
+    """How the arguments of later calls have to look: conditions over `args` and `kwargs`, as text, each with words for it."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.values: dict[str, Any] = {"same": same}  # what the conditions name
+        self.conditions: list[tuple[str, str]] = []
+        self.objects: list[tuple[Any, str]] = []  # arguments that are known by who they are
+        self.tensors: list[tuple[Tensor, str, str]] = []  # with expression and path
+        self._containers: list[tuple[Any, Any, str]] = []
+        self.count, self.named = len(args), tuple(kwargs)
+        names = _names(function, len(args))
+        for i, value in enumerate(args):
+            self._describe(value, f"args[{i}]", names[i])
+        for name, value in kwargs.items():
+            self._describe(value, f"kwargs[{name!r}]", name)
+        self._aliases()
+
+    def constant(self, value: Any) -> str:
+        """The name under which conditions know a value."""
+        name = f"c{len(self.values)}"
+        self.values[name] = value
+        return name
+
+    def need(self, condition: str, words: str) -> None:
+        self.conditions.append((condition, words))
+
+    def _describe(self, value: Any, place: str, path: str) -> None:
+        kind = type(value)
+        if isinstance(value, Tensor):
+            self._tensor(value, place, path)
+        elif value is None or kind is bool:
+            self.need(f"{place} is {value}", f"{path} is {value}")
+        elif kind is int or kind is str:
+            self.need(
+                f"{place}.__class__ is {kind.__name__} and {place} == {self.constant(value)}", f"{path} == {value!r}"
+            )
+        elif plain(value):
+            self.need(f"same({place}, {self.constant(value)})", f"{path} == {value!r}")
+        elif kind is list or kind is tuple or (isinstance(value, tuple) and hasattr(value, "_fields")):
+            self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
+            self.need(f"len({place}) == {len(value)}", f"len({path}) == {len(value)}")
+            self._containers.append((value, tuple(value), path))
+            for i, part in enumerate(value):
+                self._describe(part, f"{place}[{i}]", f"{path}[{i}]")
+        elif (kind is dict or kind is OrderedDict) and all(map(plain, value)):
+            self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
+            self.need(f"same((*{place},), {self.constant(tuple(value))})", f"keys of {path}")
+            self._containers.append((value, dict(value), path))
+            for key, part in value.items():
+                self._describe(part, f"{place}[{self.constant(key)}]", f"{path}[{key!r}]")
+        elif _is_record(value):
+            self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
+            self._containers.append((value, dict(vars(value)), path))
+            self.need(f"(*{place}.__dict__,) == {self.constant(tuple(vars(value)))}", f"attributes of {path}")
+            self.objects.append((kind, kind.__qualname__))
+            for name, part in vars(value).items():
+                self._describe(part, f"{place}.{name}", f"{path}.{name}")
+        else:
+            self.need(f"{place} is {self.constant(value)}", f"{path} is the same {kind.__name__}")
+            self.objects.append((value, path))
+
+    def _tensor(self, t: Tensor, place: str, path: str) -> None:
+        array = t._array
+        self.tensors.append((t, place, path))
+        for at, value, words in (
+            (f"(t := {place}).__class__ is", type(t), f"type({path}) is {type(t).__name__}"),
+            ("t._k ==", t._k, f"device, layout and requires_grad of {path}"),
+            ("t.dtype is", t.dtype, f"{path}.dtype == {t.dtype}"),
+            ("(a := t._array).shape ==", array.shape, f"{path}.shape == {tuple(array.shape)}"),
+            ("a.strides ==", array.strides, f"{path}.stride() == {tuple(t.stride())}"),
+            ("(t._edge is None) is", t._edge is None, f"{path}.is_leaf == {t._edge is None}"),
+        ):
+            self.need(f"{at} {self.constant(value)}", words)
+        if t.__dict__:
+            self.objects.append((t, path))
+            self.need(f"t is {self.constant(t)}", f"{path} is the same tensor")
+
+    def _aliases(self) -> None:
+        """Which tensors are one object, or lie in the same memory."""
+        for i, (a, place, path) in enumerate(self.tensors):
+            for b, other, name in self.tensors[:i]:
+                is_one = "is" if a is b else "is not"
+                self.need(f"{place} {is_one} {other}", f"{path} {is_one} {name}")
+
+    def changed(self) -> str | None:
+        """A container among the arguments that does not hold what it held."""
+        for value, before, path in self._containers:
+            if isinstance(value, dict):
+                now: Any = dict(value)
+            else:
+                now = tuple(value) if isinstance(value, (list, tuple)) else dict(vars(value))
+            if isinstance(now, dict):
+                now, before = (*now, *now.values()), (*before, *before.values())
+            if not same(now, before):
+                return path
+        return None
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value is a dataclass with nothing but its fields."""
+    if (
+        not dataclasses.is_dataclass(value)
+        or isinstance(value, (type, dict, list, tuple))
+        or not hasattr(value, "__dict__")
+    ):
+        return False
+    return vars(value).keys() <= {field.name for field in dataclasses.fields(value)}
+
+
+def _names(function: Callable[..., Any], count: int) -> list[str]:
+    """What the positional arguments are called."""
+    try:
+        names = [
+            p.name
+            for p in inspect.signature(getattr(function, "forward", function)).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    return [names[i] if i < len(names) else f"args[{i}]" for i in range(count)]

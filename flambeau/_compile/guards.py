@@ -1,0 +1,246 @@
+"""What the Python side of a run did: the code that ran, what it could have read, and what cannot be part of a program."""
+
+from __future__ import annotations
+
+import dis
+import gc
+import random
+import sys
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+from .._kernel.native.site import Site
+from .arguments import Arguments
+from .checks import Guards
+from .holders import Effect
+from .names import names_of
+from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, trust
+
+
+class Break(Exception):
+    """Something that cannot be part of a compiled program, with the user's line."""
+
+    def __init__(self, reason: str, file: str, line: int):
+        super().__init__(reason, file, line)
+        self.reason, self.file, self.line = reason, file, line
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.file}:{self.line})"
+
+
+# Functions written in C that give the same result for the same arguments, or change only what they are given.
+_PURE = frozenset((
+    "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "hash", "hex", "isinstance", "issubclass", "iter",
+    "len", "locals", "max", "min", "next", "oct", "ord", "pow", "repr", "round", "sorted", "sum", "__build_class__", "aiter", "anext",
+))  # fmt: skip
+_BY_NAME = frozenset(("getattr", "hasattr", "setattr", "delattr"))  # ask for attributes by their second argument
+_ALL_NAMES = frozenset(("vars", "dir"))
+_PURE_MODULES = frozenset((
+    "math", "cmath", "operator", "_operator", "itertools", "_functools", "functools", "_bisect", "_heapq", "_collections", "collections",
+    "_abc", "_struct", "_typing", "typing", "_string", "unicodedata", "binascii", "_weakref", "_statistics",
+))  # fmt: skip
+# What not even our own layers may ask.
+_WORLD = frozenset(("time", "random", "_random", "posix", "nt", "io", "_io", "_socket", "_thread"))
+_PURE_OF_SYS = frozenset(
+    ("exc_info", "exception", "intern", "getrecursionlimit", "getsizeof", "setprofile", "getprofile")
+)
+_MADE_BY = frozenset((
+    "__new__", "fromkeys", "from_bytes", "fromhex", "maketrans", "__init_subclass__", "__subclasshook__", "__prepare__", "mro",
+    "_make", "__subclasses__", "register", "__class_getitem__", "from_iterable",
+))  # fmt: skip
+# Methods of these act on their object alone; if that was there before, it is looked at again when the run is over.
+_DATA: tuple[Any, ...] = (
+    str, bytes, bytearray, tuple, list, dict, set, frozenset, int, float, complex, deque, OrderedDict, defaultdict, range, slice,
+    type({}.keys()), type({}.values()), type({}.items()), types.GeneratorType, types.CoroutineType, property, BaseException,
+    types.MappingProxyType, types.GenericAlias, types.CellType, classmethod, staticmethod,
+)  # fmt: skip
+
+
+class Trail:
+    """Watches a call of a function. What it reached, before the run and after it, becomes guards and effects.
+
+    >>> from flambeau._compile.guards import Trail
+    >>> settings = {"scale": 2}
+    >>> def scaled(x):
+    ...     return x * settings["scale"]
+    >>> trail = Trail(scaled, (3,), {})
+    >>> with trail:
+    ...     out = scaled(3)
+    >>> guards = trail.guards()
+    >>> guards.check((3,), {})
+    True
+    >>> settings["scale"] = 5
+    >>> guards.check((3,), {}), guards.reason((3,), {})
+    (False, "settings['scale'] == 2")
+    """
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.problem: Break | None = None
+        self.effects: list[Effect] = []
+        self.reach = Reach()
+        self._codes: dict[int, Any] = {}  # code that ran and is not trusted
+        self._stack = [USERS]  # whose the frames are that run, innermost last
+        self._inner: set[int] = set()  # code of functions that code which ran may have made
+        self._outer: Any = None
+        code = getattr(getattr(function, "forward", function), "__code__", None)
+        self._place = (getattr(code, "co_filename", "?"), getattr(code, "co_firstlineno", 0))
+        self.arguments = Arguments(function, args, kwargs)
+        try:
+            self.reach.root(function, _name(function))
+            for value, path in self.arguments.objects:
+                self.reach.root(value, path)
+        except Unguarded as error:
+            self.problem = Break(str(error), *self._place)
+
+    # -- the run -----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Trail:
+        self._outer = sys.getprofile()
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        sys.setprofile(self._outer)
+        if error is None and self.problem is None:
+            self._compare()
+
+    def _event(self, frame: Any, event: str, arg: Any) -> None:
+        if self.problem is not None:
+            return
+        if event == "call":
+            code = frame.f_code
+            whose = trust(code.co_filename)
+            if whose == LIBRARY:
+                asked = self._stack[-1]  # it does what its caller wants of it
+                whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
+            if code.co_name == "<module>" or self._stack[-1] == IMPORT:
+                whose = IMPORT
+            self._stack.append(whose)
+            if whose != TRUSTED and whose != IMPORT and id(code) not in self._codes:
+                self._entered(frame, code, whose)
+        elif event == "return":
+            if len(self._stack) > 1:
+                self._stack.pop()
+        elif event == "c_call" and self._stack[-1] > TRUSTED:
+            reason = self._called(frame, arg, self._stack[-1])
+            if reason is not None:
+                self._break(reason, frame)
+
+    def _entered(self, frame: Any, code: Any, whose: int) -> None:
+        self._codes[id(code)] = code
+        try:
+            if whose == CALLS:
+                self.reach.call(code, frame.f_globals)
+                return
+            if id(code) not in self._inner and not self.reach.knows(code):
+                for function in gc.get_referrers(code):
+                    if isinstance(function, types.FunctionType) and function.__code__ is code:
+                        self.reach.root(function, function.__qualname__)
+            self._inner.update(id(c) for c in code.co_consts if isinstance(c, types.CodeType))
+            self.reach.enter(code, frame.f_globals, whose)
+            if whose == USERS and "__dict__" in names_of(code).attributes:
+                self.reach.learn_everything()
+        except Unguarded as error:
+            self._break(str(error), frame)
+
+    def _called(self, frame: Any, function: Any, whose: int) -> str | None:
+        """Why a function written in C cannot be part of a program; None if it can."""
+        name = getattr(function, "__name__", "?")
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, Site):
+            return None
+        if owner is None or isinstance(owner, types.ModuleType):
+            module = getattr(function, "__module__", None) or getattr(owner, "__name__", None)
+            if module == "builtins":
+                if name in _BY_NAME or name in _ALL_NAMES:
+                    if whose == USERS and not (name in _BY_NAME and _by_constant(frame)):
+                        self.reach.learn_everything()
+                    return None
+                return None if name in _PURE else f"{name}() cannot be part of a compiled program"
+            if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS):
+                return None
+            if whose == OURS and module not in _WORLD:
+                return None
+            if module is None and isinstance(getattr(function, "__objclass__", None), type):
+                if issubclass(function.__objclass__, _DATA):
+                    return None
+                name, module = function.__name__, function.__objclass__.__qualname__
+            return f"{module}.{name}() cannot be part of a compiled program"
+        kind = owner if isinstance(owner, type) else type(owner)
+        if isinstance(owner, type):
+            if name in _MADE_BY or issubclass(owner, _DATA):
+                return None
+        elif isinstance(owner, _DATA) or kind.__module__ in _PURE_MODULES or kind.__module__ == "re" or name in _OF_ALL:
+            return None
+        if whose == OURS and kind.__module__ not in _WORLD:
+            return None
+        return f"{kind.__module__}.{kind.__qualname__}.{name}() cannot be part of a compiled program"
+
+    def _break(self, reason: str, frame: Any) -> None:
+        """Notes the first problem, at the line of the program that led there."""
+        file, line, inner = *self._place, frame
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if id(frame.f_code) in self._codes and trust(name) == USERS:
+                file, line = name, frame.f_lineno
+                if inner is not frame and trust(inner.f_code.co_filename) == LIBRARY:
+                    module = inner.f_globals.get("__name__", "?")
+                    reason = f"{module}.{inner.f_code.co_name}() cannot be part of a compiled program: {reason}"
+                break
+            inner, frame = frame, frame.f_back
+        self.problem = Break(reason, file, line)
+
+    # -- afterwards --------------------------------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        """What the run changed."""
+        for cache, before, path in self.reach.caches:
+            if cache.cache_info() != before:
+                self.problem = Break(f"{path} keeps results of earlier calls (functools.lru_cache)", *self._place)
+                return
+        changed = self.arguments.changed()
+        if changed is not None:
+            self.problem = Break(f"the run changes {changed}, which it was given", *self._place)
+            return
+        for holder in self.reach.holders:
+            for effect in holder.changes():
+                if effect.kind == "contents":
+                    self.problem = Break(f"the run changes {effect.path}", *self._place)
+                    return
+                self.effects.append(effect)
+
+    def guards(self) -> Guards:
+        """The guards of everything that was reached; raises `Break` if something cannot be guarded."""
+        if self.problem is not None:
+            raise self.problem
+        return Guards(self.arguments, self.reach, self.effects)
+
+
+_OF_ALL = frozenset(
+    ("__reduce__", "__reduce_ex__", "__sizeof__", "__dir__", "__format__", "__init_subclass__", "__getstate__")
+)
+
+
+def _by_constant(frame: Any) -> bool:
+    """Whether the call that a frame makes has a text that stands in the code as its second argument."""
+    before: list[Any] = []
+    for step in dis.get_instructions(frame.f_code):
+        if step.offset >= frame.f_lasti:
+            break
+        if step.opname not in ("CACHE", "PRECALL", "EXTENDED_ARG", "PUSH_NULL", "NOP", "KW_NAMES"):
+            before.append(step)
+    given = step.arg or 0
+    simple = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_SMALL_INT")
+    if given == 3 and before and before[-1].opname in simple:
+        before.pop()
+    elif given != 2:
+        return False
+    return bool(before) and before[-1].opname == "LOAD_CONST" and isinstance(before[-1].argval, str)
+
+
+def _name(function: Any) -> str:
+    """What a function is called in messages."""
+    if hasattr(function, "_modules"):
+        return "model"
+    return getattr(function, "__name__", None) or type(function).__name__

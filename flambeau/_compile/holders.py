@@ -1,0 +1,426 @@
+"""Things whose contents a run could read, each with what it held before the run: what guards compare and effects come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from enum import Enum
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.devices import device
+from .._core.dtypes import dtype
+from .._core.sizes import Size
+from .._tensor import Tensor
+
+
+class _Missing:
+    """Stands for a value that is not there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
+
+class Effect(NamedTuple):
+    """A change that the run made to an object that was there before: `key` is a name, a key or a position.
+
+    `kind` says how it is made again: "attribute" (setattr), "item" (holder[key] = new), "append", "cell", "grad".
+    """
+
+    holder: Any
+    key: Any
+    old: Any  # MISSING if there was none
+    new: Any  # MISSING if it was deleted
+    path: str
+    kind: str
+
+
+# Values that are compared as such; all others are told apart by who they are.
+_ATOMS = frozenset((
+    type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtype, device, np.dtype,
+))  # fmt: skip
+
+
+def plain(value: Any) -> bool:
+    """Whether a value never changes and may be compared with another."""
+    kind = type(value)
+    if kind in _ATOMS or isinstance(value, (np.generic, Enum)):
+        return True
+    if kind is tuple or kind is Size or kind is frozenset:
+        return all(map(plain, value))
+    return kind is slice and plain((value.start, value.stop, value.step))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are alike in every respect: True is not 1, 0.0 is not -0.0, a NaN is a NaN."""
+    if a is b:
+        return True
+    kind = type(b)
+    if type(a) is not kind:
+        return False
+    if kind is float:
+        return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (a != a and b != b)
+    if kind is tuple or kind is Size:
+        return len(a) == len(b) and all(map(same, a, b))
+    if kind is complex:
+        return same((a.real, a.imag), (b.real, b.imag))
+    if kind is slice:
+        return same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
+    if isinstance(b, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    return plain(b) and bool(a == b)
+
+
+class Holder:
+    """What a guard looks at: `now()` are its values at the moment, `expected` those before the run, `labels` their names."""
+
+    __slots__ = ("expected", "ids", "labels", "path")
+
+    def __init__(self, path: str):
+        self.path = path
+        self.expected: tuple[Any, ...] = ()
+        self.ids: tuple[int, ...] = ()
+        self.labels: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Told when no names are added any more: fills in `expected` and `labels`."""
+
+    def now(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def holds(self) -> bool:
+        """Whether everything is as it was."""
+        values = self.now()
+        return tuple(map(id, values)) == self.ids or (
+            len(values) == len(self.ids) and all(map(same, values, self.expected))
+        )
+
+    def failing(self) -> str | None:
+        """The first value that is not as it was, in words."""
+        try:
+            values = self.now()
+        except (AttributeError, KeyError, IndexError, ReferenceError, ValueError) as error:
+            return f"{self.path}: {error.args[0] if error.args else 'something'} is missing"
+        if len(values) != len(self.expected):
+            return f"len({self.path}) == {len(self.expected)}"
+        for label, a, b in zip(self.labels, values, self.expected):
+            if not same(a, b):
+                return f"{label} == {b!r}" if plain(b) else f"{label} is {shown(b)}"
+        return None
+
+    def changes(self) -> Iterator[Effect]:
+        """What the run changed."""
+        return iter(())
+
+    def seal(self, labels: tuple[str, ...], expected: tuple[Any, ...]) -> None:
+        self.labels, self.expected, self.ids = labels, expected, tuple(map(id, expected))
+
+
+def shown(value: Any) -> str:
+    """A short text for an object in a message."""
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else f"the same {type(value).__name__}"
+
+
+def differences(before: dict[Any, Any], after: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """(key, old, new) for all that differs between two states of a dictionary."""
+    for key, old in before.items():
+        new = after.get(key, MISSING)
+        if not same(new, old):
+            yield key, old, new
+    for key in after:
+        if key not in before:
+            yield key, MISSING, after[key]
+
+
+def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) == 1:
+        name = names[0]
+        return lambda own: (own[name],)
+    return itemgetter(*names) if names else lambda own: ()
+
+
+class Fields(Holder):
+    """Attributes of an instance or a class: those that code names; besides, which attributes there are."""
+
+    __slots__ = ("before", "get", "keys", "kind", "names", "owner")
+
+    def __init__(self, owner: Any, path: str):
+        super().__init__(path)
+        self.owner, self.kind = owner, owner.__class__
+        self.before = dict(owner.__dict__)
+        self.keys = tuple(self.before)
+        self.names: dict[str, None] = {}
+
+    def close(self) -> None:
+        names = list(self.names)
+        self.get = _getter(names)
+        labels = (f"type({self.path})", f"attributes of {self.path}", *(f"{self.path}.{name}" for name in names))
+        self.seal(labels, (self.kind, self.keys, *(self.before[name] for name in names)))
+
+    def now(self) -> tuple[Any, ...]:
+        own = self.owner.__dict__
+        keys = tuple(own)
+        return (self.owner.__class__, self.keys if keys == self.keys else keys, *self.get(own))
+
+    def changes(self) -> Iterator[Effect]:
+        for key, old, new in differences(self.before, self.owner.__dict__):
+            yield Effect(self.owner, key, old, new, f"{self.path}.{key}", "attribute")
+
+
+class Slots(Holder):
+    """Attributes of an instance that have slots of their own."""
+
+    __slots__ = ("before", "owner", "slots")
+
+    def __init__(self, owner: Any, slots: dict[str, Any], path: str):
+        super().__init__(path)
+        self.owner, self.slots = owner, slots
+        self.before = dict(zip(slots, self.now()))
+
+    def close(self) -> None:
+        self.seal(tuple(f"{self.path}.{name}" for name in self.slots), tuple(self.before.values()))
+
+    def now(self) -> tuple[Any, ...]:
+        return tuple(_slot(self.owner, member) for member in self.slots.values())
+
+    def changes(self) -> Iterator[Effect]:
+        for key, old, new in differences(self.before, dict(zip(self.slots, self.now()))):
+            yield Effect(self.owner, key, old, new, f"{self.path}.{key}", "attribute")
+
+
+def _slot(owner: Any, member: Any) -> Any:
+    try:
+        return member.__get__(owner)
+    except AttributeError:
+        return MISSING
+
+
+class Namespace(Holder):
+    """Globals of a module: those that code names, and those that it would find among the builtins if they are not there."""
+
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: dict[str, Any], path: str):
+        super().__init__(path)
+        self.owner = owner
+        self.before: dict[str, Any] = {}
+
+    def add(self, name: str) -> Any:
+        """Notes the value of a name, or that there is none."""
+        if name not in self.before:
+            self.before[name] = self.owner.get(name, MISSING)
+        return self.before[name]
+
+    def close(self) -> None:
+        prefix = f"{self.path}." if self.path else ""
+        self.seal(tuple(prefix + name for name in self.before), tuple(self.before.values()))
+
+    def now(self) -> tuple[Any, ...]:
+        get = self.owner.get
+        return tuple([get(name, MISSING) for name in self.before])
+
+    def changes(self) -> Iterator[Effect]:
+        for name, old, new in zip(self.before, self.before.values(), self.now()):
+            if not same(new, old):
+                yield Effect(self.owner, name, old, new, f"{self.path}.{name}" if self.path else name, "item")
+
+
+class Items(Holder):
+    """The contents of a dictionary, in order."""
+
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: Any, path: str):
+        super().__init__(path)
+        self.owner = owner
+        self.before = dict(owner)
+
+    def close(self) -> None:
+        labels = [f"key {key!r} of {self.path}" for key in map(_short, self.before)]
+        labels += [f"{self.path}[{key!r}]" for key in map(_short, self.before)]
+        self.seal(tuple(labels), (*self.before, *self.before.values()))
+
+    def now(self) -> tuple[Any, ...]:
+        return (*self.owner, *self.owner.values())
+
+    def changes(self) -> Iterator[Effect]:
+        for key, old, new in differences(self.before, self.owner):
+            yield Effect(self.owner, key, old, new, f"{self.path}[{_short(key)!r}]", "item")
+
+
+def _short(key: Any) -> Any:
+    return type(key) if isinstance(key, Tensor) else key
+
+
+class Sequence(Holder):
+    """The elements of a list or a deque."""
+
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: Any, path: str):
+        super().__init__(path)
+        self.owner, self.before = owner, tuple(owner)
+
+    def close(self) -> None:
+        self.seal(tuple(f"{self.path}[{i}]" for i in range(len(self.before))), self.before)
+
+    def now(self) -> tuple[Any, ...]:
+        return tuple(self.owner)
+
+    def changes(self) -> Iterator[Effect]:
+        after = tuple(self.owner)
+        for i, old in enumerate(self.before):
+            new = after[i] if i < len(after) else MISSING
+            if not same(new, old):
+                yield Effect(self.owner, i, old, new, f"{self.path}[{i}]", "item")
+        for i in range(len(self.before), len(after)):
+            yield Effect(self.owner, i, MISSING, after[i], f"{self.path}[{i}]", "append")
+
+
+class Members(Holder):
+    """The elements of a set."""
+
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: Any, path: str):
+        super().__init__(path)
+        self.owner, self.before = owner, tuple(owner)
+
+    def close(self) -> None:
+        self.seal(tuple(f"an element of {self.path}" for _ in self.before), self.before)
+
+    def now(self) -> tuple[Any, ...]:
+        return tuple(self.owner)
+
+    def changes(self) -> Iterator[Effect]:
+        if len(self.owner) != len(self.before) or any(element not in self.owner for element in self.before):
+            yield Effect(self.owner, None, self.before, tuple(self.owner), self.path, "contents")
+
+
+class Cell(Holder):
+    """The value of a variable that a function shares with the one around it."""
+
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: Any, path: str):
+        super().__init__(path)
+        self.owner = owner
+        self.before = self.now()[0]
+
+    def close(self) -> None:
+        self.seal((self.path,), (self.before,))
+
+    def now(self) -> tuple[Any, ...]:
+        try:
+            return (self.owner.cell_contents,)
+        except ValueError:
+            return (MISSING,)
+
+    def changes(self) -> Iterator[Effect]:
+        (new,) = self.now()
+        if not same(new, self.before):
+            yield Effect(self.owner, None, self.before, new, self.path, "cell")
+
+
+class Code(Holder):
+    """What a function runs and its defaults; these may be changed without making another function."""
+
+    __slots__ = ("before", "owner")
+
+    def __init__(self, owner: Any, path: str):
+        super().__init__(path)
+        self.owner = owner
+        self.before = self.now()
+
+    def close(self) -> None:
+        names = ("__code__", "__defaults__", "__kwdefaults__", "keyword defaults", "__closure__")
+        self.seal(tuple(f"{self.path}.{name}" for name in names), self.before)
+
+    def now(self) -> tuple[Any, ...]:
+        function = self.owner
+        named = function.__kwdefaults__
+        pairs = None if named is None else tuple(named.items())
+        return function.__code__, function.__defaults__, named, pairs, function.__closure__
+
+    def changes(self) -> Iterator[Effect]:
+        if not same(self.now(), self.before):
+            yield Effect(self.owner, "__code__", self.before, self.now(), self.path, "contents")
+
+
+class Answer(Holder):
+    """The answer to a question that is asked again: what a weak reference leads to, how often a cache was asked."""
+
+    __slots__ = ("ask",)
+
+    def __init__(self, ask: Callable[[], Any], path: str):
+        super().__init__(path)
+        self.ask = ask
+        self.seal((path,), (ask(),))
+
+    def now(self) -> tuple[Any, ...]:
+        return (self.ask(),)
+
+
+class External(Holder):
+    """A tensor that the run found somewhere: parameters, buffers, constants."""
+
+    __slots__ = ("before", "owner", "trains")
+
+    def __init__(self, owner: Tensor, path: str):
+        super().__init__(path)
+        self.owner = owner
+        self.before = (*self._self(), grad_of(owner))
+        self.trains = False  # whether code could look at gradients or hooks
+
+    def _self(self) -> tuple[Any, ...]:
+        t = self.owner
+        return t.__class__, t._array, t.dtype, t._k, t._edge is None
+
+    def close(self) -> None:
+        names = ["type", "data", "dtype", "requires_grad and layout", "is_leaf"]
+        expected = self.before[:5]
+        if self.trains:
+            names += ["grad is None", "hooks"]
+            expected += (self.before[5] is None, _hooks(self.owner))
+        self.seal(tuple(f"{self.path}.{name}" for name in names), expected)
+
+    def now(self) -> tuple[Any, ...]:
+        t = self.owner
+        if not self.trains:
+            return t.__class__, t._array, t.dtype, t._k, t._edge is None
+        return t.__class__, t._array, t.dtype, t._k, t._edge is None, grad_of(t) is None, _hooks(t)
+
+    def changes(self) -> Iterator[Effect]:
+        for name, old, new in zip(
+            ("__class__", "data", "dtype", "requires_grad", "is_leaf"), self.before, self._self()
+        ):
+            if not same(new, old):
+                yield Effect(self.owner, name, old, new, f"{self.path}.{name}", "contents")
+        old, new = self.before[5], grad_of(self.owner)
+        if old is not new:
+            yield Effect(self.owner, "grad", old, new, f"{self.path}.grad", "grad")
+
+
+def grad_of(t: Tensor) -> Tensor | None:
+    """The gradient as it lies there, without asking anybody."""
+    meta = t._autograd_meta
+    return None if meta is None else meta.grad
+
+
+def _hooks(t: Tensor) -> tuple[Any, ...]:
+    meta = t._autograd_meta
+    if meta is None or not (meta.hooks or meta.post_hooks):
+        return ()
+    return (*_ids(meta.hooks), None, *_ids(meta.post_hooks))
+
+
+def _ids(hooks: dict[Any, Any] | None) -> tuple[Any, ...]:
+    return () if not hooks else tuple(map(id, hooks.values()))

@@ -1,0 +1,81 @@
+"""What a code object may read: names of attributes and globals, found in its bytecode once."""
+
+from __future__ import annotations
+
+import dis
+from types import CodeType
+from typing import NamedTuple
+
+_ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"))
+_GLOBALS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "STORE_NAME", "DELETE_GLOBAL", "DELETE_NAME"))
+_GLOBALS |= {"LOAD_FROM_DICT_OR_GLOBALS"}
+_CELLS = frozenset(("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_CLOSURE"))
+_SILENT = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "NOP"))
+_FOLLOWED = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+
+
+class Names(NamedTuple):
+    """What the instructions of one code object name."""
+
+    attributes: frozenset[str]  # of any object, with texts that look like names: `getattr(x, "name")`
+    globals: dict[str, frozenset[tuple[str, ...]]]  # a global -> the attributes asked of it, one after another
+    cells: dict[str, frozenset[tuple[str, ...]]]  # the same of variables of outer functions
+    imports: frozenset[str]
+    stores: frozenset[str]  # globals that are assigned
+
+
+_kept: dict[int, tuple[CodeType, Names]] = {}
+
+
+def names_of(code: CodeType) -> Names:
+    """The names in a code object; not those in the functions that it makes."""
+    kept = _kept.get(id(code))
+    if kept is None:
+        kept = _kept[id(code)] = code, _read(code)  # the code is kept, so that nobody else gets its id
+    return kept[1]
+
+
+def _read(code: CodeType) -> Names:
+    attributes: set[str] = set()
+    imports: set[str] = set()
+    stores: set[str] = set()
+    globals: dict[str, set[tuple[str, ...]]] = {}
+    cells: dict[str, set[tuple[str, ...]]] = {}
+    table: dict[str, set[tuple[str, ...]]] | None = None  # where the value on top of the stack comes from
+    root = ""
+    chain: list[str] = []
+
+    def close() -> None:
+        if table is not None:
+            table.setdefault(root, set()).add(tuple(chain))
+
+    for step in dis.get_instructions(code):
+        name = step.opname
+        if name in _SILENT:
+            continue
+        if table is not None and name in _FOLLOWED:
+            chain.append(step.argval)
+        else:
+            close()
+            table, chain = None, []
+        if name in _ATTRIBUTES:
+            attributes.add(step.argval)
+        elif name in _GLOBALS:
+            table, root = globals, step.argval
+            if name.startswith(("STORE", "DELETE")):
+                stores.add(step.argval)
+        elif name in _CELLS:
+            table, root = cells, step.argval
+        elif name == "IMPORT_NAME":
+            imports.add(step.argval)
+    close()
+    for constant in code.co_consts:
+        texts = constant if constant.__class__ is tuple else (constant,)
+        attributes.update(t for t in texts if t.__class__ is str and t.isidentifier())
+    return Names(
+        frozenset(attributes),
+        {name: frozenset(chains) for name, chains in globals.items()},
+        {name: frozenset(chains) for name, chains in cells.items()},
+        frozenset(imports),
+        frozenset(stores),
+    )

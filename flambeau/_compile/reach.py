@@ -1,0 +1,450 @@
+"""From the roots of a run to everything that its code could have read: an over-approximation by names.
+
+An attribute counts as read if any code that ran names it, on whatever object; a container, with all it holds. Objects are
+copied (shallowly) when they are reached, which is before the code that could change them runs.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import re
+import sys
+import sysconfig
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .._kernel.native.site import Site
+from .._tensor import Tensor
+from .holders import MISSING, Answer, Cell, Code, External, Fields, Holder, Items, Members, Namespace, Sequence, Slots
+from .holders import plain as plain
+from .names import Names, names_of
+
+MOST = 10_000  # entries of one container
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = __name__.partition(".")[0]
+# Parts of the package that read attributes of users' objects, as users' code does; the others are trusted.
+_READERS = tuple(
+    _ROOT + part.replace("/", os.sep)
+    for part in ("amp/", "ao/", "distributions/", "metrics/", "nn/modules/", "nn/parallel/", "nn/utils/", "optim/", "quantization/",
+                 "utils/", "vision/", "_demo/", "nn/attention/", "masked/")
+)  # fmt: skip
+_CALLS = _ROOT + os.path.join("nn", "modules", "module.py"), _ROOT + os.path.join("nn", "modules", "_hooks.py")
+# What a call of a module reads of it, besides what its layers name.
+CALL_NAMES = frozenset((
+    "training", "forward", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_compiled_call_impl",
+))  # fmt: skip
+TABLES = ("_parameters", "_buffers", "_modules")
+_HEAP = 1 << 9  # flag of classes that are made while the program runs
+_NATIVE = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+)
+
+IMPORT, CALLS, TRUSTED, OURS, USERS, LIBRARY = range(-2, 4)
+_PACKAGES = os.path.dirname(os.path.dirname(np.__file__)) + os.sep
+_LIBRARIES = tuple(_PACKAGES + name + os.sep for name in ("numpy", "llvmlite", "ml_dtypes", "cupy", "scipy"))
+_STANDARD = (sysconfig.get_paths()["stdlib"] + os.sep, "<frozen ", "<__array_function__")
+
+
+@functools.cache
+def trust(file: str) -> int:
+    """Whose code a file is: trusted parts of this package, its parts that read users' objects, Python's library and NumPy, which
+    are trusted by those whom they work for, or anybody else's."""
+    if not file.startswith(_ROOT):
+        if file.startswith("<frozen importlib"):
+            return IMPORT
+        standard = file.startswith(_STANDARD) and not file.startswith(_PACKAGES)
+        return LIBRARY if standard or file.startswith(_LIBRARIES) else USERS
+    if file.startswith(_CALLS):
+        return CALLS
+    return OURS if file.startswith(_READERS) else TRUSTED
+
+
+def _class_is_trusted(kind: type) -> bool:
+    """Whether instances of a class hold nothing that a program could read or change."""
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and file.startswith(_ROOT) and not file.startswith((*_READERS, *_CALLS))
+
+
+class Unguarded(Exception):
+    """Something was reached that cannot be guarded."""
+
+
+class Reach:
+    """All that was reached, by the holders of its values."""
+
+    def __init__(self) -> None:
+        self.holders: list[Holder] = []
+        self.names: set[str] = set(CALL_NAMES)
+        self.everything = False  # whether attributes are asked for by names that nobody knows
+        self.ran: dict[int, Names] = {}  # code that ran
+        self._seen: dict[int, Any] = {}  # by id; the objects are kept, so that ids stay theirs
+        self._fields: list[Fields] = []
+        self._tables: list[Any] = []  # modules: (holder, attributes, holders of their tables, path)
+        self._functions: dict[int, list[tuple[Any, str]]] = {}  # by their code
+        self._spaces: dict[int, Namespace] = {}
+        self._known: set[type] = set()
+        self._kinds: dict[type, bool] = {}
+        self._loose: list[types.ModuleType] = []
+        self._waiting: list[tuple[Any, str]] = []
+        self.tensors: dict[int, tuple[Tensor, str]] = {}
+        self.caches: list[tuple[Any, Any, str]] = []
+
+    # -- code --------------------------------------------------------------------------------------------------------
+
+    def enter(self, code: Any, spaces: dict[str, Any], whose: int) -> None:
+        """Code with these globals is about to run."""
+        found = names_of(code)
+        self.ran[id(code)] = found
+        for name, chains in found.globals.items():
+            self._global(spaces, name, chains, whose)
+        for name in found.imports:
+            module = sys.modules.get(name)
+            if module is not None:
+                self._module(module, f"import {name}")
+        self.learn(found.attributes)
+        for function, path in self._functions.get(id(code), ()):
+            self._running(function, path)
+        self._work()
+
+    def call(self, code: Any, spaces: dict[str, Any]) -> None:
+        """A module is called: hooks of all modules are asked."""
+        for name in names_of(code).globals:
+            if isinstance(spaces.get(name), dict):
+                self.root(self.space(spaces, "").add(name), name)
+
+    def knows(self, code: Any) -> bool:
+        """Whether a function with this code was reached."""
+        return id(code) in self._functions
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Code names these attributes: objects that were reached before are looked at again."""
+        new = set(names) - self.names
+        if not new:
+            return
+        self.names |= new
+        for fields in self._fields:
+            self._take(fields, new & fields.before.keys())
+        for table in self._tables:
+            self._look(table, new)
+        for module in self._loose:
+            self._loosely(module, new)
+        self._work()
+
+    def learn_everything(self) -> None:
+        """Attributes are asked for by names that are computed."""
+        if not self.everything:
+            self.everything = True
+            for fields in self._fields:
+                self._take(fields, fields.before.keys())
+            for table in self._tables:
+                self._look(table, set(TABLES))
+            self._work()
+
+    def _global(self, spaces: dict[str, Any], name: str, chains: Iterable[tuple[str, ...]], whose: int) -> None:
+        space = self.space(spaces, "")
+        value = space.add(name)
+        if value is MISSING:
+            home = spaces.get("__builtins__", {})
+            home = home if isinstance(home, dict) else home.__dict__
+            value = self.space(home, "builtins").add(name)
+            if value is MISSING:
+                return
+        if isinstance(value, types.ModuleType) and not isinstance(value, Site):
+            for chain in chains:
+                self._chain(value, name, chain, whose)
+        elif whose == USERS or isinstance(value, (dict, list, set)):
+            self.reach(value, name)
+
+    def _chain(self, module: types.ModuleType, path: str, chain: tuple[str, ...], whose: int = USERS) -> None:
+        """`module.a.b.c`, as far as it leads from module to module."""
+        if not chain:
+            if whose == USERS:
+                self._module(module, path)
+            return
+        name, path = chain[0], f"{path}.{chain[0]}"
+        if name not in module.__dict__:
+            value = getattr(module, name, MISSING)  # parts of packages are loaded when they are named
+            if name not in module.__dict__ and value is not MISSING and not isinstance(value, types.ModuleType):
+                if whose == USERS and not module.__name__.startswith(_PACKAGE):
+                    self.add(Answer(lambda: getattr(module, name, MISSING), path))
+                    self.reach(value, path)
+                return
+        else:
+            value = self.space(module.__dict__, path.rpartition(".")[0]).add(name)
+        if isinstance(value, types.ModuleType) and not isinstance(value, Site):
+            self._chain(value, path, chain[1:], whose)
+        elif value is not MISSING and whose == USERS and not module.__name__.startswith(_PACKAGE):
+            self.reach(value, path)
+
+    def space(self, spaces: dict[str, Any], path: str) -> Namespace:
+        """The holder of a module's globals."""
+        space = self._spaces.get(id(spaces))
+        if space is None:
+            space = self._spaces[id(spaces)] = self.add(Namespace(spaces, path))
+        return space
+
+    def _module(self, module: types.ModuleType, path: str) -> None:
+        """A module that code holds in a variable: whatever it names may be asked of it."""
+        if id(module) not in self._seen and not module.__name__.startswith(_PACKAGE):
+            self._seen[id(module)] = module
+            self._loose.append(module)
+            self._loosely(module, self.names)
+
+    def _loosely(self, module: types.ModuleType, names: set[str]) -> None:
+        space = self.space(module.__dict__, module.__name__)
+        for name in names & module.__dict__.keys():
+            value = space.add(name)
+            if not isinstance(value, types.ModuleType):
+                self.reach(value, f"{module.__name__}.{name}")
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _written_in_python(self, kind: type) -> bool:
+        """Whether a class comes from a class statement: others define descriptors of their own."""
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = bool(kind.__flags__ & _HEAP) and not any(
+                type(value) in _NATIVE and value.__objclass__ is kind and name not in ("__dict__", "__weakref__")
+                for name, value in vars(kind).items()
+            )
+        return known
+
+    def add(self, holder: Any) -> Any:
+        self.holders.append(holder)
+        return holder
+
+    def reach(self, value: Any, path: str) -> None:
+        """Notes that a value may have been read."""
+        if plain(value) or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        self._waiting.append((value, path))
+
+    def _work(self) -> None:
+        while self._waiting:
+            self._open(*self._waiting.pop())
+
+    def root(self, value: Any, path: str) -> None:
+        self.reach(value, path)
+        self._work()
+
+    def _open(self, value: Any, path: str) -> None:
+        kind = type(value)
+        if isinstance(value, Tensor):
+            self._tensor(value, path)
+        elif kind in _OPENED:
+            _OPENED[kind](self, value, path)
+        elif isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, types.ModuleType):
+            if not isinstance(value, Site):
+                self._module(value, path)
+        elif self._written_in_python(kind):
+            self._instance(value, path)
+        elif kind not in _CONSTANTS:
+            raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
+
+    def _tensor(self, value: Tensor, path: str) -> None:
+        self.add(External(value, path))
+        self.tensors[id(value._array)] = value, path
+        if value.__dict__:
+            self._have(Fields(value, path))
+        if type(value) is not Tensor:
+            self._class(type(value))
+
+    def _instance(self, value: Any, path: str) -> None:
+        kind = type(value)
+        if _class_is_trusted(kind) or kind.__module__ in ("typing", "types", "re", "inspect"):
+            return
+        contents = None
+        for base in kind.__mro__:
+            if base not in _BASES and not self._written_in_python(base):
+                raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
+            contents = contents or _CONTENTS.get(base)
+        self._class(kind)
+        if contents is not None:
+            contents(self, value, path)
+        slots: dict[str, Any] = {}
+        for base in kind.__mro__:
+            if self._written_in_python(base):
+                slots.update(
+                    (n, m) for n, m in base.__dict__.items() if type(m) is types.MemberDescriptorType and n not in slots
+                )
+        if slots:
+            holder = self.add(Slots(value, slots, path))
+            for name, held in holder.before.items():
+                self.reach(held, f"{path}.{name}")
+        if hasattr(value, "__dict__"):
+            self._have(Fields(value, path))
+
+    def _have(self, fields: Fields) -> None:
+        self._fields.append(self.add(fields))
+        own = fields.before
+        self._take(fields, own.keys() if self.everything else self.names & own.keys())
+        if "_parameters" in own and "_modules" in own:
+            table: Any = (fields, own, {}, fields.path)
+            self._tables.append(table)
+            self._look(table, self.names)
+
+    def _take(self, fields: Fields, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in fields.names:
+                fields.names[name] = None
+                if name not in TABLES:
+                    self.reach(fields.before[name], f"{fields.path}.{name}")
+
+    def _look(self, table: Any, names: set[str]) -> None:
+        """Parameters, buffers and submodules of a module that are named, or all of them if tables themselves are."""
+        fields, own, holders, path = table
+        for name in TABLES:
+            held = own.get(name)
+            if not isinstance(held, dict):
+                continue
+            if name not in holders:
+                fields.names[name] = None
+                holders[name] = self.add(Items(held, path))
+                self._seen[id(held)] = held
+            whole = self.everything or name in self.names
+            for key in holders[name].before if whole else names & holders[name].before.keys():
+                self.reach(held.get(key), f"{path}.{key}" if not key.isdigit() else f"{path}[{key}]")
+
+    # -- kinds of objects --------------------------------------------------------------------------------------------
+
+    def _class(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if (id(base) in self._seen and base is not kind) or not self._written_in_python(base):
+                continue
+            self._seen[id(base)] = base
+            if (
+                base.__module__ in ("typing", "abc", "collections.abc")
+                or _class_is_trusted(base)
+                or base in self._known
+            ):
+                continue
+            self._known.add(base)
+            fields = Fields(base, base.__qualname__)
+            for name, value in fields.before.items():
+                if callable(value) or hasattr(type(value), "__get__"):
+                    fields.names[name] = None
+                    self._descriptor(value, f"{base.__qualname__}.{name}")
+            self._have(fields)
+
+    def _descriptor(self, value: Any, path: str) -> None:
+        if isinstance(value, property):
+            for inner in (value.fget, value.fset, value.fdel):
+                if inner is not None:
+                    self.reach(inner, path)
+        elif isinstance(value, (staticmethod, classmethod)):
+            self.reach(value.__func__, path)
+        elif isinstance(value, types.FunctionType):
+            self.reach(value, path)
+
+    def _function(self, value: Any, path: str) -> None:
+        self._functions.setdefault(id(value.__code__), []).append((value, path))
+        if value.__dict__:
+            self._have(Fields(value, path))
+        if id(value.__code__) in self.ran:
+            self._running(value, path)
+
+    def _running(self, function: Any, path: str) -> None:
+        """A function of which its code ran: its variables and defaults."""
+        self.add(Code(function, path))
+        for value in function.__defaults__ or ():
+            self.reach(value, f"a default of {path}")
+        for name, value in (function.__kwdefaults__ or {}).items():
+            self.reach(value, f"the default {name} of {path}")
+        chains = self.ran[id(function.__code__)].cells
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            if id(cell) not in self._seen:
+                self._seen[id(cell)] = cell
+                held = self.add(Cell(cell, name)).before
+                if isinstance(held, types.ModuleType) and not isinstance(held, Site):
+                    for chain in chains.get(name, ((),)):
+                        self._chain(held, name, chain)
+                elif held is not MISSING:
+                    self.reach(held, name)
+
+    def _bounded(self, value: Any, path: str) -> None:
+        if len(value) > MOST:
+            raise Unguarded(f"{path} has {len(value):,} entries: too many to guard")
+
+    def _dictionary(self, value: Any, path: str) -> None:
+        self._bounded(value, path)
+        for key, held in self.add(Items(value, path)).before.items():
+            self.reach(key, f"a key of {path}")
+            self.reach(held, f"{path}[{type(key) if isinstance(key, Tensor) else key!r}]")
+        factory = getattr(value, "default_factory", None)
+        if factory is not None:
+            self.reach(factory, f"{path}.default_factory")
+
+    def _sequence(self, value: Any, path: str) -> None:
+        self._bounded(value, path)
+        for i, held in enumerate(self.add(Sequence(value, path)).before):
+            self.reach(held, f"{path}[{i}]")
+
+    def _members(self, value: Any, path: str) -> None:
+        self._bounded(value, path)
+        for held in self.add(Members(value, path)).before:
+            self.reach(held, f"an element of {path}")
+
+    def _fixed(self, value: Any, path: str) -> None:
+        """A tuple or frozenset: it stays as it is, what it holds may not."""
+        self._bounded(value, path)
+        for i, held in enumerate(value):
+            self.reach(held, f"{path}[{i}]")
+
+    def _weak(self, value: Any, path: str) -> None:
+        self.add(Answer(value, f"{path}()"))
+        self.reach(value(), f"{path}()")
+
+    def _cached(self, value: Any, path: str) -> None:
+        self.caches.append((value, value.cache_info(), path))
+
+
+def _parts_of(*names: str) -> Any:
+    """Opens an object that never changes by its parts."""
+
+    def parts(reach: Reach, value: Any, path: str) -> None:
+        for name in names:
+            held = getattr(value, name, None)
+            if held is not None and not isinstance(held, types.ModuleType):
+                reach.reach(held, f"{path}.{name}")
+
+    return parts
+
+
+_OPENED: dict[type, Any] = {
+    dict: Reach._dictionary, list: Reach._sequence, deque: Reach._sequence, set: Reach._members, tuple: Reach._fixed,
+    frozenset: Reach._fixed, types.FunctionType: Reach._function, types.MethodType: _parts_of("__func__", "__self__"),
+    functools.partial: _parts_of("func", "args", "keywords"), weakref.ref: Reach._weak, types.CellType: lambda *_: None,
+    types.BuiltinFunctionType: _parts_of("__self__"), property: _parts_of("fget", "fset", "fdel"), staticmethod: _parts_of("__func__"),
+    classmethod: _parts_of("__func__"), type(functools.lru_cache(len)): Reach._cached, OrderedDict: Reach._dictionary,
+    types.SimpleNamespace: lambda reach, value, path: reach._have(Fields(value, path)),
+    defaultdict: Reach._dictionary, types.MappingProxyType: Reach._dictionary,
+}  # fmt: skip
+_CONTENTS: dict[Any, Any] = {
+    dict: Reach._dictionary,
+    list: Reach._sequence,
+    set: Reach._members,
+    deque: Reach._sequence,
+    tuple: Reach._fixed,
+}
+_ERRORS = {e for e in vars(builtins).values() if isinstance(e, type) and issubclass(e, BaseException)}
+_BASES = {object, int, float, str, bytes, complex, bool, frozenset, types.ModuleType, *_CONTENTS, *_OPENED, *_ERRORS}
+# What cannot change and has no parts of interest.
+_CONSTANTS = {
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.MethodWrapperType, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern,
+}  # fmt: skip
