@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .._core.dtypes import FLOATING, bool_, complex32, complex64, float32, from_numpy_dtype
 from .._tensor import Tensor
-from . import conv_arrays as arrays
-from . import conv_columns as columns
-from . import conv_windows as windows
 from .batched_layers import convolved, convolved_weight
 from .casting import cast_array
 from .channels import keeps_channels_last
-from .conv_arrays import Ints, output_size, transposed_size
-from .conv_planes import CODES
+from .convolution.description import Ints, describe, output_size, run, transposed_size
 from .matmul import conjugate
 from .primitive import primitive
 from .registry import ops, public, relabel
@@ -72,39 +67,13 @@ def _shape(
     return (x.shape[0], weight.shape[0], *output_size(x.shape[2:], weight.shape[2:], stride, padding, dilation))
 
 
-def _computed(array: Any) -> Any:
+def _cast(array: Any, d: Any) -> Any:
+    return array if array is None or array.dtype == d.numpy else cast_array(array, d)
+
+
+def _wide(d: Any) -> Any:
     """16-bit floats are computed in 32 bits."""
-    if array is None:
-        return None
-    d = from_numpy_dtype(array.dtype)
-    wide = complex64 if d is complex32 else float32 if d.category == FLOATING and d.itemsize == 2 else d
-    return cast_array(array, wide) if wide is not d else array
-
-
-def _by_windows(
-    backend: Any, x: Any, weight: Sequence[int], positions: Ints, stride: Ints, padding: Ints, groups: int
-) -> Any:
-    """The module with kernels of our own that takes it: for many floats on the CPU, or for few in one or two dimensions.
-
-    None for others; windows of single elements are plain products.
-    """
-    if backend.name != "cpu" or x.dtype not in CODES or arrays.is_plain(weight[2:], stride, padding):
-        return None
-    if windows.takes(x, weight, positions, groups):
-        return windows
-    few = groups == 1 and len(weight) <= 4 and x.size and math.prod(weight) and math.prod(positions)
-    return columns if few else None
-
-
-def _bilinear(backend: Any, compute: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """A bilinear function of two arrays; of complex ones, by three of their parts."""
-    if x.dtype.kind != "c":
-        return compute(x, y)
-    real, imaginary = compute(x.real, y.real), compute(x.imag, y.imag)
-    made = backend.xp.empty(real.shape, x.dtype)
-    made.imag = compute(x.real + x.imag, y.real + y.imag) - real - imaginary
-    made.real = real - imaginary
-    return made
+    return complex64 if d is complex32 else float32 if d.category == FLOATING and d.itemsize == 2 else d
 
 
 @primitive(
@@ -125,22 +94,14 @@ def convolution_op(
 ) -> Any:  # fmt: skip
     """Windows of x times the weight, or (transposed) x times the weight added up over windows; and a bias."""
     d = from_numpy_dtype(x.dtype)
-    size = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)[2:]
-    x, weight, bias = _computed(x), _computed(weight), _computed(bias)
-    options: tuple[Any, ...] = (stride, padding, dilation, groups, size)
+    made = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
+    images, results, role = (made, x.shape, "adjoint") if transposed else (x.shape, made, "products")
+    wide = _wide(d)
+    x, weight, bias = _cast(x, wide), _cast(weight, wide), _cast(bias, wide)
     rounded = d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride))
-    positions = x.shape[2:] if transposed else size
-    way = None if rounded else _by_windows(backend, x, weight.shape, positions, stride, padding, groups)
-    if way is not None:
-        made = (way.convolve_transposed if transposed else way.convolve)(x, weight, bias, *options)
-        return cast_array(made, d) if made.dtype != d.numpy else made
-    compute = arrays.convolve_transposed if transposed else arrays.convolve
-    if rounded:
-        options = (*options, d.numpy)  # there PyTorch adds up in 16 bits
-    made = _bilinear(backend, lambda a, b: compute(backend, a, b, *options), x, weight)
-    if bias is not None:
-        made += bias.reshape(-1, *(1,) * len(size))
-    return cast_array(made, d) if made.dtype != d.numpy else made
+    narrow = d.numpy if rounded else None  # there PyTorch adds up in 16 bits
+    conv = describe(backend, x.dtype, images, results, weight.shape[2:], stride, padding, dilation, groups, narrow)
+    return _cast(run(conv, role, x, weight, bias), d)
 
 
 @primitive(
@@ -163,15 +124,9 @@ def convolution_weight(
 ) -> Any:
     """What a weight gets: windows of x times `small` (a value for each window), summed over images and positions."""
     d = from_numpy_dtype(x.dtype)
-    x, small = _computed(x), _computed(small)
-    options = (kernel, stride, padding, dilation, groups)
-    shape = (small.shape[1], x.shape[1] // groups, *kernel)
-    way = _by_windows(backend, x, shape, small.shape[2:], stride, padding, groups)
-    if way is not None:
-        made = way.weight_sums(x, small, *options)
-    else:
-        made = _bilinear(backend, lambda a, b: arrays.weight_sums(backend, a, b, *options), x, small)
-    return cast_array(made, d) if made.dtype != d.numpy else made
+    x, small = _cast(x, _wide(d)), _cast(small, _wide(d))
+    conv = describe(backend, x.dtype, x.shape, small.shape, kernel, stride, padding, dilation, groups)
+    return _cast(run(conv, "sums", x, small), d)
 
 
 _PLAIN = {int}

@@ -17,7 +17,7 @@ from . import pool_arrays as arrays
 from . import tangents
 from .batching import folded
 from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
-from .conv_arrays import Ints
+from .convolution.description import Ints
 from .fused import Fused, record
 from .pool_arrays import Windows
 from .primitive import primitive

@@ -9,10 +9,10 @@ from .._backend.cpu import cpu
 from .._core.dtypes import INTEGER
 from .._tensor import Tensor
 from . import batching
-from . import conv_arrays as arrays
-from .conv_arrays import Ints, output_size
-from .conv_columns import folded, unfolded
-from .conv_planes import CODES
+from .convolution import matrices
+from .convolution.columns import folded, unfolded
+from .convolution.description import CODES, Ints
+from .convolution.description import output_size as counts_of
 from .primitive import primitive
 from .registry import ops, public
 from .rules import not_implemented
@@ -21,7 +21,7 @@ from .tangents import linear
 
 
 def _column_shape(x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
-    counts = output_size(x.shape[2:], kernel, stride, padding, dilation)
+    counts = counts_of(x.shape[2:], kernel, stride, padding, dilation)
     return (x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)), dtype_of(x)
 
 
@@ -36,9 +36,9 @@ def _column_shape(x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: I
 def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """(N, C, H, W) to (N, C * elements of a block, blocks)."""
     if backend is cpu and x.dtype in CODES:
-        counts = output_size(x.shape[2:], kernel, stride, padding, dilation)
+        counts = counts_of(x.shape[2:], kernel, stride, padding, dilation)
         return unfolded(x, kernel, stride, padding, dilation, counts)
-    blocks = arrays.windows(backend, arrays.padded(backend, x, padding), kernel, stride, dilation)
+    blocks = matrices.windows(backend, matrices.padded(backend, x, padding), kernel, stride, dilation)
     count = math.prod(blocks.shape[4:])
     return backend.xp.ascontiguousarray(blocks).reshape(x.shape[0], x.shape[1] * math.prod(kernel), count)
 
@@ -52,11 +52,11 @@ def im2col(backend: Any, x: Any, kernel: Ints, dilation: Ints, padding: Ints, st
 )  # fmt: skip
 def col2im(backend: Any, x: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
     """The adjoint of `im2col`: blocks are added where they came from."""
-    count = output_size(size, kernel, stride, padding, dilation)
+    count = counts_of(size, kernel, stride, padding, dilation)
     if backend is cpu and x.dtype in CODES:
         return folded(x, size, kernel, stride, padding, dilation, count)
     columns = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *count)
-    return backend.xp.ascontiguousarray(arrays.add_windows(backend, columns, size, stride, padding, dilation))
+    return backend.xp.ascontiguousarray(matrices.add_windows(backend, columns, size, stride, padding, dilation))
 
 
 def _pair(name: str, argument: str, value: Any) -> Ints:
@@ -108,7 +108,7 @@ def functional_unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, paddin
         raise RuntimeError(
             f"Expected 3D or 4D (batch mode) tensor for unfold, empty at most in its batch, got {list(shape)}"
         )
-    count = output_size(shape[-2:], kernel, step, around, spacing)
+    count = counts_of(shape[-2:], kernel, step, around, spacing)
     if min(count) < 1:
         raise RuntimeError(
             f"unfold: no block of kernel_size={kernel}, dilation={spacing}, padding={around} fits into "
@@ -147,7 +147,7 @@ def fold(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
             f"got {shape[-2]} and {kernel}"
         )
-    count = arrays.output_size(size, kernel, step, around, spacing)
+    count = counts_of(size, kernel, step, around, spacing)
     given = f"output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={around}, stride={step}"
     if min(count) < 1:
         raise RuntimeError(

@@ -10,7 +10,7 @@ from .._core.config import nondeterministic
 from .._core.dtypes import FLOATING, int64
 from .._core.layouts import channels_last, is_channels_last
 from .._tensor import Tensor
-from .conv_arrays import Ints
+from .convolution.description import Ints
 from .pooling import spread
 from .registry import labelled, ops, public
 from .rules import not_implemented, type_name

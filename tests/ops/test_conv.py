@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._ops import conv_windows
+from flambeau._ops.convolution import description
 from flambeau.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional
@@ -62,7 +62,10 @@ def make(case, d=torch.float64, seed=0):
 def way(request, monkeypatch):
     """Small convolutions lay out their windows; large ones go through kernels. Both are tried on all cases."""
     for name in ("SMALL", "SMALL_IN_LANES"):
-        monkeypatch.setattr(conv_windows, name, 0 if request.param == "windows" else 1 << 60)
+        monkeypatch.setattr(description, name, 0 if request.param == "windows" else 1 << 60)
+    description.way.cache_clear()
+    yield
+    description.way.cache_clear()
 
 
 @pytest.mark.parametrize("d", TOLERANCE, ids=str)
@@ -240,7 +243,7 @@ def test_dtypes_that_cannot(name):
 def test_volumes_in_several_parts(stride, padding, monkeypatch):
     """A slice of results at a time, of one image."""
     shape = (3, 9, 7, 17, 19)
-    monkeypatch.setattr("flambeau._ops.conv_volumes._BYTES", 4 * 9 * 3 * 17 * 19)
+    monkeypatch.setattr("flambeau._ops.convolution.volumes._BYTES", 4 * 9 * 3 * 17 * 19)
     torch.manual_seed(0)
     x, w, b = torch.randn(shape), torch.randn(13, 9, 3, 3, 3), torch.randn(13)
     results = []

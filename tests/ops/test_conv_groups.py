@@ -6,7 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops import conv_groups
+from flambeau._ops.convolution import description, groups
 
 F = torch.nn.functional
 CASES = [  # images, groups, inputs, outputs (of each group), size, kernel, stride, padding, dilation
@@ -20,14 +20,16 @@ CASES = [  # images, groups, inputs, outputs (of each group), size, kernel, stri
 @pytest.fixture
 def taken(monkeypatch):
     """Counts how often this way is taken, also for little work."""
-    monkeypatch.setattr("flambeau._ops.conv_windows.SMALL", 0)
-    monkeypatch.setattr(conv_groups, "_PARALLEL", 1000)
+    monkeypatch.setattr("flambeau._ops.convolution.description.SMALL", 0)
+    monkeypatch.setattr(groups, "_PARALLEL", 1000)
     calls = []
-    plain, sums = conv_groups._run, conv_groups.weight_sums
-    monkeypatch.setattr(conv_groups, "_run", lambda *a: calls.append(1) or plain(*a))
-    monkeypatch.setattr(conv_groups, "weight_sums", lambda *a: calls.append(1) or sums(*a))
+    for name in ("products", "adjoint", "sums"):
+        plain = getattr(groups, name)
+        monkeypatch.setattr(groups, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
+    description.way.cache_clear()
     with site.switched_off():  # where calls are planned they run once more
         yield calls
+    description.way.cache_clear()
 
 
 def _results(case, d, dense=False, one=False):

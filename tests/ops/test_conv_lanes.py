@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops import conv_lanes
+from flambeau._ops.convolution import description, lanes
 
 F = torch.nn.functional
 CASES = [  # images, inputs, outputs, size, kernel, stride, padding, dilation
@@ -18,11 +18,13 @@ CASES = [  # images, inputs, outputs, size, kernel, stride, padding, dilation
 def taken(monkeypatch):
     """Counts how often this way is taken."""
     calls = []
-    for name in ("convolve", "convolve_transposed", "weight_sums"):
-        plain = getattr(conv_lanes, name)
-        monkeypatch.setattr(conv_lanes, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
+    for name in ("products", "adjoint", "sums"):
+        plain = getattr(lanes, name)
+        monkeypatch.setattr(lanes, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
+    description.way.cache_clear()
     with site.switched_off():  # where calls are planned they run once more
         yield calls
+    description.way.cache_clear()
 
 
 def _results(case, d):
@@ -50,7 +52,7 @@ def test_values_and_gradients(case, threads, taken):
 
 
 def test_many_images_take_several_plans(monkeypatch, taken):
-    monkeypatch.setattr("flambeau._ops.conv_plans._MOST_BLOCKS", 4)
+    monkeypatch.setattr("flambeau._ops.convolution.schedule._MOST_BLOCKS", 4)
     short, long = _results(CASES[0], torch.float32), _results(CASES[0], torch.float64)
     assert taken
     for a, b in zip(short, long):

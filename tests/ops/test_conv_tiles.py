@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops import conv_winograd
+from flambeau._ops.convolution import description, winograd
 
 F = torch.nn.functional
 CASES = [  # images, inputs, outputs, height, width, padding
@@ -17,11 +17,13 @@ CASES = [  # images, inputs, outputs, height, width, padding
 def taken(monkeypatch):
     """Counts how often the tiles are used."""
     calls = []
-    for name in ("convolve", "weight_sums"):
-        plain = getattr(conv_winograd, name)
-        monkeypatch.setattr(conv_winograd, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
+    for name in ("products", "adjoint", "sums"):
+        plain = getattr(winograd, name)
+        monkeypatch.setattr(winograd, name, lambda *a, plain=plain: calls.append(1) or plain(*a))
+    description.way.cache_clear()
     with site.switched_off():  # where calls are planned they run once more
         yield calls
+    description.way.cache_clear()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -67,7 +69,7 @@ def test_transposed_convolution_takes_the_same_way(taken):
 
 
 def test_many_images_take_several_plans(monkeypatch):
-    monkeypatch.setattr("flambeau._ops.conv_plans._MOST_BLOCKS", 2)
+    monkeypatch.setattr("flambeau._ops.convolution.schedule._MOST_BLOCKS", 2)
     torch.manual_seed(2)
     x, w = torch.randn(7, 16, 18, 18), torch.randn(24, 16, 3, 3)
     results = []

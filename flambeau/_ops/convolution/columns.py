@@ -8,29 +8,30 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .._backend import blas
-from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
-from .._core.dtypes import BY_NUMPY
-from .._kernel.columns import add_up_windows, lay_out_windows
+from ..._backend import blas
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core.allocation import empty
+from ..._core.dtypes import BY_NUMPY
+from ..._kernel.columns import add_up_windows, lay_out_windows
+from .description import Conv, Ints
 
-Ints = tuple[int, ...]
 _POSITIONS = 196  # windows of an image up to which this pays
 _CHANNELS = 48  # results of a window from which its copy is made good
 _BYTES = 1 << 23  # of windows laid out at a time
 
 
-def suits(weight: Sequence[int], groups: int, positions: Sequence[int]) -> bool:
-    """Whether images are small and channels many enough; one or two dimensions."""
-    return (
-        groups == 1 and len(weight) <= 4 and math.prod(positions) <= _POSITIONS
-        and min(weight[0], weight[1] * math.prod(weight[2:])) >= _CHANNELS
-    )  # fmt: skip
+def suits(conv: Conv, role: str) -> bool:
+    """Whether there are one or two dimensions, and images are small and channels many enough, or there is little to do."""
+    if not conv.has_kernels or conv.groups > 1 or len(conv.kernel) > 2:
+        return False
+    if conv.is_large:
+        return conv.positions <= _POSITIONS and min(conv.outputs, conv.depth) >= _CHANNELS
+    return conv.work > 0 and 0 not in conv.size
 
 
 @functools.lru_cache(256)
@@ -55,19 +56,19 @@ class _Layout:
             size, kernel, stride, padding, dilation, counts = (
                 (1, *size), (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *counts)
             )  # fmt: skip
-        self.size, self.kernel, self.stride, self.counts = tuple(size), tuple(kernel), tuple(stride), tuple(counts)
-        self.tables = _tables(self.size, self.kernel, self.stride, tuple(padding), tuple(dilation), self.counts)
+        self.size, self.kernel, self.stride, self.counts = size, kernel, stride, counts
+        self.tables = _tables(size, kernel, stride, padding, dilation, counts)
         self.window, self.positions = math.prod(kernel), math.prod(counts)
         self.extents = [np.empty(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
 
     def _kernel(self, which: Any, types: tuple[str, ...]) -> Any:
         return cpu.kernel(which, types, step_down=self.stride[0], step_right=self.stride[1])
 
-    def parts(self, images: int, channels: int, itemsize: int) -> Iterator[slice]:
+    def parts(self, conv: Conv, itemsize: int) -> Iterator[slice]:
         """Ranges of images whose windows stay within bounds."""
-        step = max(1, _BYTES // max(1, channels * self.window * self.positions * itemsize))
-        for start in range(0, images, step):
-            yield slice(start, min(images, start + step))
+        step = max(1, _BYTES // max(1, conv.depth * conv.positions * itemsize))
+        for start in range(0, conv.images, step):
+            yield slice(start, min(conv.images, start + step))
 
     def columns(self, x: Any) -> Any:
         """(channels * window, images * positions) of images (N, C, *size)."""
@@ -90,7 +91,13 @@ class _Layout:
         )
 
 
-_layout = functools.lru_cache(256)(_Layout)
+@functools.lru_cache(256)
+def _laid(*numbers: Ints) -> _Layout:
+    return _Layout(*numbers)
+
+
+def _layout(conv: Conv) -> _Layout:
+    return _laid(conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, conv.counts)
 
 
 # -- blocks of images ----------------------------------------------------------------------------------------------
@@ -136,17 +143,13 @@ def _flat(g: Any) -> Any:
     return np.ascontiguousarray(g.reshape(*g.shape[:2], -1).swapaxes(0, 1)).reshape(g.shape[1], -1)
 
 
-def convolve(
-    x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, counts: Ints
-) -> Any:
-    """See `conv_arrays.convolve`; with a bias, and in one group."""
-    layout = _layout(x.shape[2:], weight.shape[2:], stride, padding, dilation, counts)
-    out = empty((x.shape[0], weight.shape[0], *counts), x.dtype)
-    matrix = weight.reshape(weight.shape[0], -1)
-    for part in layout.parts(len(x), x.shape[1], x.itemsize):
+def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
+    """Products of all windows of the images with the weight."""
+    layout, out, matrix = _layout(conv), empty(conv.result_shape, x.dtype), weight.reshape(conv.outputs, -1)
+    for part in layout.parts(conv, x.itemsize):
         columns = layout.columns(x[part])
-        made = blas.product(matrix, columns).reshape(len(matrix), -1, layout.positions).swapaxes(0, 1)
-        target = out[part].reshape(-1, len(matrix), layout.positions)
+        made = blas.product(matrix, columns).reshape(len(matrix), -1, conv.positions).swapaxes(0, 1)
+        target = out[part].reshape(-1, len(matrix), conv.positions)
         if bias is None:
             target[...] = made
         else:
@@ -154,25 +157,21 @@ def convolve(
     return out
 
 
-def convolve_transposed(
-    x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, size: Ints
-) -> Any:
-    """See `conv_arrays.convolve_transposed`; with a bias, and in one group."""
-    layout = _layout(tuple(size), weight.shape[2:], stride, padding, dilation, x.shape[2:])
-    out = empty((x.shape[0], weight.shape[1], *size), x.dtype)
-    matrix = weight.reshape(weight.shape[0], -1).T
-    for part in layout.parts(len(x), weight.shape[1], x.itemsize):
-        layout.images(blas.product(matrix, _flat(x[part])), out[part])
+def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
+    """Results times the weight, added up over windows of images."""
+    layout, out, matrix = _layout(conv), empty(conv.image_shape, g.dtype), weight.reshape(conv.outputs, -1).T
+    for part in layout.parts(conv, g.itemsize):
+        layout.images(blas.product(matrix, _flat(g[part])), out[part])
     if bias is not None:
-        out += bias.reshape(-1, *(1,) * len(size))
+        out += bias.reshape(-1, *(1,) * len(conv.size))
     return out
 
 
-def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Any:
-    """See `conv_arrays.weight_sums`; in one group."""
-    layout = _layout(x.shape[2:], kernel, stride, padding, dilation, g.shape[2:])
+def sums(conv: Conv, x: Any, g: Any) -> Any:
+    """Windows of images times results, summed over all images and positions."""
+    layout = _layout(conv)
     total: Any = None
-    for part in layout.parts(len(x), x.shape[1], x.itemsize):
+    for part in layout.parts(conv, x.itemsize):
         given, columns = _flat(g[part]), layout.columns(x[part]).T
         total = blas.product(given, columns) if total is None else blas.add_product(total, given, columns, 1, 1)
-    return total.reshape(g.shape[1], x.shape[1], *kernel)
+    return total.reshape(conv.weight_shape)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .._backend.cpu import cpu
-from .._core.allocation import empty
-from .._kernel import lanes as kernels
-from .._kernel.conv import lanes, tile_rows
-from .._kernel.winograd import (
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
+from ..._kernel import lanes as kernels
+from ..._kernel.conv import lanes, tile_rows
+from ..._kernel.winograd import (
     COORDINATES,
     join_tiles,
     join_windows,
@@ -26,8 +25,8 @@ from .._kernel.winograd import (
     spread_tiles,
     spread_windows,
 )
-from .conv_arrays import Ints
-from .conv_plans import Block, Form, Plan, Step, dense, flat, form_of, parts, view
+from .description import Conv, Ints, output_size
+from .schedule import Block, Schedule, Step, dense, flat, parts, run, view
 
 _CHANNELS = 16  # on both sides, from which sparing products makes the transforms good
 _TILES = 16  # in all images, from which transforming the weights pays
@@ -37,69 +36,68 @@ _WINDOW = 9  # elements
 _LINE = 16  # elements, so that coordinates do not lie a power of two apart
 
 
-def suits(
-    x: Sequence[int], weight: Sequence[int], d: Any, stride: Ints, dilation: Ints, groups: int, counts: Ints
-) -> bool:
+def suits(conv: Conv, role: str) -> bool:
     """Whether a convolution has the right form, and enough channels and tiles."""
-    return (
-        tuple(weight[2:]) == (3, 3) and groups == 1 and stride == dilation == (1, 1) and d == np.float32
-        and min(weight[0], weight[1]) >= _CHANNELS and min(counts) > 1
-        and x[0] * ((counts[0] + 1) // 2) * ((counts[1] + 1) // 2) >= _TILES
-    )  # fmt: skip
+    made = conv.size if role == "adjoint" else conv.counts
+    if (
+        not conv.is_large or conv.kernel != (3, 3) or conv.groups > 1 or conv.stride != (1, 1) or conv.dilation != (1, 1)
+        or conv.dtype != np.float32 or min(conv.inputs, conv.outputs) < _CHANNELS or min(made) < 2
+        or conv.images * ((made[0] + 1) // 2) * ((made[1] + 1) // 2) < _TILES
+    ):  # fmt: skip
+        return False
+    if role == "adjoint":
+        return min(conv.around) >= 0
+    return role == "products" or output_size(conv.size, (3, 3), (1, 1), conv.padding, (1, 1)) == made
 
 
-def convolve(x: Any, weight: Any, bias: Any, padding: Ints, counts: Ints, turned: bool = False) -> Any:
-    """Windows of 3x3 of the padded images times the weights (outputs, inputs, 3, 3).
+def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
+    """Products of all windows of the images with the weight."""
+    return _convolve(_Products, conv, x, weight, bias)
 
-    `turned` weights are (inputs, outputs, 3, 3), and their windows are read backwards.
-    """
-    x, weight = dense(x), np.ascontiguousarray(weight)
-    outputs = weight.shape[1] if turned else weight.shape[0]
-    out = empty((len(x), outputs, *counts), x.dtype)
-    for part in parts(len(x), math.prod(counts) // 4):
-        plan = _products(_form(x[part], outputs, padding, counts), turned)
-        level = np.zeros(plan.slices * plan.wide, x.dtype)
-        if bias is not None:
-            level[:outputs] = bias
-        plan.run([x[part], weight, level, out[part]])
+
+def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
+    """A convolution of results by windows that are read backwards."""
+    turned = conv._replace(
+        inputs=conv.outputs, outputs=conv.inputs, size=conv.counts, counts=conv.size, padding=conv.around
+    )
+    return _convolve(_Turned, turned, g, weight, bias)
+
+
+def _convolve(kind: type[_Products], conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
+    x, weight, out = dense(x), np.ascontiguousarray(weight), empty(conv.result_shape, x.dtype)
+    level = np.zeros(_wide(conv), x.dtype)
+    if bias is not None:
+        level[: conv.outputs] = bias
+    for some, part in parts(conv, conv.positions // 4):
+        run(kind, part, [x[some], weight, level, out[some]])
     return out
 
 
-def weight_sums(x: Any, g: Any, padding: Ints) -> Any:
-    """What weights (outputs, inputs, 3, 3) get: windows of the padded images times g, summed over all positions."""
-    x, g = dense(x), dense(g)
-    out = empty((g.shape[1], x.shape[1], 3, 3), x.dtype)
-    for part in parts(len(x), math.prod(g.shape[2:]) // 4):
-        made = out if part.start == 0 else np.empty_like(out)
-        _sums(_form(x[part], g.shape[1], padding, g.shape[2:])).run([x[part], g[part], made])
+def _wide(conv: Conv) -> int:
+    """The outputs, and as many more as fill the last lanes."""
+    return -(-conv.outputs // kernels.columns("f32")) * kernels.columns("f32")
+
+
+def sums(conv: Conv, x: Any, g: Any) -> Any:
+    """Windows of images times results, summed over all images and positions."""
+    x, g, out = dense(x), dense(g), empty(conv.weight_shape, x.dtype)
+    for some, part in parts(conv, conv.positions // 4):
+        made = out if some.start == 0 else np.empty_like(out)
+        run(_Sums, part, [x[some], g[some], made])
         if made is not out:
             out += made
     return out
 
 
-def _form(x: Any, outputs: int, padding: Ints, counts: Sequence[int]) -> Form:
-    return form_of(x, outputs, (3, 3), (1, 1), padding, (1, 1), counts)
-
-
-@functools.lru_cache(64)
-def _products(form: Form, turned: bool) -> _Products:
-    return _Products(form, turned)
-
-
-@functools.lru_cache(64)
-def _sums(form: Form) -> _Sums:
-    return _Sums(form)
-
-
-class _Tiles(Plan):
+class _Tiles(Schedule):
     """What both directions share: positions are tiles of 2x2 results."""
 
     down = 2
 
-    def __init__(self, form: Form):
-        super().__init__(form, form.outputs, ((form.counts[0] + 1) // 2, (form.counts[1] + 1) // 2))
-        self.pitch = kernels.pitch("f32", form.inputs)
-        self.cut(COORDINATES * form.inputs, COORDINATES * self.pitch, COORDINATES)
+    def __init__(self, conv: Conv):
+        super().__init__(conv, conv.outputs, ((conv.counts[0] + 1) // 2, (conv.counts[1] + 1) // 2))
+        self.pitch = kernels.pitch("f32", conv.inputs)
+        self.cut(COORDINATES * conv.inputs, COORDINATES * self.pitch, COORDINATES)
         most = self.most
         tiles = most.images * most.rows * self.positions[1]
         self.step, self.made_step = tiles * self.pitch + _LINE, tiles * self.made + _LINE
@@ -125,47 +123,49 @@ class _Tiles(Plan):
         return [] if again else [bring, (call, [given, self.grid(block.rows), made])], tiles
 
     def rows_of(self, block: Block) -> slice:
-        return slice(2 * block.row, min(2 * (block.row + block.rows), self.form.counts[0]))
+        return slice(2 * block.row, min(2 * (block.row + block.rows), self.conv.counts[0]))
 
 
 class _Products(_Tiles):
     """Tiles times weights. Each block takes five calls: rows of images are brought into lanes, transformed, multiplied,
     transformed back, and brought into planes."""
 
-    def __init__(self, form: Form, turned: bool):
-        super().__init__(form)
-        self.weight_step = self.panels * form.inputs * kernels.columns("f32") + _LINE
+    turned = False  # whether weights are (inputs, outputs, 3, 3)
+
+    @staticmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        return [conv.image_shape, conv.weight_shape, (_wide(conv),), conv.result_shape]
+
+    def __init__(self, conv: Conv, x: Any, weight: Any, level: Any, out: Any):
+        super().__init__(conv)
+        self.weight_step = self.panels * conv.inputs * kernels.columns("f32") + _LINE
         self.lay(self.held, *(COORDINATES * n for n in (self.step, self.made_step, self.weight_step)))
-        x = np.empty((form.images, form.inputs, *form.size), "f4")
-        weight = np.empty(((form.inputs, form.outputs) if turned else (form.outputs, form.inputs)) + (3, 3), "f4")
-        level = np.empty(self.slices * self.wide, "f4")
-        out = np.empty((form.images, form.outputs, *form.counts), "f4")
         room = np.empty((self.threads, self.at[-1]), "f4")
-        windows = weight.swapaxes(0, 1) if turned else weight
+        windows = weight.swapaxes(0, 1) if self.turned else weight
         rows: list[list[Step]] = [[] for _ in room]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
-            row.append(Step(self._weights(windows[outputs], memory, turned)))
+            row.append(Step(self._weights(windows[outputs], memory)))
             for block in self.blocks_of(job % self.ranges):
                 given = block, x, level[outputs.start :], out[:, outputs], memory, self.again(job)
                 row.append(self.alike((job,), block, "x  y ", functools.partial(self._block, *given)))
-        self.keep([rows], [x, weight, level, out, room])
+        self.phases, self.operands = [rows], [x, weight, level, out, room]
 
-    def _weights(self, windows: Any, room: Any, turned: bool) -> list[Any]:
+    def _weights(self, windows: Any, room: Any) -> list[Any]:
         """The coordinates of the windows of a slice, (coordinates, panels, inputs, columns); some inputs at a time,
         which are brought into lanes where images will be."""
-        columns, inputs = kernels.columns("f32"), self.form.inputs
+        columns, inputs = kernels.columns("f32"), self.conv.inputs
         made = view(room, self.at[3], (self.panels, COORDINATES, inputs, columns),
                      (inputs * columns, self.weight_step, columns, 1))  # fmt: skip
         rows, used = len(windows), -(-len(windows) // columns) * columns
         step = max(1, min(_INPUTS, self.at[1] // (_WINDOW * used)))
-        call = cpu.kernel(spread_windows, ("f32", "f32"), lanes=lanes("f32"), turned=turned)
+        call = cpu.kernel(spread_windows, ("f32", "f32"), lanes=lanes("f32"), turned=self.turned)
         calls = []
         for first in range(0, inputs, step):
             given = windows[:, first : first + step]
             count = given.shape[1]
             held = view(room, 0, (count, _WINDOW, used), (_WINDOW * used, used, 1))
-            if turned:  # windows of an input lie side by side
+            if self.turned:  # windows of an input lie side by side
                 source = as_strided(given, (count, rows, _WINDOW), (*given.strides[1::-1], 4))
                 target = held.reshape(count, -1)
             else:
@@ -182,7 +182,7 @@ class _Products(_Tiles):
 
     def _block(self, block: Block, x: Any, level: Any, out: Any, room: Any, again: bool) -> list[Any]:
         images, rows, width, columns = block.images, block.rows, self.positions[1], kernels.columns("f32")
-        one, inputs, panels = rows * width, self.form.inputs, -(-out.shape[1] // columns)
+        one, inputs, panels = rows * width, self.conv.inputs, -(-out.shape[1] // columns)
         used = panels * columns
         spread, tiles = self.spread(x, block, room, again)
         weights = view(room, self.at[3], (COORDINATES, panels, inputs, columns),
@@ -193,7 +193,7 @@ class _Products(_Tiles):
         made = view(room, 0, (images, 2 * rows, 2 * width, self.made),
                      (4 * one * self.made, 2 * width * self.made, self.made, 1))  # fmt: skip
         target = flat(out[block.image : block.image + images, :, self.rows_of(block)])
-        places = self.places(self.form.counts[1], 2 * width, 0, target.shape[2], self.made)
+        places = self.places(self.conv.counts[1], 2 * width, 0, target.shape[2], self.made)
         return [
             *spread,
             (kernels.position_products("f32", tile_rows(images * one)), [tiles, weights, results]),
@@ -203,33 +203,44 @@ class _Products(_Tiles):
         ]  # fmt: skip
 
 
+class _Turned(_Products):
+    """The same with weights (inputs, outputs, 3, 3), whose windows are read backwards."""
+
+    turned = True
+
+    @staticmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        return [conv.image_shape, (conv.inputs, conv.outputs, 3, 3), (_wide(conv),), conv.result_shape]
+
+
 class _Sums(_Tiles):
     """Tiles times gradients, summed over tiles. Each block takes five calls: rows of images and gradients are brought
     into lanes and transformed, and multiplied. A job that has all tiles makes windows of its sums itself."""
 
-    def __init__(self, form: Form):
-        super().__init__(form)
+    @staticmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        return [conv.image_shape, conv.result_shape, conv.weight_shape]
+
+    def __init__(self, conv: Conv, x: Any, g: Any, out: Any):
+        super().__init__(conv)
         self.rows = tile_rows(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
         gradients = COORDINATES * self.made_step + self.height  # tiles at the edge read further
         self.lay(self.held, COORDINATES * self.step, gradients, COORDINATES * self.height * self.pitch)
-        self.adds = [np.array(n) for n in range(2)]
-        x = np.empty((form.images, form.inputs, *form.size), "f4")
-        g = np.empty((form.images, form.outputs, *form.counts), "f4")
-        out = np.empty((form.outputs, form.inputs, 3, 3), "f4")
+        adds = self.table("adds", lambda: np.arange(2))
         room = np.empty((self.threads if self.ranges == 1 else self.jobs, self.at[-1]), "f4")
         rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
             for number, block in enumerate(self.blocks_of(job % self.ranges)):
-                given = block, x, g[:, outputs], memory, self.adds[min(number, 1)], self.again(job)
+                given = block, x, g[:, outputs], memory, adds[min(number, 1), ...], self.again(job)
                 row.append(self.alike((job, number > 0), block, "xy  ", functools.partial(self._block, *given)))
             if self.ranges == 1:
                 row.append(Step(self._windows(memory[None], memory, out[outputs])))
         phases = [rows]
         if self.ranges > 1:
             phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
-        self.keep(phases, [x, g, out, room])
+        self.phases, self.operands = phases, [x, g, out, room]
 
     def _share(self, number: int, room: Any, out: Any) -> list[Any]:
         """A thread's calls that add up what jobs have made."""
@@ -242,7 +253,7 @@ class _Sums(_Tiles):
 
     def _windows(self, parts: Any, room: Any, out: Any, first: int = 0) -> list[Any]:
         """The sums of some jobs, from the output `first` of their slice on, as windows."""
-        pitch, inputs, calls = self.pitch, self.form.inputs, []
+        pitch, inputs, calls = self.pitch, self.conv.inputs, []
         step = max(1, min(_OUTPUTS, self.at[1] // (_WINDOW * pitch)))
         for start in range(0, len(out), step):
             made = out[start : start + step]

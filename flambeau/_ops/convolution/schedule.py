@@ -1,4 +1,4 @@
-"""Plans of convolutions whose channels lie side by side: how work is cut, and the calls of kernels that do it.
+"""Schedules of convolutions whose channels lie side by side: how work is cut, and the calls of kernels that do it.
 
 Some positions at a time are dealt with while they stay in the second cache. Threads share the positions, or the outputs
 where there are many of these: each then has weights of its own, which stay in its cache too.
@@ -6,29 +6,28 @@ where there are many of these: each then has weights of its own, which stay in i
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .._backend import threads
-from .._backend.cpu import cpu, native_call, start_of
-from .._core.allocation import empty
-from .._kernel import lanes as kernels
-from .._kernel.conv import lanes
-from .._kernel.native import pool
-from .channels import is_channels_last
-from .conv_arrays import Ints
+from ..._backend.cpu import cpu, native_call, start_of
+from ..._core.allocation import empty
+from ..._kernel import lanes as kernels
+from ..._kernel.conv import lanes
+from ..._kernel.native import pool
+from ..channels import is_channels_last
+from .description import Conv, Ints
 
 _BYTES = 5 << 18  # of what products are made from and of the products, that are dealt with at a time
 _WEIGHT_BYTES = 1 << 21  # of weights that a thread has at a time
-_PARALLEL = 1 << 20  # products from which a second thread pays
 _FEWEST = 24  # positions of a block, so that a register tile is filled
-_MOST_BLOCKS = 512  # in one plan
+_MOST_BLOCKS = 512  # in one schedule
 _POSITIONS = 64  # that a block has about
 _LINE = 16  # elements that places in memory are multiples of
 
@@ -42,32 +41,6 @@ class Block(NamedTuple):
     rows: int
 
 
-class Form(NamedTuple):
-    """What a plan is made for: images (size) of so many inputs, windows, and results (counts) of so many outputs."""
-
-    images: int
-    inputs: int
-    outputs: int
-    size: Ints
-    kernel: Ints
-    stride: Ints
-    padding: Ints
-    dilation: Ints
-    counts: Ints
-    cores: int
-
-
-def form_of(
-    x: Any, outputs: int, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Sequence[int]
-) -> Form:
-    """The form of a convolution of images x; several threads if there is enough to do."""
-    made = tuple(counts)
-    work = len(x) * x.shape[1] * outputs * math.prod(kernel) * math.prod(made)
-    cores = threads.get_num_threads() if work >= _PARALLEL else 1
-    return Form(len(x), x.shape[1], outputs, x.shape[2:], tuple(kernel), tuple(stride), tuple(padding),
-                tuple(dilation), made, cores)  # fmt: skip
-
-
 def dense(x: Any) -> Any:
     """Images in planes one after the other; all cores bring channels that lie side by side into them."""
     if x.flags.c_contiguous or x.shape[1] % lanes("f32") or not is_channels_last(x):
@@ -79,31 +52,37 @@ def dense(x: Any) -> Any:
     return out
 
 
-def parts(images: int, positions: int) -> Iterator[slice]:
-    """Ranges of images that one plan deals with."""
+def parts(conv: Conv, positions: int) -> Iterator[tuple[slice, Conv]]:
+    """Ranges of images, of so many positions each, that one schedule deals with, and their convolutions."""
     step = max(1, _MOST_BLOCKS // max(1, positions // _POSITIONS))
-    for start in range(0, images, step):
-        yield slice(start, min(images, start + step))
+    for start in range(0, conv.images, step):
+        count = min(conv.images - start, step)
+        yield slice(start, start + count), conv._replace(images=count)
 
 
 class Step(NamedTuple):
-    """Some calls, (ufunc, operands) each, and by how many bytes addresses in each operand of the plan are moved."""
+    """Some calls, (ufunc, operands) each, and by how many bytes addresses in each operand of the schedule are moved."""
 
     calls: list[Any]
     shifts: Ints | None = None
 
 
-class Plan(ABC):
-    """Calls of kernels, rows of which the threads take, with addresses that are relative to those of their operands."""
+class Schedule(ABC):
+    """Calls of kernels for some operands, in rows that threads take. The constructor makes the rows of each phase."""
 
-    shape: Ints  # of the workspace
-    phases: list[Calls]
     down: int  # rows of images from one row of windows to the next
+    phases: list[list[list[Step]]]
+    operands: list[Any]  # and the workspace
 
-    def __init__(self, form: Form, outputs: int, grid: Ints):
-        self.form, self.outputs, self.positions = form, outputs, grid
+    def __init__(self, conv: Conv, outputs: int, grid: Ints):
+        self.conv, self.outputs, self.positions = conv, outputs, grid
         self.tables: dict[Any, Any] = {}  # that calls point to
         self.kinds: dict[Any, tuple[list[Any], Ints]] = {}
+
+    @staticmethod
+    @abstractmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        """Of the operands."""
 
     # -- sizes -------------------------------------------------------------------------------------------------------
 
@@ -113,28 +92,28 @@ class Plan(ABC):
         There are so many weights of an output, elements that they are multiplied with at a position, and products of
         an output there.
         """
-        form, columns = self.form, kernels.columns("f32")
+        conv, columns = self.conv, kernels.columns("f32")
         panels = -(-self.outputs // columns)
-        positions = form.images * math.prod(self.positions)
+        positions = conv.images * math.prod(self.positions)
         self.panels, self.ranges, least = panels, 1, math.inf
         for wide in range(1, panels + 1):  # panels of a slice
             if wide > 1 and 4 * weights * wide * columns > _WEIGHT_BYTES:
                 break
             slices, outputs = -(-panels // wide), wide * columns
-            ranges = max(1, form.cores // slices)
+            ranges = max(1, conv.cores // slices)
             # in about cycles: what is done once, and for each position
             each = 0.3 * (given + made * outputs) + weights * outputs / 16
-            cost = -(-slices * ranges // form.cores) * (0.75 * weights * outputs + positions / ranges * each)
+            cost = -(-slices * ranges // conv.cores) * (0.75 * weights * outputs + positions / ranges * each)
             if cost < least:
                 self.panels, self.ranges, least = wide, ranges, cost
         self.wide = self.panels * columns
         self.slices = -(-panels // self.panels)
         self.made = kernels.pitch("f32", self.wide)
         most = max(_BYTES // (4 * (given + made * self.made)), _FEWEST)
-        self.blocks = _blocks(form.images, self.positions, most, self.ranges)
+        self.blocks = _blocks(conv.images, self.positions, most, self.ranges)
         self.ranges = min(self.ranges, len(self.blocks))
         self.jobs = self.ranges * self.slices
-        self.threads = min(self.jobs, form.cores)  # each has memory for one job at a time
+        self.threads = min(self.jobs, conv.cores)  # each has memory for one job at a time
 
     def outputs_of(self, number: int) -> slice:
         return slice(number * self.wide, min((number + 1) * self.wide, self.outputs))
@@ -154,19 +133,25 @@ class Plan(ABC):
 
     # -- operands ----------------------------------------------------------------------------------------------------
 
+    def table(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Numbers that calls point to, which stay as they are."""
+        if key not in self.tables:
+            self.tables[key] = made = np.asarray(make())
+            made.flags.writeable = False
+        return self.tables[key]
+
     def places(self, width: int, pitch: int, first: int, count: int, step: int) -> Any:
         """Where each of so many positions of rows goes, in bytes: rows are `pitch` positions of `step` elements apart."""
-        key = width, pitch, first, count, step
-        if key not in self.tables:
+
+        def make() -> Any:
             p = np.arange(count)
-            self.tables[key] = (first + (p // width) * pitch + p % width) * (4 * step)
-        return self.tables[key]
+            return (first + (p // width) * pitch + p % width) * (4 * step)
+
+        return self.table((width, pitch, first, count, step), make)
 
     def grid(self, rows: int) -> Any:
         """An array that only says how many positions a block has."""
-        if rows not in self.tables:
-            self.tables[rows] = np.empty((rows, self.positions[1]), np.int8)
-        return self.tables[rows]
+        return self.table(rows, lambda: np.empty((rows, self.positions[1]), np.int8))
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -186,21 +171,21 @@ class Plan(ABC):
     def bring_windows(self, x: Any, block: Block, room: Any, pitch: int) -> Any:
         """`bring` for the rows of images that windows of a block cover."""
         first, rows = self.rows_under(block)
-        place = rows.start - first, self.form.padding[1]
+        place = rows.start - first, self.conv.padding[1]
         return self.bring(x, block, rows, place, self.area(block.rows), pitch, room)
 
     def rows_under(self, block: Block) -> tuple[int, slice]:
         """The first row of images, with those above them, that windows of a block cover, and those that exist."""
-        first = self.down * block.row - self.form.padding[0]
-        low = min(max(first, 0), self.form.size[0])
-        return first, slice(low, max(low, min(first + self.area(block.rows)[0], self.form.size[0])))
+        first = self.down * block.row - self.conv.padding[0]
+        low = min(max(first, 0), self.conv.size[0])
+        return first, slice(low, max(low, min(first + self.area(block.rows)[0], self.conv.size[0])))
 
     def alike(self, kind: tuple[Any, ...], block: Block, order: str, build: Any) -> Step:
         """A block's calls. Blocks of one kind whose rows lie alike have the same but for addresses in images ("x") and
         results ("y"), as the `order` of operands says."""
-        form, (first, given), made = self.form, self.rows_under(block), self.rows_of(block)
-        image = form.size[1] * (block.image * form.inputs * form.size[0] + given.start)
-        result = form.counts[1] * (block.image * form.outputs * form.counts[0] + made.start)
+        conv, (first, given), made = self.conv, self.rows_under(block), self.rows_of(block)
+        image = conv.size[1] * (block.image * conv.inputs * conv.size[0] + given.start)
+        result = conv.counts[1] * (block.image * conv.outputs * conv.counts[0] + made.start)
         origin = tuple(4 * {"x": image, "y": result}.get(letter, 0) for letter in order)
         key = (*kind, block.images, block.rows, given.start - first, given.stop - given.start, made.stop - made.start)
         if key not in self.kinds:
@@ -216,17 +201,22 @@ class Plan(ABC):
     def area(self, rows: int) -> Ints:
         """What windows of so many rows cover."""
 
-    def keep(self, phases: list[list[list[Step]]], operands: list[Any]) -> None:
-        """Keeps what rows of steps amount to, for operands that are only looked at; the last one is the workspace."""
-        self.shape, self.phases = operands[-1].shape, [Calls(rows, operands) for rows in phases]
-        self.kinds.clear()
 
-    def run(self, operands: list[Any]) -> None:
-        """All calls, shared by the threads. Operands are dense and have the sizes of the plan."""
-        room = empty(self.shape, operands[0].dtype)
-        starts = np.array([start_of(a) for a in (*operands, room)])
-        for calls in self.phases:
-            calls.run(starts, self.threads)
+def run(kind: type[Schedule], conv: Conv, operands: list[Any]) -> None:
+    """All calls of a schedule of this kind, shared by the threads. Operands are dense and have the shapes of the kind."""
+    shape, phases, cores, _ = _kept(kind, conv)
+    room = empty(shape, operands[0].dtype)
+    starts = np.array([start_of(a) for a in (*operands, room)])
+    for calls in phases:
+        calls.run(starts, cores)
+
+
+@functools.lru_cache(256)
+def _kept(kind: Any, conv: Conv) -> tuple[Ints, list[Calls], int, Any]:
+    """(shape of the workspace, phases, threads, what calls point to) of a schedule for operands that are only looked at."""
+    made = kind(conv, *[np.empty(shape, "f4") for shape in kind.shapes(conv)])
+    phases = [Calls(rows, made.operands) for rows in made.phases]
+    return made.operands[-1].shape, phases, made.threads, made.tables
 
 
 class Calls:
@@ -252,7 +242,7 @@ class Calls:
         self.words[self.where] -= np.array(self.starts)[self.which]
 
     def _moved(self, step: Step) -> list[tuple[pool.Call, list[int]]]:
-        """The pool's descriptions of a step's calls, and to which operand of the plan each address belongs (or -1)."""
+        """The pool's descriptions of a step's calls, and to which operand of the schedule each address belongs (or -1)."""
         found = self.known.get(id(step.calls))
         if found is None:
             described = [_described(*call) for call in step.calls]

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.cpu import cpu
-from .._core.allocation import zeros
-from .._kernel import conv as kernels
-from .conv_arrays import Ints
+from ..._backend.cpu import cpu
+from ..._core.allocation import zeros
+from ..._kernel import conv as kernels
+from .description import CODES, Conv, Ints
 
-CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _SLACK = 256  # elements that a kernel may read beyond the last window
 
 
@@ -65,11 +64,12 @@ class Pass(NamedTuple):
 
 
 @functools.lru_cache(256)
-def windows_of(kernel: Ints, stride: Ints, dilation: Ints, channels: int, counts: Ints) -> tuple[Planes, Pass]:
+def windows_of(conv: Conv) -> tuple[Planes, Pass]:
     """Planes and windows of a convolution."""
+    kernel, stride, dilation, counts = conv.kernel, conv.stride, conv.dilation, conv.counts
     phases = list(product(*(sorted({k * d % s for k in range(n)}) for n, d, s in zip(kernel, dilation, stride))))
     extents = tuple(c + d * (n - 1) // s for c, n, d, s in zip(counts, kernel, dilation, stride))
-    planes = Planes(extents, phases, channels)
+    planes = Planes(extents, phases, conv.inputs)
     shifts = []
     for place in product(*map(range, kernel)):
         phase = phases.index(tuple(k * d % s for k, d, s in zip(place, dilation, stride)))

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .._backend.cpu import cpu
-from .._core.allocation import empty, zeros
-from .._kernel import lanes as kernels
-from .._kernel.columns import add_parts, set_all
-from .._kernel.conv import lanes, tile_rows
-from .conv_arrays import Ints
-from .conv_plans import Block, Form, Plan, Step, dense, flat, form_of, parts, view
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty, zeros
+from ..._kernel import lanes as kernels
+from ..._kernel.columns import add_parts, set_all
+from ..._kernel.conv import lanes, tile_rows
+from .description import Conv, Ints
+from .schedule import Block, Schedule, Step, dense, flat, parts, run, view
 
 _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
@@ -29,97 +28,68 @@ _IDLE = 1 << 22  # products in idle lanes, and
 _IDLE_COPIES = 1 << 16  # copies of mostly empty vectors, that cost less than other ways' preparations
 
 
-def suits(
-    inputs: int, outputs: int, kernel: Sequence[int], d: Any, groups: int, size: Sequence[int], positions: int,
-    turned: bool = False,
-) -> bool:  # fmt: skip
-    """Whether images have two dimensions and single precision, weights and images are not too large, and few lanes of
-    results (which are inputs if `turned`) are idle."""
-    if groups != 1 or len(kernel) != 2 or d != np.float32:
+def suits(conv: Conv, role: str) -> bool:
+    """Whether images have two dimensions and single precision, weights and images are not too large, and few lanes of what
+    is made are idle."""
+    if not conv.is_large or conv.groups > 1 or len(conv.kernel) != 2 or conv.dtype != np.float32:
         return False
-    window = math.prod(kernel)
-    made, depth = (inputs, window * outputs) if turned else (outputs, window * inputs)
-    idle = -made % kernels.columns("f32")
+    made, given = (conv.inputs, conv.outputs) if role == "adjoint" else (conv.outputs, conv.inputs)
+    idle, positions = -made % kernels.columns("f32"), conv.images * conv.positions
     return (
-        window * inputs * outputs <= _WEIGHTS and math.prod(size) * kernels.pitch("f32", inputs) <= _OF_IMAGE
-        and (idle <= made // 8 or positions * depth * idle <= _IDLE)
-        and ((outputs if turned else inputs) >= _INPUTS or positions * window <= _IDLE_COPIES)
+        conv.window * made * given <= _WEIGHTS and math.prod(conv.size) * kernels.pitch("f32", conv.inputs) <= _OF_IMAGE
+        and (idle <= made // 8 or positions * conv.window * given * idle <= _IDLE)
+        and (given >= _INPUTS or positions * conv.window <= _IDLE_COPIES)
     )  # fmt: skip
 
 
-def convolve(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
-    """See `conv_arrays.convolve`; with a bias."""
-    x, weight = dense(x), np.ascontiguousarray(weight)
-    out = empty((len(x), len(weight), *counts), x.dtype)
-    level = np.zeros(len(weight), x.dtype) if bias is None else np.ascontiguousarray(bias)
-    for part in parts(len(x), math.prod(counts)):
-        form = form_of(x[part], len(weight), weight.shape[2:], stride, padding, dilation, counts)
-        _products(form).run([x[part], weight, level, out[part]])
+def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
+    """Products of all windows of the images with the weight."""
+    x, weight, out = dense(x), np.ascontiguousarray(weight), empty(conv.result_shape, x.dtype)
+    level = np.zeros(conv.outputs, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    for some, part in parts(conv, conv.positions):
+        run(_Products, part, [x[some], weight, level, out[some]])
     return out
 
 
-def weight_sums(x: Any, g: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
-    """See `conv_arrays.weight_sums`."""
-    x, g = dense(x), dense(g)
-    out = (empty if len(x) else zeros)((g.shape[1], x.shape[1], *kernel), x.dtype)
-    for part in parts(len(x), math.prod(g.shape[2:])):
-        made = out if part.start == 0 else np.empty_like(out)
-        form = form_of(x[part], g.shape[1], kernel, stride, padding, dilation, g.shape[2:])
-        _sums(form).run([x[part], g[part], made])
-        if made is not out:
-            out += made
-    return out
-
-
-def convolve_transposed(x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, size: Ints) -> Any:
-    """See `conv_arrays.convolve_transposed`; with a bias."""
-    x, weight = dense(x), np.ascontiguousarray(weight)
-    out = empty((len(x), weight.shape[1], *size), x.dtype)
-    for part in parts(len(x), math.prod(x.shape[2:])):
-        form = form_of(out[part], len(weight), weight.shape[2:], stride, padding, dilation, x.shape[2:])
-        _adjoint(form).run([x[part], weight, out[part]])
+def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
+    """Results times the weight, added up over windows of images."""
+    g, weight, out = dense(g), np.ascontiguousarray(weight), empty(conv.image_shape, g.dtype)
+    for some, part in parts(conv, conv.positions):
+        run(_Adjoint, part, [g[some], weight, out[some]])
     if bias is not None:
         out += bias.reshape(-1, 1, 1)
     return out
 
 
-@functools.lru_cache(64)
-def _products(form: Form) -> _Products:
-    return _Products(form)
+def sums(conv: Conv, x: Any, g: Any) -> Any:
+    """Windows of images times results, summed over all images and positions."""
+    x, g, out = dense(x), dense(g), (empty if conv.images else zeros)(conv.weight_shape, x.dtype)
+    for some, part in parts(conv, conv.positions):
+        made = out if some.start == 0 else np.empty_like(out)
+        run(_Sums, part, [x[some], g[some], made])
+        if made is not out:
+            out += made
+    return out
 
 
-@functools.lru_cache(64)
-def _sums(form: Form) -> _Sums:
-    return _Sums(form)
+class _Windows(Schedule):
+    """What all directions share: windows as rows."""
 
-
-@functools.lru_cache(64)
-def _adjoint(form: Form) -> _Adjoint:
-    return _Adjoint(form)
-
-
-class _Windows(Plan):
-    """What all directions share: operands, and windows as rows."""
-
-    def __init__(self, form: Form, outputs: int):
-        super().__init__(form, outputs, form.counts)
-        self.down, self.window = form.stride[0], math.prod(form.kernel)
-        self.depth = self.window * form.inputs
-        self.pitch = kernels.pitch("f32", form.inputs)
-        self.row = kernels.pitch("f32", self.depth + max(1, -form.inputs % lanes("f32")))
-        self.numbers = np.array([*form.stride, *form.dilation, form.inputs])
-        self.shape_of_window = np.empty(form.kernel, np.int8)
-        self.x = np.empty((form.images, form.inputs, *form.size), "f4")
-        self.g = np.empty((form.images, form.outputs, *form.counts), "f4")
-        self.weight = np.empty((form.outputs, form.inputs, *form.kernel), "f4")
+    def __init__(self, conv: Conv, outputs: int):
+        super().__init__(conv, outputs, conv.counts)
+        self.down, self.window, self.depth = conv.stride[0], conv.window, conv.depth
+        self.pitch = kernels.pitch("f32", conv.inputs)
+        self.row = kernels.pitch("f32", self.depth + max(1, -conv.inputs % lanes("f32")))
+        self.numbers = self.table("numbers", lambda: [*conv.stride, *conv.dilation, conv.inputs])
+        self.shape_of_window = self.table("window", lambda: np.empty(conv.kernel, np.int8))
 
     def area(self, rows: int) -> Ints:
-        form = self.form
+        conv = self.conv
         height, across = (
             (n - 1) * s + (k - 1) * d + 1
-            for n, s, k, d in zip((rows, form.counts[1]), form.stride, form.kernel, form.dilation)
+            for n, s, k, d in zip((rows, conv.counts[1]), conv.stride, conv.kernel, conv.dilation)
         )
-        return height, max(across, form.padding[1] + form.size[1])
+        return height, max(across, conv.padding[1] + conv.size[1])
 
     def gather(self, x: Any, block: Block, room: Any) -> tuple[list[Any], Any]:
         """Two calls that make the rows of a block's windows, and an array of them."""
@@ -134,56 +104,53 @@ class _Windows(Plan):
     def rows_of(self, block: Block) -> slice:
         return slice(block.row, block.row + block.rows)
 
-    def keep(self, phases: list[list[list[Step]]], operands: list[Any]) -> None:
-        super().keep(phases, operands)
-        del self.x, self.g, self.weight
-
 
 class _Products(_Windows):
     """Windows times weights. Each block takes four calls: rows of images are brought into lanes, windows are laid out,
     multiplied, and results brought into planes."""
 
-    def __init__(self, form: Form):
-        super().__init__(form, form.outputs)
+    @staticmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        return [conv.image_shape, conv.weight_shape, (conv.outputs,), conv.result_shape]
+
+    def __init__(self, conv: Conv, x: Any, weight: Any, level: Any, out: Any):
+        super().__init__(conv, conv.outputs)
         self.cut(self.depth + 1, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
         weights = self.panels * (self.depth + 1) * kernels.columns("f32")
         held = most.images * math.prod(self.area(most.rows)) * self.pitch
         self.lay(held, positions * self.row, positions * self.made, weights)
-        level = np.empty(form.outputs, "f4")
         room = np.empty((self.threads, self.at[-1]), "f4")
         rows: list[list[Step]] = [[] for _ in room]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
-            row.append(Step(self._weights(self.weight[outputs], level[outputs], memory)))
+            row.append(Step(self._weights(weight[outputs], level[outputs], memory)))
             for block in self.blocks_of(job % self.ranges):
-                build = functools.partial(self._block, block, self.g[:, outputs], memory)
+                build = functools.partial(self._block, block, x, out[:, outputs], memory)
                 row.append(self.alike((job,), block, "x  y ", build))
-        self.keep([rows], [self.x, self.weight, level, self.g, room])
+        self.phases, self.operands = [rows], [x, weight, level, out, room]
 
     def _weights(self, weight: Any, level: Any, room: Any) -> list[Any]:
         """Panels of the weights of a slice and of their levels, (panels, depth + 1, columns)."""
         columns, depth = kernels.columns("f32"), self.depth
-        key = "weights"
-        if key not in self.tables:  # elements of windows follow each other, and of each all inputs
-            p = np.arange(depth)
-            self.tables[key] = ((p % self.window) * self.form.inputs + p // self.window) * (4 * columns)
+        p = np.arange(depth)  # elements of windows follow each other, and of each all inputs
+        order = self.table("weights", lambda: ((p % self.window) * self.conv.inputs + p // self.window) * (4 * columns))
         calls = []
         for first in range(0, len(weight), columns):
             given, at = weight[first : first + columns], self.at[3] + (first // columns) * (depth + 1) * columns
             made = view(room, at, (depth + 1, columns), (columns, 1))
             target = made[0, :1] if columns - len(given) < lanes("f32") else made.reshape(-1)  # with zeros, if needed
-            calls.append((kernels.to_lanes("f32"), [given.reshape(len(given), depth), self.tables[key], target]))
+            calls.append((kernels.to_lanes("f32"), [given.reshape(len(given), depth), order, target]))
             last = level[first : first + columns]
             none = self.places(1, 0, 0, 1, columns)
             calls.append((kernels.to_lanes("f32"), [last[:, None], none, made[depth, :1]]))
         return calls
 
-    def _block(self, block: Block, out: Any, room: Any) -> list[Any]:
+    def _block(self, block: Block, x: Any, out: Any, room: Any) -> list[Any]:
         columns, panels = kernels.columns("f32"), -(-out.shape[1] // kernels.columns("f32"))
         one = block.rows * self.positions[1]
-        gather, rows = self.gather(self.x, block, room)
+        gather, rows = self.gather(x, block, room)
         weights = view(room, self.at[3], (panels, self.depth + 1, columns), ((self.depth + 1) * columns, columns, 1))
         results = view(room, self.at[2], (len(rows), panels * columns), (self.made, 1))
         made = view(room, self.at[2], (block.images, one * self.made), (one * self.made, 1))
@@ -200,8 +167,12 @@ class _Sums(_Windows):
     """Windows times gradients, summed over positions. Each block takes four calls: images are brought into lanes,
     windows laid out, gradients brought into lanes, and multiplied."""
 
-    def __init__(self, form: Form):
-        super().__init__(form, form.outputs)
+    @staticmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        return [conv.image_shape, conv.result_shape, conv.weight_shape]
+
+    def __init__(self, conv: Conv, x: Any, g: Any, out: Any):
+        super().__init__(conv, conv.outputs)
         self.cut(self.row, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
@@ -209,26 +180,26 @@ class _Sums(_Windows):
         self.height = -(-self.wide // self.rows) * self.rows
         held = max(most.images * math.prod(self.area(most.rows)) * self.pitch, positions * self.made + self.height)
         self.lay(held, positions * self.row, 0, self.height * self.row)
-        self.adds = [np.array(n) for n in range(2)]
+        adds = self.table("adds", lambda: np.arange(2))
         room = np.empty((self.threads if self.ranges == 1 else self.jobs, self.at[-1]), "f4")
         rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
             for number, block in enumerate(self.blocks_of(job % self.ranges)):
-                build = functools.partial(self._block, block, self.g[:, outputs], memory, self.adds[min(number, 1)])
+                build = functools.partial(self._block, block, x, g[:, outputs], memory, adds[min(number, 1), ...])
                 row.append(self.alike((job, number > 0), block, "xy  ", build))
             if self.ranges == 1:
-                row.append(Step(self._weights(memory[None], memory, self.weight[outputs], 0)))
+                row.append(Step(self._weights(memory[None], memory, out[outputs], 0)))
         phases = [rows]
         if self.ranges > 1:
-            phases.append([[Step(self._share(n, room))] for n in range(self.threads)])
-        self.keep(phases, [self.x, self.g, self.weight, room])
+            phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
+        self.phases, self.operands = phases, [x, g, out, room]
 
-    def _share(self, number: int, room: Any) -> list[Any]:
+    def _share(self, number: int, room: Any, out: Any) -> list[Any]:
         """A thread's calls that add up what jobs have made."""
         calls = []
         for n in range(self.slices):
-            made, given = self.weight[self.outputs_of(n)], room[n * self.ranges : (n + 1) * self.ranges]
+            made, given = out[self.outputs_of(n)], room[n * self.ranges : (n + 1) * self.ranges]
             low, high = (len(made) * i // self.threads for i in (number, number + 1))
             calls += self._weights(given, room[number], made[low:high], low)
         return calls
@@ -252,13 +223,13 @@ class _Sums(_Windows):
             target = out.reshape(len(out), self.depth)
             calls.append((cpu.kernel(add_parts, ("f32", "f32")), [total[:, None, : self.depth], target]))
         else:
-            target = as_strided(out, (len(out), self.form.inputs, self.window), (*out.strides[:2], 4))
-            places = self.places(self.window, 0, 0, self.window, self.form.inputs)
+            target = as_strided(out, (len(out), self.conv.inputs, self.window), (*out.strides[:2], 4))
+            places = self.places(self.window, 0, 0, self.window, self.conv.inputs)
             calls.append((kernels.from_lanes("f32"), [total, places, target]))
         return calls
 
-    def _block(self, block: Block, g: Any, room: Any, adds: Any) -> list[Any]:
-        gather, rows = self.gather(self.x, block, room)
+    def _block(self, block: Block, x: Any, g: Any, room: Any, adds: Any) -> list[Any]:
+        gather, rows = self.gather(x, block, room)
         area = block.rows, self.positions[1]
         bring, held = self.bring(g, block, self.rows_of(block), (0, 0), area, self.made, room)
         gradients = held.reshape(len(rows), self.made)
@@ -271,40 +242,44 @@ class _Adjoint(_Windows):
     """Gradients times weights, added up in windows; what is made are channels of images. Each block takes three calls:
     gradients are brought into lanes, multiplied, and added up; an image is brought into planes when it is complete."""
 
-    def __init__(self, form: Form):
-        super().__init__(form, form.inputs)
-        self.given = kernels.pitch("f32", form.outputs)
-        self.cut(self.window * form.outputs, self.given, self.window)
-        self.ranges = min(self.ranges, form.images)
+    @staticmethod
+    def shapes(conv: Conv) -> list[Ints]:
+        return [conv.result_shape, conv.weight_shape, conv.image_shape]
+
+    def __init__(self, conv: Conv, g: Any, weight: Any, out: Any):
+        super().__init__(conv, conv.inputs)
+        self.given = kernels.pitch("f32", conv.outputs)
+        self.cut(self.window * conv.outputs, self.given, self.window)
+        self.ranges = min(self.ranges, conv.images)
         self.jobs = self.ranges * self.slices
-        self.threads = min(self.jobs, form.cores)
+        self.threads = min(self.jobs, conv.cores)
         self.step = self.window * self.wide  # products of a position
         most = self.most
         positions = most.images * most.rows * self.positions[1]
-        height, self.across = self.area(form.counts[0])
-        self.tall = max(height, form.padding[0] + form.size[0])
-        weights = self.window * self.panels * form.outputs * kernels.columns("f32")
+        height, self.across = self.area(conv.counts[0])
+        self.tall = max(height, conv.padding[0] + conv.size[0])
+        weights = self.window * self.panels * conv.outputs * kernels.columns("f32")
         images = most.images * self.tall * self.across * self.wide
         self.lay(positions * self.given, positions * self.step, images, weights)
-        self.zero = np.zeros((), "f4")
+        self.zero = self.table("zero", lambda: np.zeros((), "f4"))
         room = np.empty((self.threads, self.at[-1]), "f4")
         rows: list[list[Step]] = [[] for _ in room]
         for job in range(self.jobs):
             inputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
-            row.append(Step(self._weights(self.weight[:, inputs], memory)))
+            row.append(Step(self._weights(weight[:, inputs], memory)))
             for block in self.blocks_of(job % self.ranges):
-                build = functools.partial(self._block, block, self.x[:, inputs], memory)
+                build = functools.partial(self._block, block, g, out[:, inputs], memory)
                 row.append(self.alike((job, block.row), block, "y x ", build))
-        self.keep([rows], [self.g, self.weight, self.x, room])
+        self.phases, self.operands = [rows], [g, weight, out, room]
 
     def blocks_of(self, number: int) -> list[Block]:
         """Whole images: their rows follow each other."""
-        first, last = (self.form.images * n // self.ranges for n in (number, number + 1))
+        first, last = (self.conv.images * n // self.ranges for n in (number, number + 1))
         return [b for b in self.blocks if first <= b.image < last]
 
     def _weights(self, weight: Any, room: Any) -> list[Any]:
         """Panels of the weights of a slice, (elements of the window, panels, outputs, columns)."""
-        columns, outputs = kernels.columns("f32"), self.form.outputs
+        columns, outputs = kernels.columns("f32"), self.conv.outputs
         places = self.places(self.window, 0, 0, self.window, self.panels * outputs * columns)
         calls: list[Any] = []
         if -weight.shape[1] % columns >= lanes("f32"):  # some lanes are left out
@@ -317,18 +292,18 @@ class _Adjoint(_Windows):
             calls.append((kernels.to_lanes("f32"), [source, places, made]))
         return calls
 
-    def _block(self, block: Block, out: Any, room: Any) -> list[Any]:
-        form, columns, images = self.form, kernels.columns("f32"), block.images
+    def _block(self, block: Block, g: Any, out: Any, room: Any) -> list[Any]:
+        conv, columns, images = self.conv, kernels.columns("f32"), block.images
         width, one = self.positions[1], block.rows * self.positions[1]
         rows = slice(block.row, block.row + block.rows)
-        bring, held = self.bring(self.g, block, rows, (0, 0), (block.rows, width), self.given, room)
+        bring, held = self.bring(g, block, rows, (0, 0), (block.rows, width), self.given, room)
         panels = self.window * self.panels
-        weights = view(room, self.at[3], (panels, form.outputs, columns), (form.outputs * columns, columns, 1))
+        weights = view(room, self.at[3], (panels, conv.outputs, columns), (conv.outputs * columns, columns, 1))
         products = view(room, self.at[1], (images * one, self.step), (self.step, 1))
         whole = self.tall * self.across * self.wide
         made = view(room, self.at[2], (images, self.tall, self.across, self.wide),
                     (whole, self.across * self.wide, self.wide, 1))  # fmt: skip
-        target = made[:, block.row * form.stride[0] :]
+        target = made[:, block.row * conv.stride[0] :]
         multiply = kernels.position_products("f32", tile_rows(images * one))
         shapes = self.grid(block.rows), self.shape_of_window, self.numbers
         calls = [
@@ -340,7 +315,7 @@ class _Adjoint(_Windows):
             calls.insert(0, (cpu.kernel(set_all, ("f32", "f32")), [self.zero, made.reshape(-1)]))
         if block.row + block.rows == self.positions[0]:
             planes = flat(out[block.image : block.image + images])
-            first = form.padding[0] * self.across + form.padding[1]
-            places = self.places(form.size[1], self.across, first, planes.shape[2], self.wide)
+            first = conv.padding[0] * self.across + conv.padding[1]
+            places = self.places(conv.size[1], self.across, first, planes.shape[2], self.wide)
             calls.append((kernels.from_lanes("f32"), [made.reshape(images, -1), places, planes]))
         return calls

@@ -1,0 +1,19 @@
+"""Convolutions of arrays: one description (`description.py`), and the ways to compute it, each in a file of its own.
+
+A way says whether it suits a description and a role, and has a function for each role. The first that suits is taken.
+"""
+
+from . import columns, groups, lanes, lines, matrices, patches, volumes, windows, winograd
+from .description import WAYS
+
+WAYS[:] = [
+    lines,  # one dimension: as images with one row or one column
+    patches,  # large windows side by side: one copy and one product
+    volumes,  # three dimensions: slices below a window are channels of images
+    groups,  # few channels in a group: plane by plane
+    winograd,  # windows of 3x3 in steps of one: Winograd's tiles
+    lanes,  # single precision, two dimensions: channels side by side
+    columns,  # small images with many channels, and little work: one product over all windows
+    windows,  # whatever else has kernels: windows in padded planes
+    matrices,  # anything
+]
