@@ -174,10 +174,10 @@ def _is_whole(input: Tensor, target: Tensor, weight: Any, reduction: str, smooth
 )  # fmt: skip
 def cascade_op(backend: Any, x: Any, kept: Any) -> Any:
     """A sum in the precision of 16-bit elements, step by step, as PyTorch adds up such losses."""
-    values, used = np.ascontiguousarray(x).reshape(-1), np.ascontiguousarray(kept).reshape(-1)
+    values, used = x.reshape(-1), kept.reshape(-1)
     code = BY_NUMPY[x.dtype].code
     power = max(4, (max(values.size, 1) - 1).bit_length() // 8)
-    out = np.empty((), x.dtype)
+    out = empty((), x.dtype)
     cpu.kernel(cascade_sum, (code, "b1", "i64", code))(values, used, np.asarray(power), out)
     return out
 

@@ -25,14 +25,14 @@ from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
 from .._kernel.lang import kernel
 from .._kernel.native.entry import RESULTS
 from .._kernel.native.plan import Plan, absent, taken_apart
-from .._kernel.ufunc import addresses, loops
+from .._kernel.ufunc import loops
 from .._tensor import Tensor, wrap
 from .casting import cast_kernel
 from .patterns import Unplannable, pattern_of
 from .pointwise_plan import merged
 
 _TURNS = 512  # how often a loop may be started again
-_MOST = 1 << 14  # elements in all arrays
+_MOST = 1 << 18  # elements in all arrays: beyond, a call takes so long that what Python does for it does not count
 _QUESTIONS = 16  # that are asked of one array
 _SPAN = 1 << 20  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
@@ -120,10 +120,7 @@ class Watched(np.ndarray):
     def copy(self, order: Any = "C") -> Any:
         return self.astype(self.dtype, order)
 
-    def astype(self, *args: Any, **named: Any) -> Any:
-        return self._cast(*args, **named)
-
-    def _cast(
+    def astype(  # type: ignore[override]
         self, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         if not copy and dtype == self.dtype:
@@ -368,7 +365,7 @@ def _at(address: int, d: Any, shape: Any, strides: Any) -> Any:
 
 
 def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int]) -> None:
-    address, data = addresses[ufunc], None
+    address, data = loops[ufunc]
     signature = ufunc.signature or ",".join(["()"] * ufunc.nargs)
     cores = [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
     names = list(dict.fromkeys(name for core in cores for name in core))
