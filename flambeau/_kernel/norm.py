@@ -203,3 +203,13 @@ def norm_blocks_backward(m, g, x, weight, mean, scale, out, by_weight, by_bias):
 def norm_blocks_backward_flat(m, g, x, weight, mean, scale, out, by_weight, by_bias):
     """The same for a gradient that is one number."""
     _block_gradients(m, g, True, x, weight, mean, scale, out, by_weight, by_bias)
+
+
+@kernel("(r,n)->(n)")
+def row_sums(m, x, out):
+    """The sum of the rows of a matrix, one after the other."""
+    for i in independent(x.n):
+        out[i] = m.value(0, x.type)
+    for r in range(x.shape[0]):
+        for i in independent(x.n):
+            out[i] = out[i] + x[r, i]

@@ -128,7 +128,7 @@ def convolved_weight(op: Any, size: int, mapped: Any, args: Any) -> Any:
 def normalized(shape_of: Any) -> Any:
     """Norms (x, weight, bias, …): parameters of all samples go with the rows; others are applied afterwards.
 
-    `shape_of(t)` gives a batch of parameters the shape in which it goes with the results.
+    `shape_of(t, x)` gives a batch of parameters the shape in which it goes with a batch of results.
     """
 
     def rule(op: Any, size: int, mapped: Any, args: Any) -> Any:
@@ -144,7 +144,7 @@ def normalized(shape_of: Any) -> Any:
             made = [parted(t, size) if by_x else stacked(t, False, size) for t in made]
             for t, m, kept, combine in ((weight, by_weight, own[0], ops.mul), (bias, by_bias, own[1], ops.add)):
                 if t is not None and kept is None:
-                    made[0] = combine(made[0], shape_of(t if m else ops.unsqueeze(t, 0)))
+                    made[0] = combine(made[0], shape_of(t if m else ops.unsqueeze(t, 0), made[0]))
             return tuple(made)
         return each(op(merged(x), weight, bias, *rest), lambda t: parted(t, size))
 
@@ -154,7 +154,7 @@ def normalized(shape_of: Any) -> Any:
 def normalized_backward(shape_of: Any, over: Any) -> Any:
     """The same of (cotangent, x, weight, mean, scale, …, wanted): gradients by parameters are sums within samples.
 
-    `over` are the dimensions of a batch that they go over.
+    `over(x, rest)` are the dimensions of a batch that they go over.
     """
 
     def rule(op: Any, size: int, mapped: Any, args: Any) -> Any:
@@ -163,13 +163,13 @@ def normalized_backward(shape_of: Any, over: Any) -> Any:
         by_x = by_weight = None
         rows = merged(x)
         if wanted[0]:
-            g, w = (ops.mul(cotangent, shape_of(weight)), None) if mapped[2] else (cotangent, weight)
+            g, w = (ops.mul(cotangent, shape_of(weight, x)), None) if mapped[2] else (cotangent, weight)
             by_x = op(merged(g), rows, w, merged(mean), merged(scale), *rest, (True, False, False))[0]
             by_x = parted(by_x, size)
         if wanted[1]:  # the values before the weight, made anew: they may be differentiated once more
             values = records[op.name.removesuffix("_backward")](rows, None, None, *rest)[0]
-            by_weight = ops.sum(ops.mul(cotangent, parted(values, size)), over)
-        return by_x, by_weight, ops.sum(cotangent, over) if wanted[2] else None
+            by_weight = ops.sum(ops.mul(cotangent, parted(values, size)), over(x, rest))
+        return by_x, by_weight, ops.sum(cotangent, over(x, rest)) if wanted[2] else None
 
     return rule
 

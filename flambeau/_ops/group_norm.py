@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, float32
-from .._core.layouts import channels_last, channels_last_3d
-from .._core.state import GRAD, local, modes
-from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat
-from .._tensor import Tensor, wrap
+from .._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat, row_sums
+from .._tensor import Tensor
 from . import tangents
 from .basic import in_dtype
 from .batch_norm import follow, with_given
 from .batched_layers import normalized, normalized_backward
-from .channels import is_channels_last, keeps_channels_last, with_channels_last
-from .fused import Fused, is_flat, record
+from .channels import keeps_channels_last
+from .fused import is_flat
 from .normalization import (
     WORK,
     check_channels,
@@ -37,93 +36,105 @@ from .normalization import (
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .replay import second
-from .saved import fetch
 from .shape_rules import dtype_of, same
+
+_DOUBLE = np.dtype(np.float64)
 
 
 def _block_parameter(given: Any, value: float, x: Any, groups: int) -> Any:
     """A parameter of each channel, for each row of each block; one block's if all are alike."""
-    n, channels, _ = x.shape
+    n, channels = x.shape[:2]
     if given is None:
         return constant(channels // groups, value, wide_of(x).numpy)
     rows = filled(given, channels, value, x)
     if groups == 1:
         return rows
-    made = np.empty((n, channels), rows.dtype)
+    made = empty((n, channels), rows.dtype)
     made[...] = rows
     return made.reshape(n * groups, channels // groups)
 
 
 def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, groups: int) -> Tensor:
-    """What the kernels compute, over tensors; x is (N, C, L)."""
+    """What the kernels compute, over tensors."""
     shape = x._array.shape
     x = ops.reshape(x, (shape[0], groups, -1))
     x = x - ops.mean(x, 2, True)
     out = ops.reshape(x * ops.rsqrt(ops.mean(x * x, 2, True) + eps), shape)
-    out = out if weight is None else out * ops.unsqueeze(weight, 1)
-    return out if bias is None else out + ops.unsqueeze(bias, 1)
+    out = out if weight is None else out * _beside(weight, out)
+    return out if bias is None else out + _beside(bias, out)
 
 
-def _grad(gs: Any, outs: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
-    return norm_blocks_back(gs[0], x, weight, outs[1], outs[2], eps, groups, rounded, tuple(needs))
+def _beside(t: Tensor, x: Tensor) -> Tensor:
+    """A parameter of each channel, in the shape in which it goes with (N, C, …)."""
+    return ops.reshape(t, (-1, *[1] * (x._array.ndim - 2)))  # type: ignore[no-any-return]
 
 
-@functools.lru_cache(1024)
-def _forward_plan(shape: Any, groups: int, x: Any, weight: Any, bias: Any, kept: Any, rounded: bool) -> Any:
-    """How such operands are normalized: (kernel, the shape of the blocks, the dtypes of the statistics)."""
-    n, channels, length = shape
-    kept, wide = BY_NUMPY[kept], BY_NUMPY[x].wide
-    code, *more = [BY_NUMPY[d].code for d in (x, weight, bias)]
-    types = (code, *more, "f64", code, kept.code, kept.code, wide.code)
-    get = cpu.small if math.prod(shape) * WORK < PARALLEL else cpu.large
-    blocks = (n * groups, channels // groups, length)
-    return get(norm_blocks, types, rounded=rounded), blocks, (kept.numpy, wide.numpy)
+def _batch_beside(t: Tensor, x: Tensor) -> Tensor:
+    """The same for batches of both."""
+    return ops.reshape(t, (t._array.shape[0], 1, -1, *[1] * (x._array.ndim - 3)))  # type: ignore[no-any-return]
+
+
+def _grad(gs: Any, others: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
+    return norm_blocks_back(gs[0], x, weight, others[0], others[1], eps, groups, rounded, tuple(needs))
+
+
+@functools.cache
+def _forward_kernel(x: Any, weight: Any, bias: Any, kept: Any, rounded: bool, small: bool) -> Any:
+    wide, (code, *more, last) = BY_NUMPY[x].wide.code, (BY_NUMPY[d].code for d in (x, weight, bias, kept))
+    get = cpu.small if small else cpu.large
+    return get(norm_blocks, (code, *more, "f64", code, last, last, wide), rounded=rounded)
+
+
+def _blocks(x: Any, groups: int) -> tuple[int, int, int]:
+    """The shape of (N, C, …) as groups of channels."""
+    n, channels = x.shape[:2]
+    return n * groups, channels // groups, math.prod(x.shape[2:])
 
 
 def _normalized(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> tuple[Any, ...]:
-    """Blocks of (N, C, L) normalized; their means, the factors they were multiplied by, and their variances."""
+    """Blocks of (N, C, …) normalized; their means, the factors they were multiplied by, and their variances."""
     w, b = _block_parameter(weight, 1, x, groups), _block_parameter(bias, 0, x, groups)
-    kept = x.dtype if weight is None else weight.dtype
-    call, blocks, dtypes = _forward_plan(x.shape, groups, x.dtype, w.dtype, b.dtype, kept, rounded)
-    out, count = empty(x.shape, x.dtype), blocks[0]
-    mean, scale, variance = np.empty(count, dtypes[0]), np.empty(count, dtypes[0]), np.empty(count, dtypes[1])
-    call(x.reshape(blocks), w, b, number(eps), out.reshape(blocks), mean, scale, variance)
-    return out, mean, scale, variance
+    kept, blocks = x.dtype if weight is None else weight.dtype, _blocks(x, groups)
+    call = _forward_kernel(x.dtype, w.dtype, b.dtype, kept, rounded, x.size * WORK < PARALLEL)
+    out = empty(x.shape, x.dtype)
+    stats = [empty(blocks[0], d) for d in (kept, kept, wide_of(x).numpy)]
+    call(x.reshape(blocks), w, b, number(eps), out.reshape(blocks), *stats)
+    return out, *[a.reshape(x.shape[0], groups) for a in stats]
 
 
-@functools.lru_cache(1024)
-def _backward_plan(shape: Any, groups: int, g: Any, x: Any, weight: Any, kept: Any, flat: bool) -> tuple[Any, Any]:
-    """How gradients are computed: (kernel, the shape of the blocks)."""
-    n, channels, length = shape
+@functools.cache
+def _backward_kernel(g: Any, x: Any, weight: Any, kept: Any, flat: bool, small: bool) -> Any:
     first, code, second, third = (BY_NUMPY[d].code for d in (g, x, weight, kept))
     types = (first, code, second, third, third, code, "f64", "f64")
-    get = cpu.small if math.prod(shape) * WORK < PARALLEL else cpu.large
-    kernel = norm_blocks_backward_flat if flat else norm_blocks_backward
-    return get(kernel, types), (n * groups, channels // groups, length)
+    return (cpu.small if small else cpu.large)(norm_blocks_backward_flat if flat else norm_blocks_backward, types)
 
 
 def _gradients(
-    g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, shape: Any, wanted: Any
+    g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, wanted: Any
 ) -> list[Any]:
-    """The gradients by x (in its own shape), weight and bias, as far as they are `wanted`."""
-    n, channels, _ = x.shape
-    out = empty(shape, x.dtype)
+    """The gradients by x, weight and bias, as far as they are `wanted`."""
+    n, channels = x.shape[:2]
+    out, blocks = empty(x.shape, x.dtype), _blocks(x, groups)
     flat = is_flat(g) and g.size > 0
     w = _block_parameter(weight, 1, x, groups)
-    call, blocks = _backward_plan(x.shape, groups, g.dtype, x.dtype, w.dtype, mean.dtype, flat)
-    g = g.reshape(-1)[:1].reshape(()) if flat else g.reshape(blocks)
-    parts = [np.empty(blocks[:2], np.float64), np.empty(blocks[:2], np.float64)]
+    call = _backward_kernel(g.dtype, x.dtype, w.dtype, mean.dtype, flat, x.size * WORK < PARALLEL)
+    g = g[(slice(1),) * g.ndim].reshape(()) if flat else g.reshape(blocks)
+    parts = [empty(blocks[:2], _DOUBLE), empty(blocks[:2], _DOUBLE)]
     call(g, x.reshape(blocks), w, mean.reshape(-1), scale.reshape(-1), out.reshape(blocks), *parts)
     d = wide_of(x).numpy if weight is None else weight.dtype
     made = [out if wanted[0] else None]
     for part, want in zip(parts, wanted[1:]):
         if want and rounded:  # each instance gives its parameters a gradient of their dtype
-            part = part.astype(statistics_dtype(x, weight).numpy).astype(np.float64)
-        made.append(part.reshape(n, channels).sum(0).astype(d) if want else None)
+            part = part.astype(statistics_dtype(x, weight).numpy).astype(_DOUBLE)
+        made.append(_down(part.reshape(n, channels)).astype(d) if want else None)
     return made
 
 
-_by_channel = lambda t: ops.reshape(t, (t._array.shape[0], 1, -1, 1))
+def _down(x: Any) -> Any:
+    """The sums of the columns of a matrix of doubles."""
+    out = empty(x.shape[1], _DOUBLE)
+    cpu.kernel(row_sums, ("f64", "f64"))(x, out)
+    return out
 
 
 def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> list[Any]:
@@ -132,20 +143,17 @@ def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bo
 
 
 @primitive(
-    batch=normalized(_by_channel),
-    tangent=tangents.normalized(
-        lambda t: ops.unsqueeze(t, 1), lambda x, *rest: norm_blocks_op(x, None, None, *rest)[0]
-    ),
+    batch=normalized(_batch_beside),
+    tangent=tangents.normalized(_beside, lambda x, *rest: norm_blocks_op(x, None, None, *rest)[0]),
     meta=_shapes,
     tensors=3,
     name="norm_blocks",
     grad=_grad,
     backward_name="NativeGroupNormBackward0",
 )
-@keeps_channels_last()
+@keeps_channels_last(takes=lambda x, weight, bias, eps, groups, rounded: x.ndim > 3 and not rounded)
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
-    out, *stats = _normalized(x, weight, bias, eps, groups, rounded)
-    return out, *[a.reshape(x.shape[0], groups) for a in stats]
+    return _normalized(_dense(x), weight, bias, eps, groups, rounded)
 
 
 def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: int, wanted: Any, needs: Any) -> Any:
@@ -156,7 +164,7 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: in
 
     found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
     if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:
-        more = ops.expand_as(ops.unsqueeze(gs[2], 1), cotangent)
+        more = ops.expand_as(_beside(gs[2], cotangent), cotangent)
         found[0] = more if found[0] is None else found[0] + more
     return [*found, *[None] * (5 - len(found))]
 
@@ -173,25 +181,25 @@ def _backward_formula(
 ) -> tuple[Any, ...]:  # fmt: skip
     """What `norm_blocks_back` computes, over tensors."""
     shape = x._array.shape
-    blocks = (shape[0], groups, -1)
+    blocks, over = (shape[0], groups, -1), (0, *range(2, len(shape)))
     x = ops.reshape(x, blocks)
     x = x - ops.mean(x, 2, True)
     factor = ops.rsqrt(ops.mean(x * x, 2, True) + eps)
     values = x * factor
-    g = ops.reshape(cotangent if weight is None else cotangent * ops.unsqueeze(weight, 1), blocks)
+    g = ops.reshape(cotangent if weight is None else cotangent * _beside(weight, cotangent), blocks)
     by_x = by_weight = by_bias = None
     if wanted[0]:
         by_x = factor * (g - ops.mean(g, 2, True) - values * ops.mean(g * values, 2, True))
         by_x = ops.reshape(by_x, shape)
     if wanted[1]:
-        by_weight = ops.sum(cotangent * ops.reshape(values, shape), (0, 2))
+        by_weight = ops.sum(cotangent * ops.reshape(values, shape), over)
     if wanted[2]:
-        by_bias = ops.sum(cotangent, (0, 2))
+        by_bias = ops.sum(cotangent, over)
     return by_x, by_weight, by_bias
 
 
 @primitive(
-    batch=normalized_backward(_by_channel, (-3, -1)),
+    batch=normalized_backward(_batch_beside, lambda x, rest: (1, *range(3, x._array.ndim))),
     tangent=tangents.Composed(_backward_formula),
     meta=_gradient_shapes,
     tensors=5,
@@ -203,78 +211,24 @@ def norm_blocks_back(
     wanted: Any,
 ) -> Any:  # fmt: skip
     """The gradients by x, weight and bias, as far as `wanted`."""
-    return tuple(_gradients(cotangent, x, weight, mean, scale, groups, rounded, x.shape, wanted))
-
-
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    x, weight = fetch(node, 0), None if node.saved[1] is None else fetch(node, 1)
-    mean, scale, eps, groups, rounded, bias_dtype = node.saved[2:]
-    needs = [e is not None for e in node.edges]
-    shape = x._array.shape
-    if create_graph or g._k & ~GRAD:
-        kept = BY_NUMPY[mean.dtype]
-        stats = [wrap(a.reshape(shape[0], groups), kept) for a in (mean, scale)]
-        made = norm_blocks_back(_three(g), _three(x), weight, *stats, eps, groups, rounded, tuple(needs))
-        return [None if t is None else ops.reshape(t, s) for t, s in zip(made, (shape, (-1,), (-1,)))]
-    weights = None if weight is None else weight._array
-    made = _gradients(g._array, _dense(x._array), weights, mean, scale, groups, rounded, shape, needs)
-    if needs[2] and made[2].dtype != bias_dtype:
-        made[2] = made[2].astype(bias_dtype)
-    return [None if a is None else wrap(a, BY_NUMPY[a.dtype]) for a in made]
-
-
-_FUSED = Fused("group_norm", "NativeGroupNormBackward0", _gradient)
-
-
-def _planes(x: Any) -> Any:
-    """An array as (N, C, L)."""
-    return x if x.ndim == 3 else x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    return tuple(_gradients(cotangent, _dense(x), weight, mean, scale, groups, rounded, wanted))
 
 
 def _dense(x: Any) -> Any:
-    flat = _planes(x)
-    return flat if flat.flags.c_contiguous else np.ascontiguousarray(flat)
-
-
-def _three(input: Tensor) -> Tensor:
-    """The input as (N, C, L)."""
-    shape = input._array.shape
-    flat = input if len(shape) == 3 else ops.reshape(input, (*shape[:2], math.prod(shape[2:])))
-    return flat if flat._array.flags.c_contiguous else ops.contiguous(flat)
+    return x if x.flags.c_contiguous else row_major(x)
 
 
 def _group_norm(
-    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False,
-    statistics: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
-    """The result, and the means and variances of the groups, each (N, groups); None where not wanted or not known."""
-    shape = input._array.shape
-    k = modes.on | input._k | (0 if weight is None else weight._k) | (0 if bias is None else bias._k)
-    if k <= GRAD and input._array.size:
-        weights, biases = None if weight is None else weight._array, None if bias is None else bias._array
-        made, mean, scale, variance = _normalized(_dense(input._array), weights, biases, eps, groups, rounded)
-        made = made if made.shape == shape else made.reshape(shape)
-        if not rounded and is_channels_last(input._array):
-            made = with_channels_last(cpu, made)
-        out = wrap(made, input.dtype)
-        if k and local.grad:
-            bias_dtype = None if biases is None else biases.dtype
-            saved = [input, weight, mean, scale, eps, groups, rounded, bias_dtype]
-            record(_FUSED, out, (input, weight, bias), saved)
-        if not statistics:
-            return out, None, None
-        return out, *[wrap(a.reshape(shape[0], groups), BY_NUMPY[a.dtype]) for a in (mean, variance)]
-    planes = _three(input)
+    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False
+) -> tuple[Any, ...]:
+    """The result, and the means and variances of the groups, each (N, groups); None where they are not known."""
     if elsewhere(input):
-        return ops.reshape(composed(_formula, planes, weight, bias, eps, groups), shape), None, None
-    result, mean, _, variance = norm_blocks_op(planes, weight, bias, eps, groups, rounded)
-    result = ops.reshape(result, shape)
-    if not rounded and is_channels_last(input._array):
-        result = ops.contiguous(result, memory_format=channels_last if len(shape) == 4 else channels_last_3d)
-    return result, mean, variance
+        return composed(_formula, input, weight, bias, eps, groups), None, None
+    out, mean, _, variance = norm_blocks_op(input, weight, bias, eps, groups, rounded)
+    return out, mean, variance
 
 
-@public("group_norm", method=False)
+@public("group_norm", method=False, planned=True)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
@@ -296,7 +250,7 @@ def group_norm(
     return _group_norm(input, num_groups, weight, bias, eps)[0]  # type: ignore[no-any-return]
 
 
-@public("nn.functional.group_norm", method=False)
+@public("nn.functional.group_norm", method=False, planned=True)
 def functional_group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -324,7 +278,7 @@ def native_group_norm(
     return ops.reshape(out, input._array.shape), in_dtype(mean, d), in_dtype(ops.rsqrt(variance + eps), d)
 
 
-@public("instance_norm", method=False)
+@public("instance_norm", method=False, planned=True)
 def instance_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
@@ -340,7 +294,7 @@ def instance_norm(
         made = with_given(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
         return relabel(made, "ViewBackward0")
     running = running_mean is not None or running_var is not None
-    out, mean, variance = _group_norm(input, shape[1], weight, bias, eps, True, running)
+    out, mean, variance = _group_norm(input, shape[1], weight, bias, eps, True)
     if running:
         count = math.prod(shape[2:])
         if mean is None:
@@ -351,7 +305,7 @@ def instance_norm(
     return relabel(out, "ViewBackward0")
 
 
-@public("nn.functional.instance_norm", method=False)
+@public("nn.functional.instance_norm", method=False, planned=True)
 def functional_instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,

@@ -11,28 +11,28 @@ import numpy as np
 
 from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, zeros
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from .._core.info import finfo
-from .._core.state import CUDA, GRAD, local, modes
+from .._core.state import CUDA, GRAD, modes
 from .._kernel.lang import independent, kernel
 from .._kernel.native.pool import settings
 from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor
 from . import row_programs, tangents
 from .basic import in_dtype
 from .batched_layers import normalized, normalized_backward
-from .batching import folded
-from .fused import Fused, is_flat, parts_of, record, side_by_side
+from .batching import aligned, folded
+from .fused import is_flat, parts_of, side_by_side
 from .primitive import primitive
-from .registry import functions, ops, public
+from .registry import functions, ops, public, relabel
 from .replay import second
 from .rules import not_implemented
-from .saved import fetch
 from .shape_rules import dtype_of, same
 from .tangents import linear
 
 _SHORT = 1 << 12  # elements of constants that are kept
+_DOUBLE = np.dtype(np.float64)
 WORK = 2  # a normalized element costs as much as so many moved ones
 
 
@@ -142,23 +142,20 @@ def _backward_kernel(g: Any, x: Any, weight: Any, kept: Any, flat: bool, center:
     return cpu.kernel(norm_rows_backward_flat if flat else norm_rows_backward, types, center=center)
 
 
-def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool, shape: Any) -> tuple[Any, Any, Any]:
-    """The gradients by x (in its own shape), weight and bias."""
+def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool) -> tuple[Any, Any, Any]:
+    """The gradients by x, weight and bias."""
     rows, count = x.shape
-    made = empty(shape, x.dtype)
-    out = made if made.shape == x.shape else made.reshape(x.shape)
+    out = empty(x.shape, x.dtype)
     w = filled(weight, count, 1, x)
     flat = is_flat(g) and x.size > 1
     if flat:
-        g = g[0, 0].reshape(())
-    elif g.strides[1] != g.itemsize:
-        g = np.ascontiguousarray(g)
+        g = g[:1, :1].reshape(())
     call = _backward_kernel(g.dtype, x.dtype, w.dtype, mean.dtype, flat, center)
     parts = parts_of(rows, x.size * WORK)
     room = wide_of(x).numpy
     jobs = []
     for low, high in parts:
-        sums = [np.zeros(count), np.zeros(count), np.empty(count, room), np.empty(count, room)]
+        sums = [zeros(count, _DOUBLE), zeros(count, _DOUBLE), empty(count, room), empty(count, room)]
         given = [x[low:high], w, mean[low:high], scale[low:high], out[low:high]]
         jobs.append([g if flat else g[low:high], *given, *sums])
     side_by_side(call, jobs)
@@ -166,52 +163,80 @@ def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool,
     for job in jobs[1:]:
         by_weight += job[6]
         by_bias += job[7]
-    return made, by_weight.astype(w.dtype), by_bias.astype(w.dtype)
+    return out, by_weight.astype(w.dtype), by_bias.astype(w.dtype)
 
 
-def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, center: bool) -> Tensor:
-    """What the kernels compute, over tensors; x is a matrix."""
+def _formula(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, center: bool, rank: int
+) -> Tensor:  # fmt: skip
+    """What the kernels compute, over tensors."""
+    dims = tuple(range(-rank, 0))
     if center:
-        x = x - ops.mean(x, 1, True)
-    out = x * ops.rsqrt(ops.mean(x * x, 1, True) + eps)
+        x = x - ops.mean(x, dims, True)
+    out = x * ops.rsqrt(ops.mean(x * x, dims, True) + eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
 
-def _grad(given: Any, outs: Any, x: Any, weight: Any, eps: float, center: bool, needs: Any) -> Any:
+def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, center: bool, rank: int, needs: Any) -> Any:
     if given[0] is None:
         return [None] * 3
-    return norm_rows_back(given[0], x, weight, outs[1], outs[2], eps, center, tuple(needs))
+    return norm_rows_back(given[0], x, weight, others[0], others[1], eps, center, rank, tuple(needs))
 
 
-_by_row = lambda t: ops.unsqueeze(t, 1)
+def _beside(t: Tensor, x: Tensor) -> Tensor:
+    """A batch of parameters, in the shape in which it goes with a batch of inputs."""
+    return aligned(t, x._array.ndim - 1)
 
 
-def _row_shapes(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> list[Any]:
+def _statistics(x: Any, rank: int) -> tuple[int, ...]:
+    """The shape of means and factors."""
+    return (*x.shape[: x.ndim - rank], *[1] * rank)
+
+
+def _row_shapes(x: Any, weight: Any, bias: Any, eps: float, center: bool, rank: int) -> list[Any]:
     kept = wide_of(x) if not center else dtype_of(x if weight is None else weight)
-    return [same(x), (x.shape[:1], kept), (x.shape[:1], kept)]
+    shape = _statistics(x, rank)
+    return [same(x), (shape, kept), (shape, kept)]
+
+
+def _matrix(backend: Any, array: Any, rank: int) -> Any:
+    """An array as rows, each of the elements of the last `rank` dimensions; on the CPU one after the other, or one for all."""
+    lead = array.ndim - rank
+    if backend is cpu and array.ndim > 2 and array.strides[-1] not in (0, array.itemsize):
+        array = row_major(array)
+    rows = array.reshape(math.prod(array.shape[:lead]), math.prod(array.shape[lead:]))
+    dense = backend is not cpu or rows.strides[1] == rows.itemsize or is_flat(rows)
+    return rows if dense else row_major(rows)
 
 
 @primitive(
-    batch=normalized(_by_row),
-    tangent=tangents.normalized(lambda t: t, lambda x, eps, center: norm_rows_op(x, None, None, eps, center)[0]),
+    batch=normalized(_beside),
+    tangent=tangents.normalized(lambda t, x: t, lambda x, *rest: norm_rows_op(x, None, None, *rest)[0]),
     meta=_row_shapes,
     tensors=3,
     name="norm_rows",
     grad=_grad,
     backward_name="NativeLayerNormBackward0",
 )
-def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool) -> Any:
+def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool, rank: int) -> Any:
+    """The last `rank` dimensions normalized; means and factors."""
+    rows = _matrix(backend, x, rank)
+    w, b = (None if p is None else p.reshape(-1) for p in (weight, bias))
     if backend is not cpu:
-        return row_programs.normalized(backend, x, weight, bias, eps, center)
-    return _normalized(x, weight, bias, eps, center)
+        made = row_programs.normalized(backend, rows, w, b, eps, center)
+    else:
+        made = _normalized(row_major(rows) if is_flat(rows) else rows, w, b, eps, center)
+    return made[0].reshape(x.shape), *[a.reshape(_statistics(x, rank)) for a in made[1:]]
 
 
-def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bool, wanted: Any, needs: Any) -> Any:
+def _second(
+    gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bool, rank: int, wanted: Any, needs: Any
+) -> Any:
     tensors = [x, weight] if weight is not None else [x]
 
     def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
-        return _formula(x, weight, None, eps, center)
+        return _formula(x, weight, None, eps, center, rank)
 
     found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
     if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:  # the gradient by the bias is a plain sum
@@ -222,26 +247,30 @@ def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bo
 
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
     d = wide_of(x) if weight is None else dtype_of(weight)
-    made = same(x), (x.shape[1:], d), (x.shape[1:], d)
+    shape = x.shape[x.ndim - rest[-2] :]
+    made = same(x), (shape, d), (shape, d)
     return [m if want else None for m, want in zip(made, rest[-1])]
 
 
 def _backward_formula(
-    cotangent: Tensor, x: Tensor, weight: Tensor | None, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
-) -> tuple[Any, ...]:
+    cotangent: Tensor, x: Tensor, weight: Tensor | None, mean: Any, scale: Any, eps: float, center: bool, rank: int,
+    wanted: Any,
+) -> tuple[Any, ...]:  # fmt: skip
     """What `norm_rows_back` computes, over tensors."""
+    dims, lead = tuple(range(-rank, 0)), tuple(range(x._array.ndim - rank))
     if center:
-        x = x - ops.mean(x, 1, True)
-    factor = ops.rsqrt(ops.mean(x * x, 1, True) + eps)
+        x = x - ops.mean(x, dims, True)
+    factor = ops.rsqrt(ops.mean(x * x, dims, True) + eps)
     values = x * factor
     g = cotangent if weight is None else cotangent * weight
-    rest = values * ops.mean(g * values, 1, True)
-    by_x = factor * (g - (ops.mean(g, 1, True) + rest if center else rest)) if wanted[0] else None
-    return by_x, ops.sum(cotangent * values, 0) if wanted[1] else None, ops.sum(cotangent, 0) if wanted[2] else None
+    rest = values * ops.mean(g * values, dims, True)
+    by_x = factor * (g - (ops.mean(g, dims, True) + rest if center else rest)) if wanted[0] else None
+    by_weight = ops.sum(cotangent * values, lead) if wanted[1] else None
+    return by_x, by_weight, ops.sum(cotangent, lead) if wanted[2] else None
 
 
 @primitive(
-    batch=normalized_backward(_by_row, -2),
+    batch=normalized_backward(_beside, lambda x, rest: tuple(range(1, x._array.ndim - rest[-1]))),
     tangent=tangents.Composed(_backward_formula),
     meta=_gradient_shapes,
     tensors=5,
@@ -249,87 +278,30 @@ def _backward_formula(
     grad=_second,
 )
 def norm_rows_back(
-    backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, wanted: Any
-) -> Any:
+    backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, rank: int,
+    wanted: Any,
+) -> Any:  # fmt: skip
     """The gradients by x, weight and bias, as far as `wanted`."""
+    g, rows = (_matrix(backend, a, rank) for a in (cotangent, x))
+    w = None if weight is None else weight.reshape(-1)
+    statistics = mean.reshape(-1), scale.reshape(-1)
     if backend is not cpu:
-        return row_programs.normalized_backward(backend, cotangent, x, weight, mean, scale, center, wanted)
-    made = _gradients(cotangent, x, weight, mean, scale, center, x.shape)
-    return tuple(a if want else None for a, want in zip(made, wanted))
-
-
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    """The gradients of a fused node: as of the matrix of rows, in the shapes of the input and the parameters."""
-    x, weight = fetch(node, 0), None if node.saved[1] is None else fetch(node, 1)
-    mean, scale, eps, center, shape, bias_dtype = node.saved[2:]
-    needs = [e is not None for e in node.edges]
-    count = math.prod(shape)
-    if create_graph or g._k & ~GRAD:
-        w = None if weight is None else ops.reshape(weight, (count,))
-        made = norm_rows_back(
-            ops.reshape(g, (-1, count)), ops.reshape(x, (-1, count)), w, mean, scale, eps,
-            center, tuple(needs),
-        )  # fmt: skip
-        shapes = (x._array.shape, shape, shape)
-        return [None if t is None else ops.reshape(t, s) for t, s in zip(made, shapes)]
-    rows = _matrix(x._array, count)
-    weights = None if weight is None else weight._array
-    made = _gradients(_matrix(g._array, count), rows, weights, mean._array, scale._array, center, x._array.shape)
-    if needs[2] and made[2].dtype != bias_dtype.numpy:
-        made = (*made[:2], made[2].astype(bias_dtype.numpy))
-    shapes = (x._array.shape, shape, shape)
-    return [
-        wrap(a if a.shape == s else a.reshape(s), BY_NUMPY[a.dtype]) if need else None
-        for a, s, need in zip(made, shapes, needs)
-    ]
-
-
-_FUSED = Fused("layer_norm", "NativeLayerNormBackward0", _gradient)
-_FUSED_RMS = Fused("rms_norm", "MulBackward0", _gradient)
-
-
-def _matrix(array: Any, count: int) -> Any:
-    """An array as rows of `count` elements that lie one after the other."""
-    if array.ndim > 2 and array.strides[-1] not in (0, array.itemsize):
-        array = row_major(array)
-    rows = array if array.ndim == 2 and array.shape[1] == count else array.reshape(-1, count)
-    return rows if rows.strides[1] == rows.itemsize or is_flat(rows) else np.ascontiguousarray(rows)
+        made = row_programs.normalized_backward(backend, g, rows, w, *statistics, center, wanted)
+    else:
+        made = _gradients(g, row_major(rows) if is_flat(rows) else rows, w, *statistics, center)
+    shapes = x.shape, *[x.shape[x.ndim - rank :]] * 2
+    return tuple(a.reshape(s) if want else None for a, s, want in zip(made, shapes, wanted))
 
 
 def _rows_of(
-    input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, center: bool,
-    statistics: bool = False,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
-    """The result in the shape of the input, means and factors of the rows; those may be missing unless asked for."""
-    count = math.prod(shape)
-    have = input._array.shape
-    k = modes.on | input._k
-    if weight is not None:
-        k |= weight._k
-    if bias is not None:
-        k |= bias._k
-    if k <= GRAD and input._array.size:
-        rows = _matrix(input._array, count)
-        if is_flat(rows):
-            rows = np.ascontiguousarray(rows)
-        made, mean, scale = _normalized(
-            rows, None if weight is None else weight._array, None if bias is None else bias._array, eps, center
-        )
-        out = wrap(made if made.shape == have else made.reshape(have), input.dtype)
-        if k and local.grad:
-            kept = [wrap(a, BY_NUMPY[a.dtype]) for a in (mean, scale)]
-            saved = [input, weight, *kept, eps, center, shape, None if bias is None else bias.dtype]
-            record(_FUSED if center else _FUSED_RMS, out, (input, weight, bias), saved)
-        if not statistics:
-            return out, None, None
-        d = BY_NUMPY[mean.dtype]
-        return out, wrap(mean, d), wrap(scale, d)
-    flat = input if len(have) == 2 and len(shape) == 1 else ops.reshape(input, (-1 if input._array.size else 0, count))
-    w, b = (None if t is None else ops.reshape(t, (count,)) for t in (weight, bias))
-    if flat._array.strides[-1] != flat._array.itemsize and flat._array.size and not flat._k & CUDA:
-        flat = ops.contiguous(flat)
-    result, means, scales = norm_rows_op(flat, w, b, eps, center)
-    return result if result._array.shape == have else ops.reshape(result, have), means, scales
+    input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, center: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result, means and factors of the rows."""
+    rank = len(shape)
+    if input._array.ndim > rank:
+        return norm_rows_op(input, weight, bias, eps, center, rank)  # type: ignore[no-any-return]
+    made = norm_rows_op(ops.unsqueeze(input, 0), weight, bias, eps, center, rank)  # there may be a batch before it
+    return tuple([relabel(ops.squeeze(t, 0), "NativeLayerNormBackward0") for t in made])  # type: ignore[return-value]
 
 
 def _check_row_shape(name: str, input: Tensor, shape: Sequence[int], *parameters: Tensor | None) -> tuple[int, ...]:
@@ -395,10 +367,9 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Layer norm with the means and the reciprocals of the standard deviations it used."""
     shape = _checked(input, normalized_shape, weight, bias)
-    out, mean, scale = _rows_of(input, shape, weight, bias, eps, True, True)
-    lead = input._array.shape[: input._array.ndim - len(shape)] + (1,) * len(shape)
+    out, mean, scale = _rows_of(input, shape, weight, bias, eps, True)
     d = input.dtype if weight is None or weight.dtype is input.dtype else float32
-    return out, *[ops.reshape(in_dtype(ops.detach(t), d), lead) for t in (mean, scale)]
+    return out, in_dtype(ops.detach(mean), d), in_dtype(ops.detach(scale), d)
 
 
 @public("rms_norm", "nn.functional.rms_norm", method=False, planned=True)
@@ -420,7 +391,7 @@ def rms_norm(
         dims = tuple(range(-len(shape), 0))
         out = input * ops.rsqrt(ops.mean(input * input, dims, True) + eps)
         return out if weight is None else out * weight
-    return _rows_of(input, shape, weight, None, eps, False)[0]
+    return relabel(_rows_of(input, shape, weight, None, eps, False)[0], "MulBackward0")
 
 
 @kernel("(c,n),(),()->(c,n)")

@@ -135,10 +135,10 @@ def largest(op: Any, args: Any, out: Any, tangents: Any) -> Any:
     return ops.reshape(ops.gather(flat, flat._array.ndim - 1, index), places._array.shape), None
 
 
-def normalized(shape_of: Callable[[Tensor], Tensor], plain: Callable[..., Any]) -> Rule:
+def normalized(shape_of: Callable[[Tensor, Tensor], Tensor], plain: Callable[..., Any]) -> Rule:
     """Of norms (x, weight, bias, …): the derivative by x of the values before the weight is a symmetric matrix, too.
 
-    `plain(x, *rest)` gives those values; `shape_of` gives parameters the shape in which they go with them.
+    `plain(x, *rest)` gives those values; `shape_of(t, x)` gives parameters the shape in which they go with them.
     """
 
     def rule(op: Any, args: Any, out: Any, tangents: Any) -> Any:
@@ -149,10 +149,10 @@ def normalized(shape_of: Callable[[Tensor], Tensor], plain: Callable[..., Any]) 
         total = None
         if by_x is not None:
             total = records[op.name + "_backward"](by_x, x, None, out[1], out[2], *rest, (True, False, False))[0]
-            total = total if weight is None else ops.mul(total, shape_of(weight))
+            total = total if weight is None else ops.mul(total, shape_of(weight, x))
         for t, value in ((by_weight, None if by_weight is None else plain(x, *rest)), (by_bias, None)):
             if t is not None:
-                term = shape_of(t) if value is None else ops.mul(value, shape_of(t))
+                term = shape_of(t, x) if value is None else ops.mul(value, shape_of(t, x))
                 total = term if total is None else ops.add(total, term)
         if total is not None and total._array.shape != out[0]._array.shape:
             total = ops.clone(ops.expand(total, out[0]._array.shape))

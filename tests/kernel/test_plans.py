@@ -10,7 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau._kernel.native import plan, site
 from flambeau._ops.patterns import Unplannable
-from flambeau._ops.registry import functions, methods
+from flambeau._ops.registry import functions, methods, records
 from flambeau._ops.watching import Watch, Watched
 
 _spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
@@ -267,6 +267,35 @@ def test_nodes_keep_what_is_not_returned():
         torch.testing.assert_close(by_x, wanted)
         (twice,) = torch.autograd.grad(out.sum(), x, create_graph=True)
         assert torch.autograd.grad(twice.square().sum(), x)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (2, 4, 5, 5), (8, 32, 128)])
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm", "instance_norm"])
+def test_norms_are_planned_forwards_and_backwards(name, shape):
+    """Inputs of any rank, also some that are worth more than one thread; the node is the norm itself."""
+    norm = getattr(torch.nn.functional, name)
+    size = shape[-1] if name == "layer_norm" else shape[1]
+    x, w, b, g = torch.randn(shape), torch.randn(size), torch.randn(size), torch.randn(shape)
+
+    def run():
+        leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+        if name == "layer_norm":
+            out = norm(leaves[0], (size,), *leaves[1:])
+        else:
+            out = norm(leaves[0], 2, *leaves[1:]) if name == "group_norm" else norm(leaves[0], None, None, *leaves[1:])
+        return out, torch.autograd.grad(out, leaves, g)
+
+    with site.switched_off():
+        expected, gradients = run()
+    before = plans_of(norm)
+    for _ in range(4):
+        out, found = run()
+        assert out.equal(expected) and all(a.equal(b) for a, b in zip(found, gradients))
+        assert out.grad_fn.name() == expected.grad_fn.name()
+        assert out.grad_fn.name() in ("NativeLayerNormBackward0", "NativeGroupNormBackward0", "ViewBackward0")
+    assert plans_of(norm) == before + 1
+    derivative = records["norm_rows" if name == "layer_norm" else "norm_blocks"].derivatives[0]
+    assert plans_of(next(c.cell_contents for c in derivative.__closure__ if hasattr(c.cell_contents, "__self__")))
 
 
 def test_inference_tensors_are_refused_by_planned_calls():
