@@ -13,6 +13,7 @@ from .._tensor import Tensor
 from .arguments import Arguments
 from .holders import Effect, Holder, Slots, grad_of, same
 from .reach import Reach
+from .words import Scan
 
 
 class Guards:
@@ -40,6 +41,7 @@ class Guards:
                 holder.trains = True
             holder.close()
         self._state = _state_conditions(arguments)
+        self._scan = Scan(self._holders)
         self.check: Callable[[Any, Any], bool] = self._generate()
 
     def _generate(self) -> Callable[[Any, Any], bool]:
@@ -56,21 +58,11 @@ class Guards:
         lines += [
             "    except (AttributeError, IndexError, KeyError, TypeError):",
             "        return False",
-            "    return holds()",
+            "    return hold()" if self._scan.slow else "    return scan() is True or hold()",
         ]
-        values = {**arguments.values, "holds": self._hold}
+        values = {**arguments.values, "hold": self._scan.hold, "scan": self._scan.scan}
         exec(compile("\n".join(lines), "<guards>", "exec"), values)
         return values["check"]  # type: ignore[no-any-return]
-
-    def _hold(self) -> bool:
-        """Whether everything that is not an argument is as it was."""
-        try:
-            for holder in self._holders:
-                if not holder.holds():
-                    return False
-        except (AttributeError, IndexError, KeyError, ReferenceError, TypeError, ValueError):
-            return False
-        return True
 
     def reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The first guard that does not hold, in words; an empty text if all do."""

@@ -38,8 +38,7 @@ _READERS = tuple(
 _CALLS = _ROOT + os.path.join("nn", "modules", "module.py"), _ROOT + os.path.join("nn", "modules", "_hooks.py")
 # What a call of a module reads of it, besides what its layers name.
 CALL_NAMES = frozenset((
-    "training", "forward", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-    "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_compiled_call_impl",
+    "training", "forward", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl",
 ))  # fmt: skip
 TABLES = ("_parameters", "_buffers", "_modules")
 _HEAP = 1 << 9  # flag of classes that are made while the program runs

@@ -138,9 +138,14 @@ def bound_text(name: str, text: str, words: bytes) -> Any:
     return _bound(_Method(name.encode(), jit.compile(name, text), _FASTCALL, None), words)
 
 
+@functools.cache
+def _compiled(body: Any) -> Any:
+    return _function(body, ["self", "args", "given"], _FASTCALL)
+
+
 def bound_function(body: Any, words: bytes) -> Any:
     """The same for a function of words."""
-    return _bound(_function(body, ["self", "args", "given"], _FASTCALL), words)
+    return _bound(_compiled(body), words)
 
 
 def _slow_address(array: Any) -> int:

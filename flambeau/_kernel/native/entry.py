@@ -541,7 +541,7 @@ def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of
 # -- what they know of this interpreter ----------------------------------------------------------------------------
 
 
-def _offset(slot: Any) -> int:
+def slot_offset(slot: Any) -> int:
     """Where an attribute that is a slot lies in its objects."""
     member = ctypes.c_void_p.from_address(id(slot) + _HEAD + 3 * 8).value  # a descriptor: type, name, qualified name
     assert member is not None
@@ -578,16 +578,16 @@ class Offsets:
 
     def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
         moment: Any = type(modes)
-        self.on, self.inferring, self.default = _offset(moment.on), _offset(moment.inferring), _offset(moment.default)
-        self.array, self.dtype, self.k = _offset(tensor._array), _offset(tensor.dtype), _offset(tensor._k)
-        self.edge, self.meta = _offset(tensor._edge), _offset(tensor._autograd_meta)
-        self.storage, self.view = _offset(tensor._storage), _offset(tensor._view)
-        self.words, self.buffer = _offset(site.words), _buffer_offset()
-        self.version = _offset(kept.version)
+        self.on, self.inferring, self.default = slot_offset(moment.on), slot_offset(moment.inferring), slot_offset(moment.default)
+        self.array, self.dtype, self.k = slot_offset(tensor._array), slot_offset(tensor.dtype), slot_offset(tensor._k)
+        self.edge, self.meta = slot_offset(tensor._edge), slot_offset(tensor._autograd_meta)
+        self.storage, self.view = slot_offset(tensor._storage), slot_offset(tensor._view)
+        self.words, self.buffer = slot_offset(site.words), _buffer_offset()
+        self.version = slot_offset(kept.version)
         for name in ("array", "dtype", "k", "number", "shared", "views"):
-            setattr(self, f"kept_{name}", _offset(getattr(kept, name)))
+            setattr(self, f"kept_{name}", slot_offset(getattr(kept, name)))
         for name in ("op", "edges", "saved", "outputs", "versions", "info", "hooks", "pre_hooks", "seq", "label"):
-            setattr(self, f"node_{name}", _offset(getattr(node, name)))
+            setattr(self, f"node_{name}", slot_offset(getattr(node, name)))
 
     def hold(self, tensor: Any) -> bool:
         """Whether slots lie where this says, in a tensor made for the purpose."""

@@ -104,7 +104,7 @@ class _Entries:
 
     def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any) -> bool:
         """Told once what tensors, nodes and what these keep are; whether there will be entries at all."""
-        if not _usable():
+        if not usable():
             return False
         self.kinds = tensor, node, kept
         found: dict[str, Any] = dict(
@@ -182,7 +182,7 @@ class _Entries:
         return make(ctypes.addressof(method), site, "flambeau")
 
 
-def _usable() -> bool:
+def usable() -> bool:
     """Whether this interpreter is one whose objects the machine code knows, and nobody forbids it."""
     if os.environ.get("FLAMBEAU_NATIVE_ENTRY") == "0" or not hasattr(ctypes.pythonapi, "PyObject_Vectorcall"):
         return False
