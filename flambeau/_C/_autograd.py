@@ -17,7 +17,9 @@ __all__ = ["SavedTensor"]
 
 def _make_saved_tensor(t: Tensor, is_output: bool = False) -> SavedTensor:
     """A tensor as a node would keep it, through the hooks that are open now."""
-    node = Node(None, (), [pack(t) if local.saved_hooks else t])
+    node = Node(None, (), [t])
+    if local.saved_hooks:
+        node.saved = [pack(t, node)]
     node.versions = versions_of(node.saved)
     return SavedTensor.of(node, 0)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.sizes import Size
-from .._core.state import CAPTURE, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
+from .._core.state import CAPTURE, DISPATCH, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
 from .._tensor import Tensor, meta_of
 from .node import AccumulateGrad, Node, edge_of, gradient_function, sequence
 
@@ -310,6 +310,8 @@ def _finish(
                 continue
             captured[id(leaf), 0] = g
         if into_leaves:
+            if modes.on & DISPATCH:  # a mode may ask whose turn it is
+                local.walk.node = gradient_function(leaf)
             alone = getrefcount(g) <= _ALONE
             if profiler is None:
                 accumulate(leaf, g, create_graph, alone)
@@ -471,7 +473,7 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
                 and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
                 and (array.strides == leaf._array.strides or not local.grad_layout)
             ):
-                meta.grad = g
+                meta.grad = g if not modes.on & DISPATCH else g.detach()  # an operation, which modes see
             else:
                 kept = may_keep and not create_graph and g._k == SPARSE and array.is_packed()
                 meta.grad = g if kept else clone_like(g, leaf)

@@ -125,13 +125,12 @@ class FunctionRecord:
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         ctx = node.__dict__["ctx"]
-        gradients = [g] if node.outputs is None else list(g)
-        outputs = node.__dict__["output_info"]
+        # a boxed function gets the engine's own list, so that what it takes out is held by nobody else
+        gradients = g if self.function.boxed_grads_call and not node.hooks else [g] if node.outputs is None else list(g)
         if ctx._materialize:
-            gradients = [
-                engine.zeros(*info) if part is None and info is not None else part
-                for part, info in zip(gradients, outputs)
-            ]
+            for i, info in enumerate(node.__dict__["output_info"]):
+                if gradients[i] is None and info is not None:
+                    gradients[i] = engine.zeros(*info)
         if local.forward_reading:
             return _transposed_jvp(self, node, gradients)
         results = self.call(node, gradients)
@@ -374,7 +373,10 @@ class Function(FunctionCtx):
                     return taken
         if dual:
             return forward_mode(cls, args, named, separate)
-        return cls._run(args, named, separate)[0]
+        made, ctx, _ = cls._run(args, named, separate)
+        if ctx._dirty:  # their history leads to the node, and the node to its ctx: that would be a circle
+            ctx._dirty = ()
+        return made
 
     @classmethod
     def _run(cls, args: tuple[Any, ...], named: dict[str, Any], separate: bool) -> tuple[Any, Any, list[Any]]:
@@ -497,7 +499,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
         elif isinstance(t, Tensor) and id(t) in inputs:
             t = detached(t)
         made.append(t)
-    if several:
+    if several or cls.boxed_grads_call:  # then the engine hands over a list
         node.outputs = tuple((t._array.shape, t.dtype, t._k & ~GRAD) if isinstance(t, Tensor) else None for t in made)
     node.__dict__.update(
         ctx=ctx, positions=positions, argument_count=len(args), differentiable=differentiable,
@@ -512,15 +514,15 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
     replaced = {id(old): (new, i) for i, (old, new) in enumerate(zip(outs, made)) if isinstance(old, Tensor)}
     saved: list[Any] = []
     for t in getattr(ctx, "_to_save", ()):
-        if t is not None and id(t) in replaced and id(t) not in inputs:
+        if t is not None and id(t) in replaced and (id(t) not in inputs or id(t) in dirty):
             new, number = replaced[id(t)]
-            if new._edge is not None and new._edge[0] is node:
+            if differentiable[number]:
                 saved.append(SavedOutput(new, number))
                 continue
         saved.append(t)
     ctx._to_save = ()
     if pack_saved is not None:
-        saved = [pack_saved(s) for s in saved]
+        saved = [pack_saved(s, node) for s in saved]
     node.saved = saved
     node.versions = [
         s.storage.version if isinstance(s, SavedOutput) else version_of(s) if isinstance(s, Tensor) else 0

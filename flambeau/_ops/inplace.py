@@ -218,9 +218,8 @@ def check_view(t: Tensor, others: Any = ()) -> None:
     if not ((t._k | base._k) & GRAD or of_leaf) and not any(isinstance(a, Tensor) and a._k & GRAD for a in others):
         return
     if inside is not None:
-        raise RuntimeError(
-            _frozen(t, "is being modified inplace", _IN_FUNCTION if inside.outputs is None else _WITH_OTHERS)
-        )
+        several = inside.outputs is not None and len(inside.outputs) > 1
+        raise RuntimeError(_frozen(t, "is being modified inplace", _WITH_OTHERS if several else _IN_FUNCTION))
     if made in (MADE_WITH_OTHERS, MADE_IN_FUNCTION):
         reason = _WITH_OTHERS if made == MADE_WITH_OTHERS else _IN_FUNCTION
         raise RuntimeError(_frozen(t, "is being modified inplace", reason))

@@ -281,7 +281,7 @@ class Primitive:
         if modes.inferred:
             refuse_inference(saved)
         if modes.on & SAVED_HOOKS and local.saved_hooks:
-            saved = [pack(s) for s in saved]
+            saved = [pack(s, node) for s in saved]
         node.saved = saved
         node.versions = versions_of(saved) if written else None
 

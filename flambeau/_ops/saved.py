@@ -9,7 +9,7 @@ import numpy as np
 
 from .._autograd.node import Node, SavedOutput
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
-from .._tensor import Storage, Tensor, refuse_inference, storage_of, wrap
+from .._tensor import Storage, Tensor, alias, detached, refuse_inference, storage_of
 from .rules import type_name
 
 _new = object.__new__
@@ -33,7 +33,7 @@ def save(node: Node, args: tuple[Any, ...], plan: tuple[bool, ...], out: Tensor)
     if modes.inferred:
         refuse_inference(saved)
     if modes.on & SAVED_HOOKS and local.saved_hooks:
-        saved = [pack(s) for s in saved]
+        saved = [pack(s, node) for s in saved]
     node.saved = saved
     node.versions = versions_of(saved) if written else None
 
@@ -61,36 +61,33 @@ class Packed:
     value: Any
 
 
-def pack(s: Any) -> Any:
+def pack(s: Any, node: Node) -> Any:
     if not isinstance(s, (Tensor, SavedOutput)):
         return s
-    return pack_with(s, *local.saved_hooks[-1])
+    return pack_with(s, node, *local.saved_hooks[-1])
 
 
-def pack_with(s: Any, pack_hook: Any, unpack_hook: Any) -> Packed:
-    """A saved tensor as the hook packs it."""
+def pack_with(s: Any, node: Node, pack_hook: Any, unpack_hook: Any) -> Packed:
+    """A saved tensor as the hook packs it, which is shown the tensor with its history."""
     packed = Packed()
     packed.unpack, packed.k = unpack_hook, 0
     packed.edge = packed.number = None
     if isinstance(s, Tensor):
         packed.k, packed.edge = s._k, s._edge or ((s, 0) if s._k & GRAD else None)
-        if s._edge is None:  # nothing leads on from it: hooks may see the tensor itself
-            plain = s
-            storage_of(s)
-        else:
-            plain = wrap(s._array, s.dtype, s._k & ~GRAD)
-            plain._storage = storage_of(s)
+        shown = s if s._edge is None else alias(s)
+        storage_of(s)
     else:
         packed.k, packed.number = s.k, s.number
-        plain = wrap(s.array, s.dtype, s.k & ~GRAD)
-        plain._storage = s.storage
-    version = storage_of(plain).version
+        shown = s.tensor(node)
+    version = storage_of(shown).version
     outer, local.grad = local.grad, False
     try:
-        packed.value = pack_hook(plain)
+        packed.value = pack_hook(shown)
     finally:
         local.grad = outer
-    if plain._storage is not None and plain._storage.version != version:
+    if packed.value is shown and shown._edge is not None:  # of a result it would be a circle
+        packed.value = detached(shown)
+    if shown._storage is not None and shown._storage.version != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
             "modified by in-place operations as this can lead to unexpected side-effects."
@@ -149,7 +146,8 @@ def unpacked(node: Node, packed: Any) -> Tensor:
     if packed.number is None and value._edge is None and value._k == packed.k:
         if packed.edge is None or packed.edge[0] is value:
             return value
-    t = wrap(value._array, value.dtype, packed.k | value._k & ~GRAD)
+    t = detached(value)
+    t._k |= packed.k
     t._edge = (node, packed.number) if packed.number is not None else packed.edge
     return t
 

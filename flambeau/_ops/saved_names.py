@@ -60,7 +60,7 @@ class SavedTensor:
                 "is allowed at a time."
             )
         saved = list(self._node.saved)
-        saved[self._place] = pack_with(s, *hooks)
+        saved[self._place] = pack_with(s, self._node, *hooks)
         self._node.saved = saved
 
     @property

@@ -36,7 +36,7 @@ _functions.rewrite_history = _inplace.rewrite_history
 _functions.check_view = _inplace.check_view
 _functions.view_as_self = _view_as_self
 _functions.restore_packed = _saved.unpacked
-_functions.pack_saved = lambda s: _saved.pack(s) if _saved.local.saved_hooks else s
+_functions.pack_saved = lambda s, node: _saved.pack(s, node) if _saved.local.saved_hooks else s
 
 
 class _Root:

@@ -16,7 +16,7 @@ from .._autograd.node import Node as RecordedNode
 from .._autograd.node import RemovableHandle, gradient_function
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._ops.registry import ops
-from .._tensor import Tensor, bump, storage_of
+from .._tensor import Tensor, bump, detached, storage_of
 
 
 class _Kind(type):
@@ -84,7 +84,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
         def pack(t: Tensor) -> Any:
-            return t.device, ops.to(t, "cpu")  # type: ignore[attr-defined]
+            return t.device, ops.to(detached(t), "cpu")  # type: ignore[attr-defined]
 
         def unpack(packed: Any) -> Tensor:
             return ops.to(packed[1], packed[0])
@@ -127,6 +127,7 @@ class _SavedUntilWritten:
         self.tid_to_weakhandle: WeakValueDictionary[Any, _Handle] = WeakValueDictionary()
 
     def pack(self, t: Tensor) -> _Handle:
+        t = detached(t)
         storage, array = storage_of(t), t._array
         start = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
         key = id(storage), storage.version, start, array.shape, array.strides, t.dtype, t._k

@@ -1,6 +1,7 @@
 """Functions of users: arguments by name, gradients in one list, what their nodes show, writes that are refused."""
 
 import gc
+import weakref
 
 import pytest
 
@@ -51,6 +52,67 @@ def test_gradients_in_one_list():
     assert x.grad.tolist() == [3.0, 3.0]
     made = Two.apply(x)[0].grad_fn.apply(torch.ones(2), torch.ones(2) * 2)
     assert made.tolist() == [8.0, 8.0]
+
+
+def test_nobody_else_holds_the_gradients_of_a_boxed_function():
+    gone = []
+
+    class Frees(Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grads):
+            made = grads[0] * 2
+            reference = weakref.ref(grads[0])
+            grads.clear()
+            gone.append(reference() is None)
+            return made
+
+    x = torch.ones(2, requires_grad=True)
+    y = Frees.apply(x)
+    y.sum().backward()
+    assert gone == [True] and x.grad.tolist() == [2.0, 2.0]
+    seen = []
+    y = Frees.apply(x)
+    y.grad_fn.register_hook(lambda made, got: seen.append((made[0].tolist(), got[0].tolist())))
+    y.sum().backward()
+    assert seen == [([2.0, 2.0], [1.0, 1.0])]
+
+
+@pytest.mark.parametrize("view", (False, True))
+def test_a_written_input_that_is_saved_keeps_no_circle(view):
+    class Doubles(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    leaf = torch.tensor([1.0, 3.0], requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf.clone()
+        x = x.view_as(x) if view else x
+        y = Doubles.apply(x)
+        assert y is x
+        (g,) = torch.autograd.grad(y.sum(), leaf, create_graph=True)
+        assert g.tolist() == [2.0, 6.0]
+        assert torch.autograd.grad(g.sum(), leaf)[0].tolist() == [2.0, 6.0]
+        reference = weakref.ref(x)
+        del x, y, g
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 def test_a_node_shows_what_its_function_kept():
