@@ -107,13 +107,33 @@ def _sparse_mm_reduce_impl(self: Tensor, other: Tensor, reduce: str) -> tuple[Te
     return ops.mm(self, other), None
 
 
+def size(self: Tensor, dim: int | None = None) -> Any:
+    return list(self.shape) if dim is None else self.shape[dim]
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    return list(self.stride()) if dim is None else self.stride(dim)
+
+
+def dim(self: Tensor) -> int:
+    return self.ndim
+
+
+def sym_numel(self: Tensor) -> int:
+    return self.numel()
+
+
+def sym_storage_offset(self: Tensor) -> int:
+    return self.storage_offset()
+
+
 FUNCTIONS = {
     f.__name__: f
     for f in (
         _to_copy, _local_scalar_dense, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _convolution, _unsafe_view, lift_fresh, _pin_memory,
-        _sparse_addmm, _sparse_mm_reduce_impl,
+        _sparse_addmm, _sparse_mm_reduce_impl, size, stride, dim, sym_numel, sym_storage_offset,
     )
-} | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS  # fmt: skip
+} | {"sym_size": size, "sym_stride": stride} | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS  # fmt: skip
 
 
 SCHEMAS = """
@@ -133,4 +153,15 @@ lift_fresh(Tensor(a) self) -> Tensor(a)
 _pin_memory(Tensor self, Device? device=None) -> Tensor
 _sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 _sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)
+size(Tensor self) -> int[]
+size.int(Tensor self, int dim) -> int
+stride(Tensor self) -> int[]
+stride.int(Tensor self, int dim) -> int
+dim(Tensor self) -> int
+sym_size(Tensor self) -> SymInt[]
+sym_size.int(Tensor self, int dim) -> SymInt
+sym_stride(Tensor self) -> SymInt[]
+sym_stride.int(Tensor self, int dim) -> SymInt
+sym_numel(Tensor self) -> SymInt
+sym_storage_offset(Tensor self) -> SymInt
 """

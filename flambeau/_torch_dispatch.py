@@ -7,6 +7,7 @@ place, detaching, making tensors, reading a number) comes from the public functi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from ._ops.registry import ops, records
 from ._ops.views import copied_shape_op as _unsafe_view
 from ._tensor import Tensor
 
-__all__ = ["dispatches", "take_function"]
+__all__ = ["dispatches", "take_function", "take_operator"]
 
 _MOST = (1 << 63) - 1
 
@@ -210,7 +211,7 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "index_select": lambda x, index, dim: (_aten("index_select"), (x, dim, index), {}),
     "embedding": lambda x, index, *rest: (_aten("embedding"), (x, index), {}),
     "index": _indexed, "index_2": _indexed, "flip": _listed("flip"), "repeat": _listed("repeat"),
-    "std": _spread("std"), "var": _spread("var"), "tril": _same("tril"), "triu": _same("triu"),
+    "std": _spread("std"), "var": _spread("var"), "std_mean": _spread("std_mean"), "var_mean": _spread("var_mean"), "tril": _same("tril"), "triu": _same("triu"),
 }  # fmt: skip
 
 
@@ -366,8 +367,11 @@ def in_parts(op: Any, args: tuple[Any, ...]) -> Any:
 # -- who takes it over ---------------------------------------------------------------------------------------------
 
 
-def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor]) -> Any:
-    """What the innermost mode, or else the classes of the tensors, give for a call; NotImplemented if nobody is there."""
+def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], rules: Any = None) -> Any:
+    """What the innermost mode, or else the classes of the tensors, give for a call; NotImplemented if nobody is there.
+
+    `rules` names functions that stand for the `__torch_dispatch__` of a class.
+    """
     if local.dispatch_off:
         return NotImplemented
     kinds: list[type] = []
@@ -384,13 +388,13 @@ def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor]) -
         if stack:
             local.dispatch_modes = stack[:-1]
             try:
-                result = stack[-1].__torch_dispatch__(func, tuple(kinds), args, named)
+                result = _handler(stack[-1], type(stack[-1]), rules)(func, tuple(kinds), args, named)
             finally:
                 local.dispatch_modes = stack
             if result is not NotImplemented:
                 return result
         for kind in kinds:
-            result = kind.__torch_dispatch__(func, tuple(kinds), args, named)  # type: ignore[attr-defined]
+            result = _handler(kind, kind, rules)(func, tuple(kinds), args, named)
             if result is not NotImplemented:
                 return result
     finally:
@@ -401,6 +405,12 @@ def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor]) -
     raise TypeError(
         f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {names}"
     )
+
+
+def _handler(who: Any, kind: type, rules: Any) -> Callable[..., Any]:
+    """The `__torch_dispatch__` of a mode or class, or the rule that an operator has for it."""
+    rule = rules.get(kind) if rules else None
+    return who.__torch_dispatch__ if rule is None else functools.partial(rule, who)  # type: ignore[no-any-return]
 
 
 def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
@@ -425,6 +435,11 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
         return fake.run(op, args)
     func, given, named = _aten_call(op, args)
     return _offer(func, given, named, tensors)
+
+
+def take_operator(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], rules: Any) -> Any:
+    """The same for operators that programs define (`torch.library`); a fake mode runs their own rule for meta tensors."""
+    return NotImplemented if _fake_mode(tensors) is not None else _offer(func, args, named, tensors, rules)
 
 
 def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:

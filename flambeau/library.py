@@ -298,8 +298,16 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
 def register_torch_dispatch(
     op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Library | None = None
 ) -> Any:
-    """Not available: flambeau has no `__torch_dispatch__`."""
-    raise NotImplementedError("flambeau has no __torch_dispatch__: let the class override __torch_function__ instead")
+    """What a mode or a class with `__torch_dispatch__` does with an operator: func(mode or class, func, types, args, kwargs).
+
+    Also a decorator.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        _operator(op).dispatch[torch_dispatch_class] = function
+        return function
+
+    return decorate if func is None else decorate(func)
 
 
 def triton_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None) -> Any:

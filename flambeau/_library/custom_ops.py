@@ -125,11 +125,16 @@ class CustomOpDef:
             raise ValueError(f"Unknown device type: {device_type}")
         self._operator.cast[device_type] = cast_inputs
 
-    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Any = None, /) -> Any:
-        """Not available: flambeau has no `__torch_dispatch__`; override `__torch_function__` instead."""
-        raise NotImplementedError(
-            "flambeau has no __torch_dispatch__: let the class override __torch_function__ instead"
-        )
+    def register_torch_dispatch(
+        self, torch_dispatch_class: type, fn: Callable[..., Any] | None = None, /
+    ) -> Callable[..., Any]:
+        """What a mode or a class with `__torch_dispatch__` does with this operator: fn(mode or class, func, types, args, kwargs)."""
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._operator.dispatch[torch_dispatch_class] = function
+            return function
+
+        return decorate if fn is None else decorate(fn)
 
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> _Enabled:
         """Switches the kernel of a device on or off, for good or in a `with` block."""

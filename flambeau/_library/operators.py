@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.functions import Function
-from .._core.state import BATCHED, CUDA, GRAD, META, PROFILE, local, modes
+from .._core.state import BATCHED, CUDA, DISPATCH, GRAD, META, local, modes
 from .._ops import registry
 from .._tensor import Tensor, bump
+from .._torch_dispatch import take_operator
 from ..func.batched import Batched, flat_tensors, make_batched, unwrap
 from ..func.fallback import each_sample
 from .schema import FunctionSchema
@@ -48,6 +49,9 @@ class Operator:
         self.batch: Callable[..., Any] | None = None
         self.cast: dict[str, Any] = {}  # device type -> dtype under autocast
         self.autocast: dict[str, Callable[..., Any]] = {}  # device type -> what runs instead under autocast
+        self.dispatch: dict[
+            type, Callable[..., Any]
+        ] = {}  # mode or class with `__torch_dispatch__` -> what runs instead
         self.checked = False  # whether results must not share memory with arguments, and derivatives are declared
         self.disabled: set[str] = set()
         self.backward: Callable[..., Any] | None = None
@@ -97,15 +101,16 @@ class Operator:
     # -- one device -----------------------------------------------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], named: dict[str, Any], k: int, tensors: list[Tensor]) -> Any:
+        if k & DISPATCH and self.composite is None:
+            taken = take_operator(self.public, args, named, tensors, self.dispatch)
+            if taken is not NotImplemented:
+                return taken
         kernel = self._kernel("meta" if k & META else "cuda" if k & CUDA else "cpu")
         if not self.checked:
             return kernel(*args, **named)
         outer, local.grad = local.grad, False
         try:
-            if k & PROFILE and local.profiler is not None:
-                out = local.profiler.kernel(self, kernel, args, named)
-            else:
-                out = kernel(*args, **named)
+            out = kernel(*args, **named)
         finally:
             local.grad = outer
         for i in self.schema.written:

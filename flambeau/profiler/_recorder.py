@@ -117,11 +117,6 @@ class Watcher:
         outer = self.outer
         return op.compute(args, k) if outer is None else outer.compute(op, args, k)
 
-    def kernel(self, op: Any, function: Any, args: Any, named: Any) -> Any:
-        """Runs the implementation of a custom operator."""
-        outer = self.outer
-        return function(*args, **named) if outer is None else outer.kernel(op, function, args, named)
-
     def call(self, function: Any, args: Any, named: Any) -> Any:
         """Runs a public function that is not a record itself; NotImplemented if it may go on by itself."""
         return NotImplemented if self.outer is None else self.outer.call(function, args, named)

@@ -74,6 +74,11 @@ class BaseTorchDispatchMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def _get_current_dispatch_mode() -> Any:
+    """The innermost mode below autograd that is on, or None."""
+    return local.dispatch_modes[-1] if local.dispatch_modes else None
+
+
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     """Whether a mode below autograd is on."""
     return bool(local.dispatch_modes)

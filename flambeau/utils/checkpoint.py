@@ -11,15 +11,14 @@ from typing import Any
 from .._autograd.functions import Function, FunctionRecord
 from .._autograd.modes import enable_grad
 from .._core.state import GRAD, local
-from .._ops.pointwise_op import Pointwise
 from .._ops_namespace import OpOverload, OpOverloadPacket
-from .._ops_namespace import ops as ops_namespace
-from .._tensor import Tensor, detached, version_of, wrap
-from .._torch_dispatch import operator_of
+from .._tensor import Tensor, detached, version_of
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd import backward as _backward
 from ..autograd.graph import saved_tensors_hooks
-from ..profiler._recorder import Watcher, aten_name
+from ..profiler._recorder import Watcher
+from ._python_dispatch import TorchDispatchMode
+from ._pytree import tree_map
 
 
 class CheckpointError(RuntimeError):
@@ -217,9 +216,9 @@ class _Recomputation:
             if (
                 len(values) >= count and not self.complete
             ):  # asked for while the function still runs: the rest is not saved yet
-                return detached(t) if t._k & GRAD else t
+                return t.detach() if t._k & GRAD else t
             if len(values) < count or not self.early_stop:
-                values.append(detached(t) if t._k & GRAD else t)
+                values.append(t.detach() if t._k & GRAD else t)  # an operation, which modes see
             if self.early_stop and len(values) == count:
                 raise _Stop
             return values[-1]
@@ -427,88 +426,80 @@ class SelectiveCheckpointContext:
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
-def _operator(op: Any, args: tuple[Any, ...]) -> Any:
-    if isinstance(op, Pointwise):
-        return operator_of(op, args)
-    packet = getattr(ops_namespace.aten, aten_name(op.name), None)
-    form = "correction" if op.name in ("var_mean", "std_mean", "var", "std") else "default"
-    return getattr(packet, form, packet)
+_UNASKED = frozenset(
+    ("aten::detach", "aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::_local_scalar_dense")
+)
 
 
-class _Selective(Watcher):
-    """Runs operations; what the policy keeps is stored in the forward pass and taken from there afterwards."""
+class _CachingTorchDispatchMode(TorchDispatchMode):
+    """Runs the operations of the forward pass and stores the results that the policy keeps."""
 
-    def __init__(self, policy: Any, stored: dict[str, list[Any]], again: bool, may_change: bool):
-        self.policy, self.stored, self.again, self.may_change = policy, stored, again, may_change
-        self.taken: dict[str, int] = {}
+    def __init__(self, policy_fn: Any, storage: dict[Any, list[Any]]):
+        super().__init__()
+        self.policy_fn, self.storage = policy_fn, storage
 
-    def __enter__(self) -> _Selective:
-        self.taken = {}
-        self.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.stop()
-
-    def compute(self, op: Any, args: tuple[Any, ...], k: int) -> Any:
-        if getattr(op, "view", False):
-            return super().compute(op, args, k)
-        compute = super().compute
-        return self._run(op.name, lambda: _operator(op, args), args, lambda: compute(op, args, k))
-
-    def kernel(self, op: Any, function: Any, args: Any, named: Any) -> Any:
-        """A custom operator is one operation, whatever it is made of."""
-
-        def run() -> Any:
-            local.profiler = self.outer
-            try:
-                return function(*args, **named)
-            finally:
-                local.profiler = self
-
-        return self._run(op.name, lambda: op.public, args, run)
-
-    def _run(self, name: str, operator: Any, args: tuple[Any, ...], compute: Any) -> Any:
-        entries = self.stored.setdefault(name, [])
-        if not self.again:
-            keeps = self._keeps(operator(), args)
-            out = compute()
-            results = out if isinstance(out, (tuple, list)) else (out,)
-            entries.append([_kept(r) for r in results] if keeps else _COMPUTED_AGAIN)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if func.name() in _UNASKED:
             return out
-        place = self.taken.get(name, 0)
-        self.taken[name] = place + 1
+        answer = self.policy_fn(SelectiveCheckpointContext(is_recompute=False, op_output=out), func, *args, **kwargs)
+        keeps = answer in (True, CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+        self.storage.setdefault(func, []).append(tree_map(_kept, out) if keeps else _COMPUTED_AGAIN)
+        return out
+
+
+class _CachedTorchDispatchMode(TorchDispatchMode):
+    """Runs them again, but for those whose results are stored; the policy is not asked a second time."""
+
+    def __init__(self, storage: dict[Any, list[Any]], allow_cache_entry_mutation: bool):
+        super().__init__()
+        self.storage, self.may_change = storage, allow_cache_entry_mutation
+        self.taken: dict[Any, int] = {}
+
+    def __enter__(self) -> Any:
+        self.taken = {}
+        return super().__enter__()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func.name() in _UNASKED:
+            return func(*args, **kwargs)
+        entries, place = self.storage.get(func, []), self.taken.get(func, 0)
+        self.taken[func] = place + 1
         if place >= len(entries):
             raise RuntimeError(
-                f"{operator()}: invocation index {place} not found in storage: the forward pass did not run it so often"
+                f"{func}: invocation index {place} not found in storage: the forward pass did not run it so often"
             )
         found = entries[place]
         if found is _COMPUTED_AGAIN:
-            return compute()
+            return func(*args, **kwargs)
         if found is None:
             raise RuntimeError(
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
                 "selective activation checkpoint."
             )
         entries[place] = None
-        if not self.may_change and any(isinstance(t, Tensor) and version_of(t) != then for t, then in found):
+        return tree_map(lambda kept: kept.checked(self.may_change) if isinstance(kept, _Kept) else kept, found)
+
+
+class _Kept:
+    """A result that is not computed again, and how often its memory had been written to."""
+
+    def __init__(self, t: Tensor):
+        self.val, self.version = detached(t), version_of(t)
+
+    def checked(self, may_change: bool) -> Tensor:
+        if not may_change and version_of(self.val) != self.version:
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated. Pass allow_cache_entry_mutation="
                 "True to create_selective_checkpoint_contexts if that is meant."
             )
-        made = tuple(wrap(t._array, t.dtype, t._k) if isinstance(t, Tensor) else t for t, _ in found)
-        return made if len(made) > 1 else made[0]
-
-    def _keeps(self, operator: Any, args: tuple[Any, ...]) -> bool:
-        """What the policy says; it is asked in the forward pass only."""
-        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), operator, *args)
-        if isinstance(answer, bool):
-            return answer
-        return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+        return self.val
 
 
-def _kept(result: Any) -> tuple[Any, int]:
-    return (detached(result), version_of(result)) if isinstance(result, Tensor) else (result, 0)
+def _kept(result: Any) -> Any:
+    return _Kept(result) if isinstance(result, Tensor) else result
 
 
 _COMPUTED_AGAIN = object()  # in place of the kept results of an operation that the policy does not keep
@@ -542,15 +533,15 @@ def create_selective_checkpoint_contexts(
                 raise ValueError(
                     f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. {advice}"
                 )
-        policy: Any = lambda ctx, op, *args: op in policy_fn_or_list
+        policy: Any = lambda ctx, op, *args, **named: op in policy_fn_or_list
     elif callable(policy_fn_or_list):
         policy = policy_fn_or_list
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    stored: dict[str, list[Any]] = {}
+    stored: dict[Any, list[Any]] = {}
     return (
-        _Selective(policy, stored, False, allow_cache_entry_mutation),
-        _Selective(policy, stored, True, allow_cache_entry_mutation),
+        _CachingTorchDispatchMode(policy, stored),
+        _CachedTorchDispatchMode(stored, allow_cache_entry_mutation),
     )
 
 

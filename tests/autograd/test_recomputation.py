@@ -3,10 +3,12 @@
 import functools
 import gc
 import weakref
+from contextlib import nullcontext
 
 import pytest
 
 import flambeau as torch
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -89,6 +91,81 @@ def test_a_policy_is_asked_in_the_forward_pass_only():
     var, mean = torch.var_mean(y := x.detach().requires_grad_())
     (var * mean).sin().backward()
     assert torch.allclose(x.grad, y.grad)
+
+
+def test_a_policy_sees_what_an_operation_gave():
+    """The result is the one that a mode around the checkpoint made, a custom operator is one operation, views are asked about."""
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            ran.append(str(func))
+            made.append(out)
+            return out
+
+    @torch.library.custom_op("recomputation::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        counts.append(1)
+        return x * 2
+
+    double.register_autograd(lambda ctx, g: g * 2)
+
+    def policy(ctx, op, *args, **named):
+        assert ctx.op_output is made[-1] and not ctx.is_recompute
+        asked.append(str(op))
+        return op is torch.ops.recomputation.double.default
+
+    ran, made, asked, counts = [], [], [], []
+    x = torch.ones(2, requires_grad=True)
+    with Log():
+        out = checkpoint(lambda x: double(x).view(2, 1).sin(), x, use_reentrant=False, context_fn=selective(policy))
+        assert asked == ran == ["recomputation.double.default", "aten.view.default", "aten.sin.default"]
+        out.sum().backward()
+    assert len(counts) == 1 and asked == ["recomputation.double.default", "aten.view.default", "aten.sin.default"]
+    assert torch.allclose(x.grad, 2 * torch.cos(torch.tensor(2.0)))
+
+
+def test_modes_see_the_copies_that_recomputation_and_leaves_keep():
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            node = torch._C._current_autograd_node()
+            ran.append((str(func), None if node is None else type(node).__name__))
+            return func(*args, **(kwargs or {}))
+
+    ran = []
+    x = torch.tensor(1.0, requires_grad=True)
+    checkpoint(lambda x: x.exp(), x, use_reentrant=False, context_fn=lambda: (nullcontext(), Log())).backward()
+    assert [name for name, _ in ran] == ["aten.exp.default", "aten.detach.default"]
+    ran.clear()
+    x = torch.ones(2, requires_grad=True)
+    y, g = x * 2, torch.ones(2)
+    with Log():
+        y.backward(g)
+    assert ran == [("aten.mul.Tensor", "MulBackward0"), ("aten.detach.default", "AccumulateGrad")]
+
+
+def test_pack_hooks_see_the_history_of_tensors():
+    seen = []
+
+    def pack(t):
+        seen.append((t.requires_grad, t.is_leaf, type(t.grad_fn).__name__))
+        return t
+
+    a, c = torch.ones(2, requires_grad=True), torch.ones(2)
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            out = ((a * 2) * c).exp()
+        assert seen == [(False, True, "NoneType"), (True, False, "ExpBackward0")]
+        out.sum().backward()
+        assert torch.allclose(a.grad, 2 * torch.exp(torch.tensor(2.0)))
+        reference = weakref.ref(out)
+        node = weakref.ref(out.grad_fn)
+        del out
+        assert reference() is None and node() is None  # a hook that gives the result itself makes no circle
+    finally:
+        gc.enable()
 
 
 def test_operations_that_the_forward_pass_did_not_run():

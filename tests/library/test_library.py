@@ -8,6 +8,7 @@ import pytest
 import flambeau as torch
 from flambeau import Tensor, library
 from flambeau._ops_namespace import ops
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 _count = iter(range(1000))
 
@@ -230,3 +231,39 @@ def test_implementations_may_come_before_the_definition():
     assert torch.ops.early.less(torch.ones(2)).tolist() == [0.0, 0.0]
     with pytest.raises(RuntimeError, match="does not exist"):
         torch.library.register_fake("early::never", twice)
+
+
+def test_modes_and_classes_are_shown_operators_that_programs_define():
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((str(func), args[1:]))
+            return func(*args, **(kwargs or {}))
+
+    class Quiet(Log):
+        pass
+
+    @torch.library.custom_op("shown::scaled", mutates_args=())
+    def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+        return x * by
+
+    scaled.register_autograd(
+        lambda ctx, g: (g * ctx.by, None), setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1])
+    )
+    seen = []
+    x = torch.ones(2, requires_grad=True)
+    with Log():
+        y = scaled(x, 3.0)
+    assert seen == [("shown.scaled.default", (3.0,))]  # as one operation, not by its parts
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+    @torch.library.register_torch_dispatch("shown::scaled", Quiet)
+    def quietly(mode, func, types, args, kwargs):
+        assert isinstance(mode, Quiet)
+        return func(args[0], args[1] + 1)
+
+    with Quiet():
+        assert scaled(x, 3.0).tolist() == [4.0, 4.0]
+    with Log():
+        assert scaled(x, 3.0).tolist() == [3.0, 3.0]
+    assert len(seen) == 2
