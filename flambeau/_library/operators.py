@@ -49,9 +49,7 @@ class Operator:
         self.batch: Callable[..., Any] | None = None
         self.cast: dict[str, Any] = {}  # device type -> dtype under autocast
         self.autocast: dict[str, Callable[..., Any]] = {}  # device type -> what runs instead under autocast
-        self.dispatch: dict[
-            type, Callable[..., Any]
-        ] = {}  # mode or class with `__torch_dispatch__` -> what runs instead
+        self.dispatch: dict[type, Callable[..., Any]] = {}  # mode or class -> what runs instead of __torch_dispatch__
         self.checked = False  # whether results must not share memory with arguments, and derivatives are declared
         self.disabled: set[str] = set()
         self.backward: Callable[..., Any] | None = None

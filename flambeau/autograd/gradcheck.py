@@ -3,197 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._autograd import engine
-from .._core.state import DISPATCH, DUAL, GRAD, SPARSE
+from .._core.state import DUAL, GRAD, SPARSE
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, meta_of, wrap
-
-
-class GradcheckError(RuntimeError):
-    """What `gradcheck` raises when a derivative is wrong."""
-
-
-def _outputs(result: Any) -> list[Tensor]:
-    parts = result if isinstance(result, (tuple, list)) else (result,)
-    return [t for t in parts if isinstance(t, Tensor) and t.dtype.category >= 2]
-
-
-def _array(t: Tensor) -> Any:
-    """The elements of a dense tensor, copied; a class that dispatches is asked for each."""
-    if t._k & DISPATCH:
-        flat = ops.detach(t).flatten()
-        numbers = [flat[i].item() for i in range(t._array.size)]
-        return np.array(numbers, t.dtype.numpy).reshape(t._array.shape)
-    return np.array(ops.resolve_neg(ops.resolve_conj(detached(t)))._array)
-
-
-def _dense(t: Tensor) -> Any:
-    return _array(ops.to_dense(detached(t)) if t._k & SPARSE else t)
-
-
-# -- inputs as numbers to move -------------------------------------------------------------------------------------
-
-
-class _Moved:
-    """An input whose elements are moved one after the other; of a sparse one those it has, or with zeros all."""
-
-    def __init__(self, t: Tensor, masked: bool):
-        self.tensor, self.masked = t, masked
-        self.values = _dense(t)
-        self.places = list(np.ndindex(self.values.shape))
-        if t._k & SPARSE and masked:
-            there = _dense(_with_values(t, ops.ones_like(_values(t)))) != 0
-            self.places = [place for place in self.places if there[place]]
-
-    def at(self, place: Any, step: Any) -> Tensor:
-        """The input with one element moved: the very tensor, as a function may know it without taking it from its
-        arguments (the parameters of a module); a sparse one is made anew."""
-        if not self.tensor._k & SPARSE:
-            self.tensor.data[place] = self.values[place] + step  # type: ignore[attr-defined]
-            return self.tensor
-        moved = self.values.copy()
-        moved[place] += step
-        return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))  # type: ignore[no-any-return]
-
-    def read(self, g: Tensor | None) -> Any:
-        """The elements of a gradient by this input, in the order in which they are moved."""
-        if g is None:
-            return np.zeros(len(self.places), self.values.dtype)
-        array = _dense(g)
-        return np.array([array[place] for place in self.places], array.dtype)
-
-
-def _values(t: Tensor) -> Tensor:
-    t = detached(t)
-    return t._values() if t.is_sparse else t.values()  # type: ignore[no-any-return, attr-defined]
-
-
-def _with_values(t: Tensor, values: Tensor) -> Tensor:
-    """A sparse tensor with the pattern of another."""
-    t = detached(t)
-    if t.is_sparse:  # type: ignore[attr-defined]
-        return ops.sparse_coo_tensor(t._indices(), values, t.shape)  # type: ignore[no-any-return, attr-defined]
-    by_rows = "csr" in str(t.layout) or "bsr" in str(t.layout)  # type: ignore[attr-defined]
-    where = (ops.crow_indices(t), ops.col_indices(t)) if by_rows else (ops.ccol_indices(t), ops.row_indices(t))
-    return ops.sparse_compressed_tensor(*where, values, t.shape, layout=t.layout)  # type: ignore[no-any-return, attr-defined]
-
-
-def _like(dense: Tensor, t: Tensor, masked: bool) -> Tensor:
-    """A dense tensor in the layout of a sparse one: with its pattern, or with every element named."""
-    pattern = _with_values(t, ops.ones_like(_values(t)))
-    if masked:
-        return ops.mul(ops.sparse_mask(dense, pattern), 1)  # type: ignore[no-any-return]
-    values = _values(t)
-    dims = values._array.ndim - 1
-    if t.is_sparse:  # type: ignore[attr-defined]
-        return ops.to_sparse(_nowhere_zero(dense), t._array.ndim - dims)
-    options = {"layout": t.layout, "dense_dim": t.dense_dim()}  # type: ignore[attr-defined]
-    if "bs" in str(t.layout):  # type: ignore[attr-defined]
-        options["blocksize"] = tuple(values._array.shape[-2 - options["dense_dim"] :][:2])
-    return ops.to_sparse(_nowhere_zero(dense), **options)  # type: ignore[no-any-return]
-
-
-def _nowhere_zero(dense: Tensor) -> Tensor:
-    """Zeros as the least number, so that conversion to a sparse layout keeps them."""
-    array = dense._array.copy()
-    array[array == 0] = 1e-300
-    return wrap(array, dense.dtype)
-
-
-# -- the matrices of derivatives -----------------------------------------------------------------------------------
-
-
-def _numerical(
-    fn: Callable[..., Any], inputs: Sequence[Any], position: int, moved: _Moved, eps: float, shapes: Any
-) -> Any:
-    """For each output a matrix of derivatives by central differences; complex inputs have two columns an element."""
-    steps = (eps, eps * 1j) if moved.tensor.dtype.is_complex else (eps,)
-    columns: list[list[Any]] = [[] for _ in shapes]
-    for place in moved.places:
-        for step in steps:
-            sides = []
-            for sign in (1, -1):
-                moved_input = moved.at(place, sign * step)
-                args = [moved_input if i == position else a for i, a in enumerate(inputs)]
-                outs = _outputs(fn(*args))
-                for out, (shape, d) in zip(outs, shapes):
-                    if tuple(out._array.shape) != shape:
-                        raise AssertionError(
-                            "Expected `func` to return outputs with the same shape when inputs are perturbed by eps, but got "
-                            f"{tuple(out._array.shape)} and {shape}"
-                        )
-                    if out.dtype is not d:
-                        raise AssertionError(
-                            "Expected `func` to return outputs with the same dtype when inputs are perturbed by eps, but got "
-                            f"{out.dtype} and {d}"
-                        )
-                sides.append([_dense(t) for t in outs])
-            moved.at(place, 0)
-            for column, plus, minus in zip(columns, *sides):
-                column.append(((plus - minus) / (2 * eps)).ravel())
-    rows = [int(np.prod(shape)) for shape, _ in shapes]
-    return [np.stack(c, -1) if c else np.zeros((n, 0)) for c, n in zip(columns, rows)]
-
-
-def _directions(out: Tensor) -> Iterator[Any]:
-    """The gradients to start from: one for each element, and for a complex one a second for its imaginary part."""
-    for index in np.ndindex(tuple(out._array.shape)):
-        for direction in (1, 1j) if out.dtype.is_complex else (1,):
-            start = np.zeros(out._array.shape, out.dtype.numpy)
-            start[index] = direction
-            yield wrap(start, out.dtype)
-
-
-def _analytical(out: Tensor, targets: list[_Moved], check_dtypes: bool) -> list[Any]:
-    """For each input a matrix from backward passes, with two columns for each complex element of it."""
-    from . import grad
-
-    rows: list[list[Any]] = [[] for _ in targets]
-    for start in _directions(out):
-        found = grad(out, [m.tensor for m in targets], start, retain_graph=True, allow_unused=True)
-        for row, g, m in zip(rows, found, targets):
-            if g is not None and check_dtypes and g.dtype is not m.tensor.dtype:
-                raise GradcheckError(f"Gradient has dtype {g.dtype}, which is not that of its input, {m.tensor.dtype}")
-            if g is not None and g._array.shape != m.tensor._array.shape:
-                raise GradcheckError("Analytical gradient has incorrect size")
-            row.append(m.read(g))
-    made = []
-    for row, m in zip(rows, targets):
-        matrix = np.array(row).reshape(len(row), len(m.places))
-        if m.tensor.dtype.is_complex:
-            matrix = np.stack([matrix.real, matrix.imag], -1).reshape(len(row), 2 * len(m.places))
-        made.append(matrix)
-    return made
-
-
-def _interleaved(matrix: Any, is_complex: bool) -> Any:
-    """Rows for the real and the imaginary parts of a complex output, in turn."""
-    if not is_complex:
-        return matrix.real
-    return np.stack([matrix.real, matrix.imag], 1).reshape(2 * len(matrix), matrix.shape[-1])
-
-
-def _compare(
-    found: Any, expected: Any, i: int, j: int, tol: tuple[float, float], is_complex: bool, by_complex: bool, how: str
-) -> None:
-    atol, rtol = tol
-    if by_complex:  # the two columns of an element are one number
-        found, expected = (m[:, ::2] + 1j * m[:, 1::2] for m in (found, expected))
-    for part, name in (
-        ((slice(1, None, 2), "imaginary"), (slice(0, None, 2), "real")) if is_complex else ((slice(None), ""),)
-    ):
-        a, b = found[part], expected[part]
-        if not np.allclose(a, b, rtol, atol, equal_nan=True):
-            only = f"While considering the {name} part of complex outputs only, " if name else ""
-            raise GradcheckError(
-                f"{only}Jacobian {how}mismatch for output {i} with respect to input {j},\nnumerical:{b}\nanalytical:{a}\n"
-            )
-
+from ._differences import (
+    GradcheckError,
+    Moved,
+    analytical_matrices,
+    array_of,
+    compare,
+    difference,
+    directions,
+    elements_of,
+    gradients,
+    interleaved,
+    numerical_matrices,
+    outputs_of,
+)
 
 # -- the check -------------------------------------------------------------------------------------------------------
 
@@ -218,7 +50,8 @@ def gradcheck(
 ) -> bool:
     """Whether the derivatives of `func` at `inputs` (float64, a few elements) agree with finite differences.
 
-    `masked` says whether the elements that a sparse input does not have stay as they are. `fast_mode` changes nothing.
+    `masked` says whether the elements that a sparse input does not have stay as they are. With `fast_mode` derivatives are
+    compared in one random direction, which takes a few calls whatever the sizes are.
 
     >>> import flambeau as torch
     >>> x = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
@@ -234,7 +67,7 @@ def gradcheck(
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
         _check_inputs(given)
-        outputs, targets = _check(
+        outputs, targets = (_check_projected if fast_mode else _check)(
             func,
             given,
             eps,
@@ -248,7 +81,7 @@ def gradcheck(
         if check_backward_ad and any(t._k & GRAD for t in outputs):
             _check_multiplied(func, given, list(targets.values()), bool(masked))
             if check_undefined_grad:
-                _check_undefined(_outputs(func(*given)))
+                _check_undefined(outputs_of(func(*given)))
             if check_batched_grad:
                 _check_batched(outputs, list(targets.values()))
         if check_forward_ad and check_undefined_grad:
@@ -291,53 +124,123 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
         )
 
 
-def _check(
-    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, tol: tuple[float, float], nondet_tol: float,
-    check_dtypes: bool, forward: bool, backward: bool, masked: bool,
-) -> tuple[list[Tensor], dict[int, _Moved]]:  # fmt: skip
-    """Compares the matrices of derivatives; gives the outputs and the inputs that were moved, by their places."""
-    outputs = _outputs(func(*inputs))
+def _begin(func: Callable[..., Any], inputs: tuple[Any, ...], masked: bool) -> tuple[dict[int, Moved], list[Any]]:
+    """The inputs that are moved, by their places, and the shapes and dtypes of the outputs."""
+    outputs = outputs_of(func(*inputs))
     for out in outputs:
         if out._k & SPARSE:
             raise ValueError(
                 "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn "
                 "for gradcheck."
             )
-    moved = {i: _Moved(t, masked) for i, t in enumerate(inputs) if isinstance(t, Tensor) and t._k & GRAD}
-    places, targets = list(moved), list(moved.values())
-    shapes = [(tuple(t._array.shape), t.dtype) for t in outputs]
-    numerical = [_numerical(func, inputs, i, m, eps, shapes) for i, m in moved.items()]
-    outputs = _outputs(func(*inputs))  # what the first call kept was written to
+    moved = {i: Moved(t, masked) for i, t in enumerate(inputs) if isinstance(t, Tensor) and t._k & GRAD}
+    return moved, [(tuple(t._array.shape), t.dtype) for t in outputs]
+
+
+def _check_zero(numerical: list[Any], eps: float) -> None:
+    for per_output in numerical:
+        for found in per_output:
+            if not np.allclose(found, 0, atol=eps):
+                raise GradcheckError("Numerical gradient for function expected to be zero")
+
+
+def _check_projected(
+    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, tol: tuple[float, float], nondet_tol: float,
+    check_dtypes: bool, forward: bool, backward: bool, masked: bool,
+) -> tuple[list[Tensor], dict[int, Moved]]:  # fmt: skip
+    """Compares derivatives in one random direction of each input and each output; where they differ, the matrices decide."""
+    given = func, inputs, eps, tol, nondet_tol, check_dtypes, forward, backward, masked
+    moved, shapes = _begin(func, inputs, masked)
+    rng = np.random.default_rng(0)
+    steps = {i: _positive(rng, (len(m.places),), m.tensor.dtype) for i, m in moved.items()}
+    starts = [_positive(rng, shape, d) for shape, d in shapes]
+    numerical = {
+        i: [
+            change / (2 * eps)
+            for change in difference(func, inputs, i, lambda sign: m.along(steps[i], sign * eps), shapes)
+        ]
+        for i, m in moved.items()
+    }
+    outputs = outputs_of(func(*inputs))  # what the first call kept was written to
     if backward and not any(t._k & GRAD for t in outputs):
-        for per_output in numerical:
-            for matrix in per_output:
-                if not np.allclose(matrix, 0, atol=eps):
-                    raise GradcheckError("Numerical gradient for function expected to be zero")
+        _check_zero(list(numerical.values()), eps)
+        return outputs, moved
+
+    def agree(found: Any, expected: Any, i: int, place: int) -> bool:
+        atol = tol[0] * max(np.abs(starts[i]).sum() * np.abs(steps[place]).sum(), 1e-300)
+        return bool(np.allclose(found, expected, tol[1], atol, equal_nan=True))
+
+    for i, (out, start) in enumerate(zip(outputs, starts)):
+        for turned in ((start, 1j * start) if out.dtype.is_complex else (start,)) if backward else ():
+            if out._k & GRAD:
+                made = [
+                    gradients(out, list(moved.values()), wrap(np.asarray(turned), out.dtype), check_dtypes)
+                    for _ in range(2)
+                ]
+            else:
+                made = [[m.read(None) for m in moved.values()]] * 2
+            for place, a, b in zip(moved, *made):
+                expected = (turned.conj() * numerical[place][i]).sum().real
+                if not agree((a.conj() * steps[place]).sum().real, expected, i, place):
+                    return _check(*given)
+                _check_repeated(a, b, nondet_tol)
+    if forward:
+        for place, m in moved.items():
+            tangent = np.zeros(m.values.shape, m.values.dtype)
+            tangent[m.chosen()] = steps[place]
+            for i, pair in enumerate(_pushed(func, inputs, {**_still(moved), place: wrap(tangent, m.tensor.dtype)})):
+                ends = starts[i].conj().ravel()
+                if not agree((ends * _column(*pair)).sum(), (ends * numerical[place][i].ravel()).sum(), i, place):
+                    return _check(*given)
+    return outputs, moved
+
+
+def _positive(rng: Any, shape: tuple[int, ...], d: Any) -> Any:
+    """A random direction of length one, without cancellation between elements."""
+    values = rng.random(shape) + (1j * rng.random(shape) if d.is_complex else 0.0)
+    return np.asarray(values / max(np.linalg.norm(values), 1e-300), d.numpy)
+
+
+def _check_repeated(first: Any, second: Any, nondet_tol: float) -> None:
+    if not np.allclose(first, second, 0, nondet_tol, equal_nan=True):
+        raise GradcheckError(
+            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
+            "values, although analytical gradient matches numerical gradient. The tolerance for nondeterminism was "
+            f"{nondet_tol}."
+        )
+
+
+def _check(
+    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, tol: tuple[float, float], nondet_tol: float,
+    check_dtypes: bool, forward: bool, backward: bool, masked: bool,
+) -> tuple[list[Tensor], dict[int, Moved]]:  # fmt: skip
+    """Compares the matrices of derivatives; gives the outputs and the inputs that were moved, by their places."""
+    moved, shapes = _begin(func, inputs, masked)
+    places, targets = list(moved), list(moved.values())
+    numerical = [numerical_matrices(func, inputs, i, m, eps, shapes) for i, m in moved.items()]
+    outputs = outputs_of(func(*inputs))  # what the first call kept was written to
+    if backward and not any(t._k & GRAD for t in outputs):
+        _check_zero(numerical, eps)
         return outputs, moved
     expectations = [
-        [_interleaved(per_output[i], out.dtype.is_complex) for per_output in numerical] for i, out in enumerate(outputs)
+        [interleaved(per_output[i], out.dtype.is_complex) for per_output in numerical] for i, out in enumerate(outputs)
     ]
     for i, (out, expected) in enumerate(zip(outputs, expectations)):
         if backward:
             if out._k & GRAD:
-                exact = _analytical(out, targets, check_dtypes)
-                again = _analytical(out, targets, False)
+                exact = analytical_matrices(out, targets, check_dtypes)
+                again = analytical_matrices(out, targets, False)
             else:
                 exact = again = [np.zeros_like(e) for e in expected]
             for place, a, b, e in zip(places, exact, again, expected):
-                _compare(a, e, i, place, tol, out.dtype.is_complex, inputs[place].dtype.is_complex, "")
-                if not np.allclose(a, b, 0, nondet_tol, equal_nan=True):
-                    raise GradcheckError(
-                        "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
-                        "gives different values, although analytical gradient matches numerical gradient. The tolerance "
-                        f"for nondeterminism was {nondet_tol}."
-                    )
+                compare(a, e, i, place, tol, out.dtype.is_complex, inputs[place].dtype.is_complex, "")
+                _check_repeated(a, b, nondet_tol)
     if forward:
         for place, *by_place in zip(places, *expectations):
             found = _by_forward_mode(func, inputs, moved, place)
             for i, (out, f, e) in enumerate(zip(outputs, found, by_place)):
                 by_complex = inputs[place].dtype.is_complex
-                _compare(f, e, i, place, tol, out.dtype.is_complex, by_complex, "computed with forward mode ")
+                compare(f, e, i, place, tol, out.dtype.is_complex, by_complex, "computed with forward mode ")
     return outputs, moved
 
 
@@ -351,24 +254,24 @@ def _pushed(func: Callable[..., Any], inputs: tuple[Any, ...], tangents: dict[in
             args[i] = detached(inputs[i])
             if tangent is not None:
                 args[i] = forward_ad.make_dual(args[i], tangent)
-        return [forward_ad.unpack_dual(out) for out in _outputs(func(*args))]
+        return [forward_ad.unpack_dual(out) for out in outputs_of(func(*args))]
 
 
-def _still(targets: dict[int, _Moved]) -> dict[int, Tensor]:
+def _still(targets: dict[int, Moved]) -> dict[int, Tensor]:
     return {i: wrap(np.zeros(m.values.shape, m.values.dtype), m.tensor.dtype) for i, m in targets.items()}
 
 
-def _by_forward_mode(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, _Moved], place: int) -> Any:
+def _by_forward_mode(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, Moved], place: int) -> Any:
     """The matrix of each output by one input, column by column, from tangents."""
     columns: list[list[Any]] = []
-    for tangent in _directions(targets[place].tensor):
+    for tangent in directions(targets[place].tensor):
         made = _pushed(func, inputs, {**_still(targets), place: tangent})
         columns.append([_column(*pair) for pair in made])
-    return [_interleaved(np.stack(each, -1), any(np.iscomplexobj(c) for c in each)) for each in zip(*columns)]
+    return [interleaved(np.stack(each, -1), any(np.iscomplexobj(c) for c in each)) for each in zip(*columns)]
 
 
 def _column(out: Tensor, tangent: Tensor | None) -> Any:
-    return np.zeros(out._array.shape, out.dtype.numpy).ravel() if tangent is None else _array(tangent).ravel()
+    return np.zeros(out._array.shape, out.dtype.numpy).ravel() if tangent is None else array_of(tangent).ravel()
 
 
 def _some_tangents(t: Tensor, count: int) -> list[Tensor]:
@@ -379,7 +282,7 @@ def _some_tangents(t: Tensor, count: int) -> list[Tensor]:
     return [wrap(np.asarray(values, d).reshape(shape), t.dtype) for values in made]
 
 
-def _check_missing_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, _Moved]) -> None:
+def _check_missing_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, Moved]) -> None:
     """An input without a tangent counts as one whose tangent is zero."""
     still = _still(targets)
     if len(targets) == 1:
@@ -397,7 +300,7 @@ def _check_missing_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], t
             )
 
 
-def _check_batched_forward(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, _Moved]) -> None:
+def _check_batched_forward(func: Callable[..., Any], inputs: tuple[Any, ...], targets: dict[int, Moved]) -> None:
     """Tangents of a batch by `vmap` are those one after the other."""
     from .._vmap_internals import vmap
 
@@ -422,7 +325,7 @@ def _check_batched_forward(func: Callable[..., Any], inputs: tuple[Any, ...], ta
                 f"forward_grad asks). {error}"
             ) from error
         for i, batch in enumerate(found):
-            if not all(np.allclose(_array(a), _array(e[i])) for a, e in zip(ops.unbind(batch), expected)):
+            if not all(np.allclose(array_of(a), array_of(e[i])) for a, e in zip(ops.unbind(batch), expected)):
                 raise GradcheckError(
                     "gradcheck or gradgradcheck failed while testing batched forward gradient computation: the tangents by "
                     "vmap differ from those one after the other"
@@ -445,7 +348,7 @@ def _check_undefined(outputs: list[Tensor]) -> None:
                 "Expected backward function to handle undefined output grads: a gradient that comes as None counts as zero. "
                 f"{error}"
             ) from error
-        if any(g is not None and (_dense(g) != 0).any() for g in found):
+        if any(g is not None and (elements_of(g) != 0).any() for g in found):
             warnings.warn(_UNDEFINED, stacklevel=5)
             raise GradcheckError(
                 "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
@@ -458,11 +361,11 @@ _UNDEFINED = (
 )
 
 
-def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets: list[_Moved], masked: bool) -> None:
+def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets: list[Moved], masked: bool) -> None:
     """A gradient that starts with zeros is zero, and has the layout, size and device of its input."""
     from . import grad
 
-    outs = [t for t in _outputs(func(*inputs)) if t._k & GRAD]
+    outs = [t for t in outputs_of(func(*inputs)) if t._k & GRAD]
     if not outs:
         raise RuntimeError("no Tensors requiring grad found in outputs")
     found = grad(outs, [m.tensor for m in targets], [ops.zeros_like(detached(t)) for t in outs], allow_unused=True)
@@ -474,7 +377,7 @@ def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets
             raise GradcheckError(f"grad is incorrect layout ({g.layout} is not {t.layout})")  # type: ignore[attr-defined]
         if g._k & t._k & SPARSE and g.is_sparse and g.sparse_dim() != t.sparse_dim():  # type: ignore[attr-defined]
             raise GradcheckError("grad is sparse tensor, but has incorrect sparse_dim")
-        if (_dense(g) != 0).any():
+        if (elements_of(g) != 0).any():
             raise GradcheckError("backward not multiplied by grad_output")
         if g.dtype is not t.dtype:
             raise GradcheckError("grad is incorrect type")
@@ -482,7 +385,7 @@ def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets
             raise GradcheckError("grad is incorrect size")
 
 
-def _check_batched(outputs: list[Tensor], targets: list[_Moved]) -> None:
+def _check_batched(outputs: list[Tensor], targets: list[Moved]) -> None:
     """Gradients of a batch of starts by `vmap` are those one after the other."""
     from . import grad
 
@@ -505,7 +408,7 @@ def _check_batched(outputs: list[Tensor], targets: list[_Moved]) -> None:
             for t, g in zip(wanted, kept):  # those that retain theirs have got a batch's
                 meta_of(t).grad = g
         for g, pair in zip(found, zip(*expected)):
-            if g is not None and not all(np.allclose(_array(a), _array(b)) for a, b in zip(ops.unbind(g), pair)):
+            if g is not None and not all(np.allclose(array_of(a), array_of(b)) for a, b in zip(ops.unbind(g), pair)):
                 raise GradcheckError(
                     "gradcheck or gradgradcheck failed while testing batched gradient computation: the gradients by vmap "
                     "differ from those one after the other"
@@ -544,7 +447,7 @@ def gradgradcheck(
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
-        outputs = [t for t in _outputs(func(*inputs)) if t._k & GRAD]
+        outputs = [t for t in outputs_of(func(*inputs)) if t._k & GRAD]
         rng = np.random.default_rng(0)
         cotangents = []
         for t in outputs:
@@ -564,7 +467,7 @@ def gradgradcheck(
             for v, i in zip(values, inputs)
         )  # fmt: skip
         wanted = [v for v, i in zip(values, inputs) if isinstance(i, Tensor) and i._k & GRAD]
-        outs = [t for t in _outputs(func(*values)) if t._k & GRAD]
+        outs = [t for t in outputs_of(func(*values)) if t._k & GRAD]
         found = grad(outs, wanted, given, create_graph=True, allow_unused=True)
         return tuple(ops.zeros_like(w) if g is None else g for g, w in zip(found, wanted))
 
@@ -572,7 +475,7 @@ def gradgradcheck(
         first_derivative, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
-        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, masked=masked,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
 
 

@@ -100,3 +100,80 @@ def test_elements_of_complex_inputs_are_compared_as_numbers():
     assert gradcheck(Off.apply, (z,), atol=0, rtol=0.011)  # of the real part alone it would be 0.017
     with pytest.raises(GradcheckError, match="Jacobian mismatch"):
         gradcheck(Off.apply, (z,), atol=0, rtol=0.009)
+
+
+def test_the_fast_check_calls_few_times_and_finds_what_is_wrong():
+    class Halved(torch.autograd.Function):
+        """A product whose derivative by one element is wrong."""
+
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            calls.append(1)
+            return x @ w
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            by_x, by_w = g @ w.mT.conj(), x.mT.conj() @ g
+            by_w[2, 1] *= wrong
+            return by_x, by_w
+
+    for dtype in (torch.float64, torch.complex128):
+        x = torch.randn(30, 20, dtype=dtype, requires_grad=True)
+        w = torch.randn(20, 10, dtype=dtype, requires_grad=True)
+        calls, wrong, before = [], 1, w.tolist()
+        assert gradcheck(Halved.apply, (x, w), fast_mode=True)
+        assert len(calls) < 15 and w.tolist() == before
+        assert gradgradcheck(torch.matmul, (x, w), fast_mode=True)
+        wrong = 1.5
+        small = [t[-3:, -3:].detach().requires_grad_() for t in (x, w)]
+        with pytest.raises(GradcheckError, match="mismatch for output 0 with respect to input 1"):
+            gradcheck(Halved.apply, small, fast_mode=True)
+        assert not gradcheck(Halved.apply, small, fast_mode=True, raise_exception=False)
+
+
+def test_the_fast_check_of_other_kinds_of_functions():
+    x = numbers(3)
+    assert gradcheck(lambda x: (x.sin(), torch.complex(x, x * 2), x.sum()), (x,), fast_mode=True, check_forward_ad=True)
+    assert gradcheck(lambda x: x.detach() * 0, (x,), fast_mode=True)
+    with pytest.raises(GradcheckError, match="expected to be zero"):
+        gradcheck(lambda x: x.detach() * 2, (x,), fast_mode=True)
+    sparse = numbers(3, 3).detach().triu().to_sparse().requires_grad_()
+    assert gradcheck(lambda s: s.to_dense(masked_grad=True) * 2, (sparse,), masked=True, fast_mode=True)
+
+    class NoTangent(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3
+
+    with pytest.raises(GradcheckError, match="computed with forward mode"):
+        gradcheck(NoTangent.apply, (x,), fast_mode=True, check_forward_ad=True)
+
+
+def test_a_projection_that_differs_by_cancellation_is_decided_by_the_matrices():
+    class Rough(torch.autograd.Function):
+        """Derivatives of two elements that cancel in a sum, each right to a thousandth."""
+
+        @staticmethod
+        def forward(ctx, x):
+            return (x[0] - x[1]) * 1e6
+
+        @staticmethod
+        def backward(ctx, g):
+            return torch.stack([g * 1e6 * (1 + 9e-4), -g * 1e6 * (1 - 9e-4)])
+
+    x = torch.tensor([0.5, 0.5], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(Rough.apply, (x,), fast_mode=True, eps=1e-3)
