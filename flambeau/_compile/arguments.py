@@ -84,12 +84,17 @@ class Arguments:
             ("t.dtype is", t.dtype, f"{path}.dtype == {t.dtype}"),
             ("(a := t._array).shape ==", array.shape, f"{path}.shape == {tuple(array.shape)}"),
             ("a.strides ==", array.strides, f"{path}.stride() == {tuple(t.stride())}"),
-            ("(t._edge is None) is", t._edge is None, f"{path}.is_leaf == {t._edge is None}"),
         ):
             self.need(f"{at} {self.constant(value)}", words)
         if t.__dict__:
             self.objects.append((t, path))
             self.need(f"t is {self.constant(t)}", f"{path} is the same tensor")
+
+    def guard_leaves(self) -> None:
+        """Code asks which tensors are leaves."""
+        for t, place, path in self.tensors:
+            leaf = t._edge is None
+            self.need(f"({place}._edge is None) is {leaf}", f"{path}.is_leaf == {leaf}")
 
     def _aliases(self) -> None:
         """Which tensors are one object, or lie in the same memory."""

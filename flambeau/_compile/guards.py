@@ -14,6 +14,7 @@ from .._kernel.native.site import Site
 from .arguments import Arguments
 from .checks import Guards
 from .holders import Effect
+from .moment import Moment
 from .names import names_of
 from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, trust
 
@@ -85,6 +86,7 @@ class Trail:
         self._outer: Any = None
         code = getattr(getattr(function, "forward", function), "__code__", None)
         self._place = (getattr(code, "co_filename", "?"), getattr(code, "co_firstlineno", 0))
+        self.moment = Moment()
         self.arguments = Arguments(function, args, kwargs)
         try:
             self.reach.root(function, _name(function))
@@ -199,6 +201,10 @@ class Trail:
             if cache.cache_info() != before:
                 self.problem = Break(f"{path} keeps results of earlier calls (functools.lru_cache)", *self._place)
                 return
+        changed = self.moment.changed()
+        if changed is not None:
+            self.problem = Break(f"the run changes a switch ({changed})", *self._place)
+            return
         changed = self.arguments.changed()
         if changed is not None:
             self.problem = Break(f"the run changes {changed}, which it was given", *self._place)
@@ -214,7 +220,7 @@ class Trail:
         """The guards of everything that was reached; raises `Break` if something cannot be guarded."""
         if self.problem is not None:
             raise self.problem
-        return Guards(self.arguments, self.reach, self.effects)
+        return Guards(self.arguments, self.moment, self.reach, self.effects)
 
 
 _OF_ALL = frozenset(

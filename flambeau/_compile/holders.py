@@ -150,11 +150,12 @@ def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
 class Fields(Holder):
     """Attributes of an instance or a class: those that code names; besides, which attributes there are."""
 
-    __slots__ = ("before", "get", "keys", "kind", "names", "owner")
+    __slots__ = ("bases", "before", "get", "keys", "kind", "names", "owner")
 
     def __init__(self, owner: Any, path: str):
         super().__init__(path)
         self.owner, self.kind = owner, owner.__class__
+        self.bases = getattr(owner, "__mro__", None) if isinstance(owner, type) else None
         self.before = dict(owner.__dict__)
         self.keys = tuple(self.before)
         self.names: dict[str, None] = {}
@@ -162,13 +163,15 @@ class Fields(Holder):
     def close(self) -> None:
         names = list(self.names)
         self.get = _getter(names)
-        labels = (f"type({self.path})", f"attributes of {self.path}", *(f"{self.path}.{name}" for name in names))
-        self.seal(labels, (self.kind, self.keys, *(self.before[name] for name in names)))
+        about = (f"type({self.path})", f"bases of {self.path}", f"attributes of {self.path}")
+        labels = (*about, *(f"{self.path}.{name}" for name in names))
+        self.seal(labels, (self.kind, self.bases, self.keys, *(self.before[name] for name in names)))
 
     def now(self) -> tuple[Any, ...]:
         own = self.owner.__dict__
         keys = tuple(own)
-        return (self.owner.__class__, self.keys if keys == self.keys else keys, *self.get(own))
+        bases = None if self.bases is None else self.owner.__mro__
+        return (self.owner.__class__, bases, self.keys if keys == self.keys else keys, *self.get(own))
 
     def changes(self) -> Iterator[Effect]:
         for key, old, new in differences(self.before, self.owner.__dict__):
@@ -178,28 +181,29 @@ class Fields(Holder):
 class Slots(Holder):
     """Attributes of an instance that have slots of their own."""
 
-    __slots__ = ("before", "owner", "slots")
+    __slots__ = ("before", "kind", "owner", "slots")
 
     def __init__(self, owner: Any, slots: dict[str, Any], path: str):
         super().__init__(path)
-        self.owner, self.slots = owner, slots
-        self.before = dict(zip(slots, self.now()))
+        self.owner, self.kind, self.slots = owner, owner.__class__, slots
+        self.before = dict(zip(slots, self.now()[1:]))
 
     def close(self) -> None:
-        self.seal(tuple(f"{self.path}.{name}" for name in self.slots), tuple(self.before.values()))
+        labels = (f"type({self.path})", *(f"{self.path}.{name}" for name in self.slots))
+        self.seal(labels, (self.kind, *self.before.values()))
 
     def now(self) -> tuple[Any, ...]:
-        return tuple(_slot(self.owner, member) for member in self.slots.values())
+        return (self.owner.__class__, *(_slot(self.owner, member) for member in self.slots.values()))
 
     def changes(self) -> Iterator[Effect]:
-        for key, old, new in differences(self.before, dict(zip(self.slots, self.now()))):
+        for key, old, new in differences(self.before, dict(zip(self.slots, self.now()[1:]))):
             yield Effect(self.owner, key, old, new, f"{self.path}.{key}", "attribute")
 
 
 def _slot(owner: Any, member: Any) -> Any:
     try:
         return member.__get__(owner)
-    except AttributeError:
+    except (AttributeError, TypeError):  # empty, or of another class now
         return MISSING
 
 

@@ -160,8 +160,7 @@ def _dictionary_of(owner: Any) -> tuple[int, dict[Any, Any]]:
     own: Any = owner.__dict__
     if isinstance(owner, type):
         (own,) = (r for r in gc.get_referents(own) if isinstance(r, dict))
-        place = next(p for p in range(_HEAD, type(owner).__basicsize__, 8) if word_at(id(owner) + p) == id(own))
-        return id(owner) + place, own
+        return _place_in_class(owner, own), own
     kind: Any = type(owner)
     offset = kind.__dictoffset__
     if offset <= 0:
@@ -173,6 +172,14 @@ def _dictionary_of(owner: Any) -> tuple[int, dict[Any, Any]]:
     return id(owner) + offset, own
 
 
+def _place_in_class(owner: type, value: Any) -> int:
+    kind: Any = type
+    for place in range(id(owner) + _HEAD, id(owner) + kind.__basicsize__, 8):
+        if word_at(place) == id(value):
+            return place
+    raise Elsewhere("a part of a class")
+
+
 def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any]:
     """Words that stand as they do while a holder holds, words that must not stand there, and what has to be kept alive."""
     kind = type(holder)
@@ -180,6 +187,8 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
     if kind is Fields:
         place, own = _dictionary_of(owner)
         words = [(id(owner) + _TYPE, id(holder.kind)), (place, id(own))]  # type: ignore[attr-defined]
+        if isinstance(owner, type):
+            words.append((_place_in_class(owner, owner.__mro__), id(owner.__mro__)))
         return words + _dictionary(own, list(holder.names), closely), [], own  # type: ignore[attr-defined]
     if kind is Namespace:
         return _dictionary(owner, list(holder.before), True), [], owner  # type: ignore[attr-defined]

@@ -525,6 +525,36 @@ def inherited_method():
 
 
 @way
+def bases_of_a_class():
+    class Base:
+        def run(self, h):
+            return h
+
+    class Other:
+        def run(self, h):
+            return h * 2
+
+    class Derived(Base):
+        pass
+
+    thing = Derived()
+    return lambda h: thing.run(h), (x(),), lambda: setattr(Derived, "__bases__", (Other,))
+
+
+@way
+def class_of_an_object_with_slots():
+    class Scale:
+        __slots__ = ("by",)
+
+    class Other:
+        __slots__ = ("by",)
+
+    scale = Scale()
+    scale.by = 2
+    return lambda h: h * scale.by, (x(),), lambda: setattr(scale, "__class__", Other)
+
+
+@way
 def generator_in_the_run():
     widths = [1, 2]
     return lambda h: h * sum(w * 2 for w in widths), (x(),), lambda: widths.__setitem__(0, 3)
@@ -673,7 +703,6 @@ OTHER_ARGUMENTS = {
     "strides": ((x(),), (torch.ones(4, 2).t(),)),
     "expanded": ((x(),), (torch.ones(1, 4).expand(2, 4),)),
     "requires_grad": ((x(),), (x().requires_grad_(),)),
-    "history": ((x().requires_grad_(),), (x().requires_grad_() * 1,)),
     "device": ((x(),), (x().to("meta"),)),
     "class": ((x(),), (x().as_subclass(Tagged),)),
     "parameter": ((x().requires_grad_(),), (nn.Parameter(x()),)),
@@ -711,6 +740,14 @@ def test_other_arguments_are_seen(name):
     assert guards.check(args, {})
     assert not guards.check(others, {})
     assert guards.reason(others, {})
+
+
+def test_leaves_are_told_from_results_where_code_asks():
+    leaf, result = x().requires_grad_(), x().requires_grad_() * 1
+    assert guards_of(lambda h: h * 2, leaf).check((result,), {})
+    guards = guards_of(lambda h: h * 2 if h.is_leaf else h, leaf)
+    assert guards.check((leaf,), {}) and not guards.check((result,), {})
+    assert guards.reason((result,), {}) == "h.is_leaf == True"
 
 
 def test_named_arguments_are_not_positional_ones():

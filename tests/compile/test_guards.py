@@ -237,6 +237,26 @@ def test_changed_items_globals_and_cells_are_effects():
     assert all(e.new is STATE["last"] for e in effects if e.path == "STATE['last']")
 
 
+@pytest.mark.parametrize(
+    "change, undo",
+    [
+        (lambda: torch.set_grad_enabled(False), lambda: torch.set_grad_enabled(True)),
+        (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
+        (lambda: torch.use_deterministic_algorithms(True), lambda: torch.use_deterministic_algorithms(False)),
+        (lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None)),
+    ],
+)
+def test_a_run_that_leaves_a_switch_changed_is_no_program(change, undo):
+    def f(x):
+        change()
+        return x
+
+    try:
+        assert "changes a switch" in followed(f, torch.ones(2)).problem.reason
+    finally:
+        undo()
+
+
 def test_gradients_are_effects():
     weight = torch.ones(3, requires_grad=True)
     trail = followed(lambda x: (weight * x).sum().backward(), torch.ones(3))
