@@ -8,6 +8,7 @@ the eager run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 from .._tensor import Tensor
@@ -84,6 +85,30 @@ class Graph:
                 kept.append(node)
         self.nodes = kept[::-1]
         self.constants = {v: t for v, t in self.constants.items() if v in wanted}
+
+    def once(self) -> Graph:
+        """The same program, in which each value is the result of one node: one that a node gives back is another from then on."""
+        made, names = Graph(), dict[Value, Value]()
+        made.inputs, made.constants = self.inputs, self.constants
+
+        def now(v: Value) -> Value:
+            return names.get(v, v)
+
+        for node in self.nodes:
+            args, named = replaced((node.args, node.named), Value, now)
+            writes = [now(v) for v in node.writes]
+            other = Node(node.op, args, (), node.several, named, node.opaque, writes, node.line)
+            outs: list[Value | None] = []
+            for v in node.outs:
+                if v is not None:
+                    own = copy(v)
+                    own.node = other
+                    names[v] = v = own
+                outs.append(v)
+            other.outs = tuple(outs)
+            made.nodes.append(other)
+        made.outputs = [now(v) for v in self.outputs]
+        return made
 
 
 def described(v: Value) -> str:

@@ -50,6 +50,8 @@ def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[i
     """Fresh memory with dense strides, which are counted in elements."""
     size = dtype.itemsize
     steps = tuple([s * size for s in strides])
+    if watcher is not None and watcher.here():
+        return watcher.empty_strided(shape, dtype, steps)
     count = math.prod(shape)
     if count * size < LARGE:
         return np.ndarray(shape, dtype, None, 0, steps)

@@ -22,14 +22,19 @@ from .._core.dtypes import (
     bool_,
     complex32,
     complex64,
+    complex128,
     dtype,
     float8_e5m2,
     float8_e8m0fnu,
     float16,
     float32,
     float64,
+    int64,
     promote_types,
     scalar_dtype,
+    uint8,
+    uint16,
+    uint32,
     uint64,
 )
 from .._core.state import CUDA, POSTPONED
@@ -264,6 +269,14 @@ def cast_kernel(source: dtype, d: dtype) -> Any:
         body = _truncated(source, d) if d.category == INTEGER and source.category == FLOATING else _as_it_is
         call = _casts[source, d] = cpu.pointwise("cast", body, (source.code,), (d.code,), (source.wide.code,))
     return call
+
+
+def moving(size: int) -> tuple[Any, Any]:
+    """The kernel that copies elements of so many bytes, and the dtype that it takes them for."""
+    if size == 16:
+        return cast_kernel(complex128, complex128), complex128.numpy
+    bits = {1: uint8, 2: uint16, 4: uint32, 8: int64}[size]
+    return cast_kernel(bits, bits), bits.numpy
 
 
 def _as_it_is(m: Any, x: Any) -> Any:

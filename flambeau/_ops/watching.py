@@ -22,12 +22,11 @@ import numpy as np
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes, uncollected
-from .._kernel.lang import kernel
 from .._kernel.native.entry import RESULTS
 from .._kernel.native.plan import Plan, absent, taken_apart
 from .._kernel.ufunc import loops
 from .._tensor import Tensor, wrap
-from .casting import cast_kernel
+from .casting import cast_kernel, moving
 from .patterns import Unplannable, pattern_of
 from .pointwise_plan import merged
 
@@ -68,14 +67,6 @@ _FEATURES = frozenset(
 )
 
 
-@kernel("()->()")
-def _moved(m: Any, x: Any, out: Any) -> None:
-    out[()] = x[()]
-
-
-_BITS = {n: (f"u{8 * n}", np.dtype(f"u{n}")) for n in (1, 2, 4, 8)} | {16: ("c128", np.dtype(np.complex128))}
-
-
 class Watched(np.ndarray):
     """An array whose elements nobody looks at unseen. Copies are made by kernels of ours."""
 
@@ -97,7 +88,7 @@ class Watched(np.ndarray):
         raise Unplannable(f"{function.__name__} of NumPy's")
 
     def __getattribute__(self, name: str) -> Any:
-        if name not in _FEATURES:
+        if name not in _FEATURES and not (name == "__array_interface__" and Watch.current and Watch.current.shows):
             raise Unplannable(f"the attribute {name}")
         return super().__getattribute__(name)
 
@@ -131,6 +122,12 @@ class Watched(np.ndarray):
         _current().move(made, self)
         return made
 
+    def reshape(self, *shape: Any, **named: Any) -> Any:
+        made = super().reshape(*shape, **named)
+        if self.size and not np.may_share_memory(np.asarray(made), np.asarray(self)):  # a copy, which nobody saw
+            made = self.astype(self.dtype, "C").reshape(*shape, **named)
+        return made
+
     def _refuse(self, *args: Any, **named: Any) -> Any:
         raise Unplannable("a value")
 
@@ -142,11 +139,8 @@ class Watched(np.ndarray):
         return current.answer(self)
 
     def any(self) -> bool:  # type: ignore[override]
-        """The same question to each of a few elements."""
-        if self.size > _QUESTIONS or not self.flags.c_contiguous:
-            raise Unplannable("many values")
-        flat = self.reshape(-1)
-        return any([bool(flat[i : i + 1].reshape(())) for i in range(flat.size)])
+        """The same question to all elements."""
+        return _current().any_of(self)
 
     __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse  # type: ignore[assignment]
 
@@ -172,18 +166,13 @@ def _apart(array: Any) -> Any:
 
 
 class Watch:
-    """What one call did: memory that it was given or made, and loops over it."""
+    """What a call does: memory that it was given or made, and loops over it."""
 
     current: Watch | None = None
-    room = np.empty(1 << 16, np.uint8)
+    shows = False  # whether the addresses of arrays may be asked for
 
-    def __init__(self, plan: Plan, inputs: Sequence[Any]):
-        if sum([a.size for a in inputs]) > _MOST:
-            raise Unplannable("too much")
-        self.plan = plan
+    def __init__(self) -> None:
         self.memory: list[Any] = []  # (first byte, last byte + 1, number among operands, array)
-        self.kept: list[Any] = []
-        self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
         self.made: list[Any] = []
         self.calls: list[Any] = []
 
@@ -217,6 +206,19 @@ class Watch:
         self.made.append(array)
         return self._known(array, -len(self.made))
 
+    def empty_strided(self, shape: Any, dtype: Any, strides: Any) -> Any:
+        """Memory whose dimensions lie densely, in any order."""
+        order = sorted(range(len(shape)), key=lambda d: (-strides[d], -shape[d], d))
+        made = self.empty([shape[d] for d in order], dtype).transpose([order.index(d) for d in range(len(shape))])
+        if any([n > 1 and s != t for n, s, t in zip(shape, made.strides, strides)]):
+            raise Unplannable("memory with gaps")
+        return made
+
+    def work(self, words: Any, threads: int, places: Any, inside: Any = ()) -> None:
+        """The pool is about to do what words describe; operands' addresses are at places among them, and addresses of the words
+        themselves (place, bytes from the first) `inside`."""
+        raise Unplannable("work for the pool")
+
     def zeros(self, shape: Any, dtype: Any) -> Any:
         made = self.empty(shape, dtype)
         made.fill(0)
@@ -237,8 +239,8 @@ class Watch:
                 raise Unplannable("a conversion")
             call(source, target)
             return
-        code, bits = _BITS[target.dtype.itemsize]
-        _moved((code, code))(source.view(bits), target.view(bits))
+        call, bits = moving(target.dtype.itemsize)
+        call(source.view(bits), target.view(bits))
 
     def joined(self, arrays: Any, dim: int = 0) -> Any:
         """`np.concatenate` of arrays of one dtype that are row-major."""
@@ -254,11 +256,8 @@ class Watch:
         return made
 
     def scratch(self, size: int) -> Any:
-        """Memory that all plans write to and none reads what another wrote: loops run one after the other."""
-        if Watch.room.size < size:
-            Watch.room = np.empty(size, np.uint8)
-        self.plan.keep.append(Watch.room)
-        return self._known(Watch.room, 0)
+        """Memory that is needed for a moment."""
+        return self.empty(size, np.uint8)
 
     def like(self, ufunc: Any, operands: Any) -> Any:
         """Memory for a pointwise result of operands that are row-major."""
@@ -293,10 +292,37 @@ class Watch:
                 raise Unplannable("a conversion")
         self.calls.append((ufunc, dtypes, about))
 
+    def any_of(self, array: Any) -> bool:
+        """Whether any of a few elements is true."""
+        if array.size > _QUESTIONS or not array.flags.c_contiguous:
+            raise Unplannable("many values")
+        flat = array.reshape(-1)
+        return any([bool(flat[i : i + 1].reshape(())) for i in range(flat.size)])
+
     def answer(self, array: Any) -> bool:
         found = bool(np.asarray(array))
         self.calls.append((None, found, self.place(array)))
         return found
+
+
+class CallWatch(Watch):
+    """The watch over a small call, which becomes a plan."""
+
+    room = np.empty(1 << 16, np.uint8)
+
+    def __init__(self, plan: Plan, inputs: Sequence[Any]):
+        super().__init__()
+        if sum([a.size for a in inputs]) > _MOST:
+            raise Unplannable("too much")
+        self.plan = plan
+        self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
+
+    def scratch(self, size: int) -> Any:
+        """Memory that all plans write to and none reads what another wrote: loops run one after the other."""
+        if CallWatch.room.size < size:
+            CallWatch.room = np.empty(size, np.uint8)
+        self.plan.keep.append(CallWatch.room)
+        return self._known(CallWatch.room, 0)
 
     def finish(self, returned: Sequence[Any], kept: Sequence[Any]) -> None:
         """Writes the plan: results, in the order that they are returned, what the node keeps, other memory, then loops."""
@@ -364,34 +390,50 @@ def _at(address: int, d: Any, shape: Any, strides: Any) -> Any:
     return np.ndarray(shape, d, memory, -low, strides)
 
 
+class Walk:
+    """How the loop of a ufunc goes over operands: `lead` is repeated over, along which operands have the steps in `ways`; `cores` has
+    the extents that the loop itself knows, `inner` their steps."""
+
+    __slots__ = ("cores", "inner", "lead", "ways")
+
+    def __init__(self, ufunc: Any, about: Sequence[tuple[Any, Any, Any]]):
+        signature = ufunc.signature or ",".join(["()"] * ufunc.nargs)
+        cores = [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
+        sizes: dict[str, int] = {}
+        self.inner: list[int] = []
+        self.ways: list[list[int]] = []
+        self.lead = np.broadcast_shapes(*[shape[: len(shape) - len(core)] for (_, shape, _), core in zip(about, cores)])
+        for (_, shape, strides), core in zip(about, cores):
+            own = len(shape) - len(core)
+            sizes.update(zip(core, shape[own:]))
+            outer = [0 if n == 1 else s for n, s in zip(shape[:own], strides)]
+            self.ways.append([0] * (len(self.lead) - own) + outer)
+            self.inner += strides[own:]
+        self.cores = [sizes[name] for name in dict.fromkeys(name for core in cores for name in core)]
+
+    def merged(self) -> tuple[list[int], list[int], list[int], list[list[int]]]:
+        """(extents, steps) of the loop, and (extents, steps of each operand) of the dimensions around it."""
+        walked, steps = merged(self.lead, self.ways)
+        *outer, count = walked or [1]
+        first = [w[-1] if w else 0 for w in steps]
+        return [count, *self.cores], [*first, *self.inner], outer, [w[:-1] for w in steps]
+
+
 def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int]) -> None:
-    address, data = loops[ufunc]
-    signature = ufunc.signature or ",".join(["()"] * ufunc.nargs)
-    cores = [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
-    names = list(dict.fromkeys(name for core in cores for name in core))
-    sizes: dict[str, int] = {}
-    operands, ways, inner = [], [], []
-    lead = np.broadcast_shapes(*[shape[: len(shape) - len(core)] for (_, shape, _), core in zip(about, cores)])
-    for (where, shape, strides), core, d in zip(about, cores, dtypes):
+    operands = []
+    for (where, _, _), d in zip(about, dtypes):
         if isinstance(where, np.ndarray):
             operands.append(plan.constant(where.astype(d, copy=False)))
         else:
             number, offset = where
             operands.append((number if number >= 0 else numbers[number], offset))
-        own = len(shape) - len(core)
-        sizes.update(zip(core, shape[own:]))
-        outer = [0 if n == 1 else s for n, s in zip(shape[:own], strides)]
-        ways.append([0] * (len(lead) - own) + outer)
-        inner += strides[own:]
-    walked, steps = merged(lead, ways)
-    *outer_sizes, count = walked or [1]
-    if math.prod(outer_sizes) > _TURNS or len(outer_sizes) > 7 or len(operands) > 16:
+    walk = Walk(ufunc, about)
+    dims, steps, outer, strides = walk.merged()
+    if math.prod(outer) > _TURNS or len(outer) > 7 or len(operands) > 16:
         raise Unplannable("too many loops")
-    first = [w[-1] if w else 0 for w in steps]
-    dims = [count, *[sizes[name] for name in names]]
-    if 0 in dims or 0 in lead:
+    if 0 in dims or 0 in walk.lead:
         raise Unplannable("nothing to do")
-    plan.loop(address, data, dims, [*first, *inner], operands, outer_sizes, [w[:-1] for w in steps])
+    plan.loop(*loops[ufunc], dims, steps, operands, outer, strides)
 
 
 # -- whole calls ---------------------------------------------------------------------------------------------------
@@ -427,7 +469,7 @@ def watched_plan(function: Any, names: Sequence[str], values: Sequence[Any], his
 def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history: bool, long: bool) -> Plan:
     tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
     plan = Plan(len(tensors))
-    seen = Watch(plan, [t._array for t in tensors])
+    seen = CallWatch(plan, [t._array for t in tensors])
     copies = iter([wrap(array, t.dtype, t._k & GRAD if history else 0) for t, array in zip(tensors, seen.given)])
 
     def copied(v: Any) -> Any:

@@ -11,7 +11,7 @@ import flambeau as torch
 from flambeau._kernel.native import plan, site
 from flambeau._ops.patterns import Unplannable
 from flambeau._ops.registry import functions, methods, records
-from flambeau._ops.watching import Watch, Watched
+from flambeau._ops.watching import CallWatch, Watched
 
 _spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
 samples = importlib.util.module_from_spec(_spec)
@@ -188,7 +188,7 @@ def test_history_comes_from_the_python_function():
 
 def test_a_watched_array_lets_nobody_look():
     array = np.arange(6.0).reshape(2, 3)
-    seen = Watch(plan.Plan(1), [array])
+    seen = CallWatch(plan.Plan(1), [array])
     (x,) = seen.given
     assert x.shape == (2, 3) and x.reshape(3, 2).T.shape == (2, 3) and isinstance(x[0], Watched)
     for look in (

@@ -21,7 +21,7 @@ from ..lang import Walker, inline
 from ..render_llvm import Llvm
 from ..value import Value
 
-__all__ = ["compile_function", "compile_module", "inline", "over_all", "render_function"]
+__all__ = ["compile_function", "compile_module", "inline", "over_all", "render_function", "run_loops"]
 
 
 class _Text(Llvm):
@@ -188,6 +188,40 @@ def over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, strid
             d -= 1
             if back == 0:
                 d = -1
+
+
+@inline
+def run_loops(m, first, loops, bases, pointers, count):  # type: ignore[no-untyped-def]
+    """Runs what a plan's words from `first` on describe, over operands whose addresses are in `bases`. Loops that do not know how
+    long they are get `count`, unless that is 0. Gives how many are left where a question is not answered as expected."""
+    left, place = loops, first
+    while left != 0:
+        loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
+        steps, data, sizes = m.word(place, 16), m.word(place, 24), place + 48
+        sources = sizes + outer * 8
+        each = 16 + outer * 8
+        if (loop == 0) & (steps != 0):  # work for the pool: its words, with the addresses in their places
+            whole = m.word(sizes)
+            if whole != 0:  # words that change while they are worked on
+                for j in range(m.word(whole)):
+                    m.put(steps, j * 8, m.word(whole, j * 8 + 8))
+            for j in range(operands):
+                address = m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8)
+                m.put(steps, m.word(sources, j * each + 16), address)
+            m.run(data, steps, dims)
+        else:
+            for j in range(operands):
+                m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))
+            if loop == 0:  # a question
+                if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
+                    break
+            else:
+                if count != 0:
+                    dims = count
+                over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, sources + 16, each)
+        place = sources + operands * each
+        left -= 1
+    return left
 
 
 def render_function(

@@ -16,14 +16,13 @@ import numpy as np
 
 from ..._core.allocation import LARGE
 from ..._core.state import modes
-from .dialect import compile_function, over_all
+from .dialect import compile_function, run_loops
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,
     FLOAT,
     INT,
     KEPT,
-    LOOP,
     LOOPS,
     MIX,
     PATTERN,
@@ -297,42 +296,19 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         m.put(objects, i * 8, made)
         m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
     # 6. Loops, each repeated over the dimensions that it does not know itself.
-    pointers, thread, count = m.space(_OPERANDS), 0, m.space(1)
-    m.put(count, 0, size)
+    pointers, thread, count = m.space(_OPERANDS), 0, 0
+    if alike != 0:
+        count = m.space(1)
+        m.put(count, 0, size)
     if large != 0:  # other threads of the interpreter run meanwhile
         thread = m.call("PyEval_SaveThread")
-    place = plan + PLAN + results * RESULT
-    for _ in range(loops):
-        loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
-        sizes = place + LOOP
-        sources = sizes + outer * 8
-        each = 16 + outer * 8
-        for j in range(operands):
-            m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))
-        if loop == 0:  # a question whose answer must be the one that was expected
-            if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
-                for j in range(results):
-                    m.run("Py_DecRef", m.word(objects, j * 8))
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
-        else:
-            if alike != 0:
-                dims = count
-            over_all(
-                m,
-                loop,
-                pointers,
-                dims,
-                m.word(place, 16),
-                m.word(place, 24),
-                outer,
-                sizes,
-                operands,
-                sources + 16,
-                each,
-            )
-        place = sources + operands * each
+    left = run_loops(m, plan + PLAN + results * RESULT, loops, bases, pointers, count)
     if large != 0:
         m.run("PyEval_RestoreThread", thread)
+    if left != 0:  # a question was answered in another way than expected
+        for j in range(results):
+            m.run("Py_DecRef", m.word(objects, j * 8))
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
     wrapped = returned
     if (history != 0) & (m.word(plan, PATTERN) != 0):
         wrapped = m.word(plan, KEPT)

@@ -131,6 +131,24 @@ class Plan:
         self.loops += [0, answer, 0, 0, 1, 0, 8 * operand[0], operand[1]]
         self.counts[2] += 1
 
+    def work(
+        self, entry: int, words: array.array[int], threads: int, operands: Sequence[tuple[int, int, int]],
+        inside: Sequence[tuple[int, int]] = (),
+    ) -> None:  # fmt: skip
+        """Work for the pool, whose function is at `entry`: words, in which operands (number, bytes, place among the words) have
+        their addresses. Those with addresses of their own words (`inside`: place, bytes from the first) may be written to."""
+        own, whole = words[:], 0
+        start = own.buffer_info()[0]
+        for place, offset in inside:
+            own[place] = start + offset
+        self.keep.append(own)
+        if inside:
+            whole = self._numbers([len(own), *own])
+        self.loops += [0, threads, start, entry, len(operands), 1, whole]
+        for number, offset, place in operands:
+            self.loops += [8 * number, offset, 8 * place]
+        self.counts[2] += 1
+
     def words(self) -> array.array[int]:
         together = 0 if self.together is None else id(self.together)
         pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]

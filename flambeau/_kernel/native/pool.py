@@ -15,6 +15,8 @@ from array import array
 from itertools import pairwise
 from typing import Any
 
+from ..._core import allocation
+
 MOST_OPERANDS = 16
 APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
 # Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
@@ -47,6 +49,11 @@ def _pool() -> Any:
         )  # fmt: skip
         found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
     return found
+
+
+def entry() -> int:
+    """The address of the function that is given words and a number of threads (negative for `sequences`)."""
+    return ctypes.cast(_pool(), ctypes.c_void_p).value or 0
 
 
 def _after_fork() -> None:
@@ -104,7 +111,7 @@ def runner() -> int:
 def run_calls(calls: list[Call], threads: int) -> None:
     """Runs ufunc loops side by side."""
     work = sequences([[call] for call in calls])
-    _pool()(work.buffer_info()[0], -threads)
+    run_sequences(work.buffer_info()[0], threads)
 
 
 def sequences(rows: list[list[Call]]) -> Any:
@@ -129,8 +136,21 @@ def sequences(rows: list[list[Call]]) -> Any:
 HEADER = 5  # words of the header of `sequences`
 
 
+def run_shares(words: Any, threads: int, places: list[int], inside: list[int]) -> None:
+    """Runs rows of calls whose operands are at `places` among the words, and that have addresses of these words at `inside`."""
+    start = words.buffer_info()[0]
+    if allocation.watcher is not None and allocation.watcher.here():
+        allocation.watcher.work(words[:], -threads, places, [(p, words[p] - start) for p in inside])
+    _pool()(start, -threads)
+
+
 def run_sequences(work: int, threads: int) -> None:
     """Runs rows of calls side by side; `work` is the address of words as `sequences` makes them."""
+    if allocation.watcher is not None and allocation.watcher.here():
+        rows, calls, each, operands, _ = (ctypes.c_int64 * HEADER).from_address(work)
+        words = array("q", (ctypes.c_int64 * (HEADER + rows * calls * each)).from_address(work))
+        starts = range(HEADER, len(words), each)
+        allocation.watcher.work(words, -threads, [s + i for s in starts for i in range(1, operands) if words[s + i]])
     _pool()(work, -threads)
 
 
@@ -204,4 +224,6 @@ def run_walk(words: Any, addresses: list[int], threads: int) -> None:
     """Runs what `walk` describes on operands."""
     work = words[:]  # other threads may use the same description
     work[_ADDRESSES : _ADDRESSES + len(addresses)] = array("q", addresses)
+    if allocation.watcher is not None and allocation.watcher.here():
+        allocation.watcher.work(work, threads, range(_ADDRESSES, _ADDRESSES + len(addresses)))
     _pool()(work.buffer_info()[0], threads)

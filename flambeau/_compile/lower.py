@@ -1,0 +1,317 @@
+"""Lowering: what a graph does, found by watching its nodes run once.
+
+Each node computes over arrays whose memory is known. Loops of ours, work for the pool and answers of kernels are written down; views
+cost nothing. Before a node's steps are used they are carried out in other memory, to see that nothing was done unseen. Whatever
+does something else (NumPy, LAPACK, Python's own state) becomes a call that Python makes each time.
+"""
+
+from __future__ import annotations
+
+from array import array as words_of
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._backend.copies import SHARED, fill
+from .._core.allocation import allocator
+from .._core.state import GRAD, local, uncollected
+from .._kernel.lang import kernel
+from .._kernel.native.elementwise import arrangement
+from .._kernel.native.plan import Plan
+from .._kernel.native.runner import runner
+from .._ops.patterns import Unplannable
+from .._ops.primitive import Primitive
+from .._ops.watching import Watch, Watched
+from .._tensor import Tensor, bump, detached, wrap
+from .capture import _Born, write
+from .graph import Graph, Node, Value, replaced
+from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
+from .steps import Call, Loop, Question, Step, Work
+
+
+@kernel("(n)->()")
+def _any(m: Any, x: Any, out: Any) -> None:
+    found = m.constant(False, x[0])
+    for i in range(x.n):
+        found = found | x[i]
+    out[()] = found
+
+
+class NodeWatch(Watch):
+    """The watch over a node of a program, whose operands lie in known blocks."""
+
+    shows = True
+
+    def __init__(self, blocks: Sequence[Memory]):
+        super().__init__()
+        self.blocks = list(dict.fromkeys(blocks))
+        self.new: list[Memory] = []
+
+    def shown(self, array: Any) -> Any:
+        closed = array.view()
+        closed.flags.writeable = False
+        return closed.view(Watched)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        array = allocator[0](shape, dtype)
+        if not array.size:
+            raise Unplannable("nothing")
+        memory = Memory(MADE, array)
+        self.blocks.append(memory)
+        self.new.append(memory)
+        return self.shown(array)
+
+    def has(self, array: Any) -> bool:
+        return any([m.holds(address_of(array)) for m in self.blocks])
+
+    def place(self, array: Any) -> Any:
+        start = address_of(np.asarray(array))
+        found = [m for m in self.blocks if m.holds(start)]
+        if len(found) != 1:
+            raise Unplannable("memory that was made elsewhere, or that operands share")
+        return found[0], start - found[0].address
+
+    def like(self, ufunc: Any, operands: Any) -> Any:
+        arrays = [np.asarray(a) for a in operands]
+        shape, strides = arrangement([a for a in arrays if a.ndim] or arrays, False)
+        d = np.dtype(ufunc.types[0][-1])
+        return self.empty_strided(shape, d, [s * d.itemsize for s in strides])
+
+    def add(self, ufunc: Any, operands: list[Any]) -> None:
+        if not self.here():
+            raise Unplannable("work of another thread of Python's")
+        super().add(ufunc, operands)
+
+    def work(self, words: Any, threads: int, places: Sequence[int], inside: Sequence[tuple[int, int]] = ()) -> None:
+        found = []
+        for p in places:
+            holding = [m for m in self.blocks if m.holds(words[p])]
+            if len(holding) != 1:
+                raise Unplannable("memory that was made elsewhere, or that operands share")
+            found.append((holding[0], words[p] - holding[0].address))
+        self.calls.append((words, threads, places, found, inside))
+
+    def move(self, target: Any, source: Any) -> None:
+        if isinstance(source, Watched) and source.dtype == target.dtype and target.nbytes >= SHARED:
+            if source.shape == target.shape and self.place(source)[0] is not self.place(target)[0]:
+                fill(target, source)
+                return
+        super().move(target, source)
+
+    def any_of(self, array: Any) -> bool:
+        if array.dtype != np.bool_ or not array.flags.c_contiguous:
+            raise Unplannable("a value")
+        found = self.empty((), np.dtype(np.bool_))
+        _any(("b1", "b1"))(array.reshape(-1), found)
+        return self.answer(found)
+
+    def steps(self, node: int) -> list[Step]:
+        """What was done."""
+        found: list[Step] = []
+        for call in self.calls:
+            if len(call) == 5:
+                words, threads, places, operands, inside = call
+                found.append(Work(words, threads, places, operands, inside, node))
+            elif call[0] is None:
+                found.append(Question(call[2], call[1], node))
+            else:
+                ufunc, dtypes, about = call
+                found.append(Loop(ufunc, dtypes, about, node))
+        return found
+
+
+class Lowering:
+    """The first run of a graph: its outputs, and the steps that it took."""
+
+    def __init__(self, graph: Graph, inputs: Sequence[Tensor]):
+        self.graph = graph
+        self.places: dict[Value, tuple[Memory, int]] = {}
+        self.tensors: dict[Value, Tensor] = {}  # of values that Python knows
+        self.blocks: list[Memory] = []
+        self.steps: list[Step] = []
+        self.written: list[Value] = []  # by native loops, whose writes the tensors that others have must count
+        self.reasons: dict[int, str] = {}  # why Python runs a node
+        last: dict[Value, int] = {}
+        for i, node in enumerate(graph.nodes):
+            last.update(dict.fromkeys([v for v in (*node.operands(), *node.outs) if v is not None], i))
+        ends = len(graph.nodes)
+        last.update(dict.fromkeys((*graph.outputs, *graph.inputs, *graph.constants), ends))
+        for i, (v, t) in enumerate(zip(graph.inputs, inputs)):
+            self._known(v, detached(t), INPUT, i)
+        for v, t in graph.constants.items():
+            self._known(v, detached(t), CONSTANT, t)
+        outer, local.grad = local.grad, False
+        try:
+            self._run(last)
+        finally:
+            local.grad = outer
+        self.outputs = [self.tensor(v) for v in graph.outputs]
+        for memory in self.blocks:
+            memory.array = None
+        self.tensors.clear()
+
+    def _run(self, last: dict[Value, int]) -> None:
+        users: dict[Memory, set[Value]] = {}  # which values lie in a block, and are needed
+        dying: dict[int, list[Value]] = {}
+        for v, i in last.items():
+            dying.setdefault(i, []).append(v)
+        for i, node in enumerate(self.graph.nodes):
+            try:
+                self._native(node, i)
+            except Exception as error:  # whatever it was, Python does it, or says what is wrong
+                self.reasons[i] = f"{type(error).__name__}: {error}"
+                self._python(node, i)
+            for out in node.outs:
+                if out is not None and out in self.places:
+                    users.setdefault(self.places[out][0], set()).add(out)
+            for v in dying.get(i, ()):
+                self.tensors.pop(v, None)
+                if v in self.places:
+                    memory = self.places[v][0]
+                    still = users.setdefault(memory, set())
+                    still.discard(v)
+                    if not still and memory.kind == MADE:
+                        memory.array = None
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def _known(self, v: Value, t: Tensor, kind: int, source: Any, among: Sequence[Memory] = ()) -> None:
+        """A tensor that Python has."""
+        self.tensors[v] = t
+        array = t._array
+        if t._k & ~GRAD or not isinstance(array, np.ndarray) or not array.size:
+            return
+        for memory in among:  # it may lie in an operand, or not, when it is made again: that is kept apart, then
+            memory.fresh = memory.fresh or memory.holds(address_of(array))
+        memory = Memory(kind, array, source)
+        self.blocks.append(memory)
+        self.places[v] = memory, 0
+
+    def tensor(self, v: Value) -> Tensor:
+        """A value as Python sees it."""
+        t = self.tensors.get(v)
+        if t is None:
+            memory, offset = self.places[v]
+            if memory.kind == MADE:
+                t = wrap(memory.part(offset, v.shape, v.strides, v.dtype.numpy), v.dtype)
+            else:
+                t = self._view(v)
+            self.tensors[v] = t
+        return t
+
+    def _view(self, v: Value) -> Tensor:
+        """A view of what Python knows, made by its own operation."""
+        node = v.node
+        assert node is not None
+        out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
+        return (out if node.several else (out,))[node.outs.index(v)]  # type: ignore[no-any-return]
+
+    def _array(self, v: Value) -> Any:
+        """The elements of a value, as an array in its block."""
+        memory, offset = self.places[v]
+        if memory.kind == MADE:
+            return memory.part(offset, v.shape, v.strides, v.dtype.numpy)
+        return self.tensor(v)._array
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def _python(self, node: Node, number: int) -> None:
+        named = replaced(node.named or {}, Value, self.tensor)
+        out = node.op(*replaced(node.args, Value, self.tensor), **named)
+        given = [self.places[v][0] for v in node.operands() if v in self.places]
+        for v, t in zip(node.outs, out if node.several else (out,)):
+            if v is not None:
+                self._known(v, detached(t), GIVEN, v, given)
+        if not is_record(node):  # it may keep what it is given
+            for memory in given:
+                memory.fresh = True
+        made = [self.places[v][0] for v in node.outs if v is not None and v in self.places]
+        self.steps.append(Call(node, number, given, made))
+
+    def _native(self, node: Node, number: int) -> None:
+        op, operands = node.op, list(node.operands())
+        if node.opaque or node.named:
+            raise Unplannable("a function of Python's")
+        if any([v not in self.places or v.k & ~GRAD for v in operands]):
+            raise Unplannable("an operand that is not plain")
+        watch = NodeWatch([self.places[v][0] for v in operands])
+        if op is write:
+            with uncollected(), watch:
+                self._write(watch, *node.args)
+            self.steps += watch.steps(number)
+            return
+        if isinstance(op, _Born):
+            with uncollected(), watch:
+                arrays = [self._born(watch, op)]
+        else:
+            wrapped = replaced(node.args, Value, lambda v: wrap(watch.shown(self._array(v)), v.dtype))
+            with uncollected(), watch:
+                out = op.compute(wrapped, 0)
+            arrays = [t._array if isinstance(t, Tensor) else None for t in (out if node.several else (out,))]
+        steps = watch.steps(number)
+        found = {v: self._checked(watch, v, array) for v, array in zip(node.outs, arrays) if v is not None}
+        new = set(watch.new)
+        if steps or any([m in new for m, _ in found.values()]):
+            if any([m not in new for step in steps if not isinstance(step, Work) for m in step.writes()]):
+                raise Unplannable("a write to an argument")
+            confirm(steps, watch.blocks, new, {m for m, _ in found.values()} & new)
+        self.blocks += watch.new
+        self.steps += steps
+        self.places.update(found)
+        kept = {m for m, _ in found.values()}
+        for memory in watch.new:
+            if memory not in kept:
+                memory.array = None
+        for v, (memory, _) in found.items():
+            if memory.kind != MADE:
+                self.tensor(v)
+
+    def _checked(self, watch: NodeWatch, v: Value, array: Any) -> tuple[Memory, int]:
+        """Where a result lies, if it lies as it did when it was recorded."""
+        place = watch.place(array)
+        alike = all([n == 1 or s == t for n, s, t in zip(v.shape, v.strides, array.strides)])
+        if array.shape != v.shape or not alike or array.dtype != v.dtype.numpy:
+            raise Unplannable("a result that lies in another way")
+        return place  # type: ignore[no-any-return]
+
+    def _born(self, watch: NodeWatch, op: _Born) -> Any:
+        source = op.array.view()
+        source.flags.writeable = False
+        made = watch.empty(source.shape, source.dtype)
+        watch.move(made, source)
+        return made
+
+    def _write(self, watch: NodeWatch, target: Value, source: Value) -> None:
+        to, array = self._array(target), self._array(source)
+        if watch.place(to)[0] is watch.place(array)[0] or any([n > 1 and not s for n, s in zip(to.shape, to.strides)]):
+            raise Unplannable("a write within one block")
+        if array.shape != to.shape:
+            array = np.broadcast_to(array, to.shape)
+        watch.move(watch.shown(to), watch.shown(array))
+        if self.places[target][0].kind != MADE:
+            bump(self.tensor(target))
+            self.written.append(target)
+
+
+def confirm(steps: Sequence[Any], blocks: Sequence[Memory], new: set[Memory], results: set[Memory]) -> None:
+    """Carries steps out with other memory in the place of `new`, and compares what is in `results` then."""
+    plan, bases, other = Plan(), [0], {}
+    for i, memory in enumerate(blocks, 1):
+        memory.number = i
+        if memory in new:
+            other[memory] = np.full(memory.nbytes, 0xA5, np.uint8)
+        bases.append(address_of(other[memory]) if memory in other else memory.address)
+    for step in steps:
+        step.encode(plan)
+    table, places = words_of("q", plan.loops), words_of("q", bases)
+    if runner()(table.buffer_info()[0], plan.counts[2], places.buffer_info()[0]):
+        raise Unplannable("an answer that was written unseen")
+    for memory in results:
+        if not np.array_equal(other[memory], memory.array.reshape(-1).view(np.uint8)):
+            raise Unplannable("a result that was written unseen")
+
+
+def is_record(node: Node) -> bool:
+    """Whether a node is an operation of ours, which keeps nothing of its operands."""
+    return not node.opaque and (isinstance(node.op, Primitive) or hasattr(node.op, "compute"))

@@ -1,0 +1,144 @@
+"""The steps of a program: native loops, work for the pool, questions to kernels, and calls of Python functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._kernel.native import pool
+from .._kernel.native.plan import Plan
+from .._kernel.native.runner import OPERANDS
+from .._kernel.ufunc import addresses, loops
+from .._ops.patterns import Unplannable
+from .._ops.watching import Walk
+from .graph import Node
+from .memory import Memory
+
+_SMALL = 1 << 12  # elements that are not worth a question whether threads should share them
+_JOBS = 64  # parts of a loop over several dimensions that threads take
+
+Operand = tuple[Memory | None, int]  # a block and bytes from its beginning, or an address
+
+
+class Step:
+    """Something that a program does; `node` is the number of the node that it belongs to."""
+
+    __slots__ = ("node",)
+    node: int
+
+    def reads(self) -> Iterator[Memory]:
+        yield from ()
+
+    def writes(self) -> Iterator[Memory]:
+        yield from ()
+
+
+class Loop(Step):
+    """A loop of ours over operands, the results last."""
+
+    __slots__ = ("constants", "dtypes", "operands", "ufunc", "walk")
+
+    def __init__(self, ufunc: Any, dtypes: Sequence[Any], about: Sequence[tuple[Any, Any, Any]], node: int):
+        self.ufunc, self.dtypes, self.node = ufunc, dtypes, node
+        self.constants: list[Any] = [None] * len(about)
+        self.operands: list[Operand] = []
+        self.walk = Walk(ufunc, about)
+        if 0 in self.walk.lead or 0 in self.walk.cores or len(about) > OPERANDS:
+            raise Unplannable("nothing to do, or too much")
+        for i, ((where, shape, strides), d) in enumerate(zip(about, dtypes)):
+            if isinstance(where, np.ndarray):
+                kept = self.constants[i] = where.astype(d, copy=False)
+                self.operands.append((None, kept.__array_interface__["data"][0]))
+                continue
+            memory, offset = where
+            low = sum([min(0, (n - 1) * s) for n, s in zip(shape, strides)])
+            high = sum([max(0, (n - 1) * s) for n, s in zip(shape, strides)]) + d.itemsize
+            if offset + low < memory.low or offset + high > memory.high:
+                raise Unplannable("an operand beyond its memory")
+            self.operands.append((memory, offset))
+
+    def reads(self) -> Iterator[Memory]:
+        return (m for m, _ in self.operands[: self.ufunc.nin] if m is not None)
+
+    def writes(self) -> Iterator[Memory]:
+        return (m for m, _ in self.operands[self.ufunc.nin :] if m is not None)
+
+    def encode(self, plan: Plan) -> None:
+        dims, steps, outer, strides = self.walk.merged()
+        work, places = math.prod(self.walk.lead) * math.prod(self.walk.cores), numbered(self.operands)
+        kernel, data = loops[self.ufunc]
+        plan.keep.append((self.ufunc, self.constants))
+        if self.ufunc in addresses:
+            alone = addresses[self.ufunc]
+            if work < _SMALL:
+                kernel, data = alone, None
+            elif outer and data is not None and not self.ufunc.signature and work * data[4] >= pool.WORTHWHILE:
+                rows = math.prod(outer)
+                words = pool.walk(alone, min(rows, _JOBS), len(places), dims[0], steps, (), tuple(outer), strides)  # type: ignore[arg-type]
+                at = [(n, o, 7 + i) for i, (n, o) in enumerate(places)]
+                plan.work(pool.entry(), words, pool.settings[0], at)
+                return
+        if len(outer) > pool.MOST_DIMS:
+            raise Unplannable("too many dimensions")
+        plan.loop(kernel, data, dims, steps, places, outer, strides)
+
+
+class Work(Step):
+    """What the pool does by words, in which operands have their addresses at certain places."""
+
+    __slots__ = ("inside", "operands", "places", "threads", "words")
+
+    def __init__(
+        self, words: Any, threads: int, places: Sequence[int], operands: Sequence[Operand],
+        inside: Sequence[tuple[int, int]], node: int,
+    ):  # fmt: skip
+        self.words, self.threads, self.places, self.operands, self.node = words, threads, places, operands, node
+        self.inside = inside  # addresses of the words themselves: (place, bytes from the first)
+
+    def reads(self) -> Iterator[Memory]:
+        return (m for m, _ in self.operands if m is not None)
+
+    writes = reads  # nobody knows
+
+    def encode(self, plan: Plan) -> None:
+        at = [(number, offset, place) for (number, offset), place in zip(numbered(self.operands), self.places)]
+        plan.work(pool.entry(), self.words, self.threads, at, self.inside)
+
+
+class Question(Step):
+    """An answer of a kernel, on which it depends whether the steps of its node are the right ones."""
+
+    __slots__ = ("answer", "operand")
+
+    def __init__(self, operand: Operand, answer: bool, node: int):
+        self.operand, self.answer, self.node = operand, answer, node
+
+    def reads(self) -> Iterator[Memory]:
+        yield self.operand[0]  # type: ignore[misc]
+
+    def encode(self, plan: Plan) -> None:
+        plan.expect(numbered([self.operand])[0], self.answer)
+
+
+class Call(Step):
+    """A node that Python runs."""
+
+    __slots__ = ("given", "made", "what")
+
+    def __init__(self, what: Node, node: int, given: Sequence[Memory], made: Sequence[Memory]):
+        self.what, self.node, self.given, self.made = what, node, given, made
+
+    def reads(self) -> Iterator[Memory]:
+        return iter(self.given)
+
+    def writes(self) -> Iterator[Memory]:
+        yield from self.made
+        yield from self.given
+
+
+def numbered(operands: Sequence[Operand]) -> list[tuple[int, int]]:
+    """Operands as plans have them."""
+    return [(0 if m is None else m.number, offset) for m, offset in operands]

@@ -1,0 +1,47 @@
+"""Blocks of a program's arena: those that are needed at one time lie apart."""
+
+import random
+
+import numpy as np
+from program_reference import captured
+
+import flambeau as torch
+from flambeau._compile.memory import MADE, Memory, placed
+from flambeau._compile.program import Program
+
+
+def block(size, first, last):
+    made = Memory(MADE, np.empty(size, np.uint8))
+    made.first, made.last = first, last
+    return made
+
+
+def test_blocks_that_are_needed_at_one_time_lie_apart():
+    draw = random.Random(0)
+    for _ in range(50):
+        blocks = []
+        for _ in range(40):
+            first = draw.randrange(50)
+            blocks.append(block(draw.randrange(1, 5000), first, first + draw.randrange(10)))
+        size = placed(blocks)
+        for i, a in enumerate(blocks):
+            assert a.offset % 64 == 0 and a.offset + a.nbytes <= size
+            for b in blocks[:i]:
+                apart = a.last < b.first or b.last < a.first
+                assert apart or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+
+
+def test_memory_is_used_again():
+    assert placed([block(1000, i, i + 1) for i in range(20)]) == 2 * 1024
+
+
+def test_a_long_chain_needs_the_memory_of_a_few_values():
+    def function(x):
+        for _ in range(30):
+            x = torch.cat([x[1:], x[:1]])
+        return x
+
+    x = torch.randn(1000)
+    program = Program(captured(function, [x]))
+    program.run([x])
+    assert program._lowered.arena <= 3 * 4096
