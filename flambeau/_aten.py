@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from . import _aten_backward, _aten_layers
+from . import _aten_backward, _aten_graphs, _aten_layers
 from ._core import dtypes as d
 from ._ops.registry import ops
 from ._tensor import Tensor
@@ -133,7 +133,7 @@ FUNCTIONS = {
         _to_copy, _local_scalar_dense, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _convolution, _unsafe_view, lift_fresh, _pin_memory,
         _sparse_addmm, _sparse_mm_reduce_impl, size, stride, dim, sym_numel, sym_storage_offset,
     )
-} | {"sym_size": size, "sym_stride": stride} | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS  # fmt: skip
+} | {"sym_size": size, "sym_stride": stride} | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS | _aten_graphs.FUNCTIONS  # fmt: skip
 
 
 SCHEMAS = """

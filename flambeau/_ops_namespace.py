@@ -168,6 +168,9 @@ def _labels(name: str) -> dict[str, Callable[..., Any]] | None:
     return FUNCTIONS.get(name)
 
 
+_SIGNS = ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__")  # operators that are called like Python's own
+
+
 class _OpNamespace(types.ModuleType):
     """The operators of one namespace."""
 
@@ -177,7 +180,7 @@ class _OpNamespace(types.ModuleType):
         self._packets: dict[str, OpOverloadPacket] = {}
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        if name.startswith("__"):
+        if name.startswith("__") and (self.name != "aten" or name not in _SIGNS):
             raise AttributeError(name)
         qualified = f"{self.name}::{name}"
         overloads: dict[str, Any] = {}

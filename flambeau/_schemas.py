@@ -29,6 +29,7 @@ _PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
 _OUTSIDE = (
     "_aten",
     "_aten_backward",
+    "_aten_graphs",
     "_aten_layers",
     "_tensor.properties",
     "_tensor.memory",
@@ -44,7 +45,7 @@ def function_of(name: str) -> Callable[..., Any] | None:
             if name.startswith(prefix):
                 found = functions.get(path + name[len(prefix) :])
     if found is None:
-        found = functions.get(f"nn.functional.{name}") or methods.get(name)
+        found = methods.get(name) or functions.get(f"nn.functional.{name}")
     if found is None and (name in lines() or name.removesuffix("_") in lines()):  # no function of Python's
         found = getattr(ops, name, None)
     return found if callable(found) else None

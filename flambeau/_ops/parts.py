@@ -598,6 +598,7 @@ methods["imag"] = property(imag, _set_part(imag))
 
 
 SCHEMAS = """
+unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
 select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)
 narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
 narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)

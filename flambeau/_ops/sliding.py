@@ -162,8 +162,3 @@ def fold(
     if len(shape) == 2:
         return ops.squeeze(col2im(ops.unsqueeze(input, 0), size, kernel, spacing, around, step), 0)
     return col2im(input, size, kernel, spacing, around, step)
-
-
-SCHEMAS = """
-unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
-"""

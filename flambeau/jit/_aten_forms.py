@@ -11,7 +11,6 @@ from .._tensor import Tensor
 __all__ = ["FORMS"]
 
 _F = "nn.functional."
-_REDUCTIONS = ("none", "mean", "sum")
 
 
 def _f(name: str) -> Any:
@@ -57,34 +56,6 @@ def _adaptive_max(rank: int) -> Any:
 def _numbered(name: str) -> Any:
     """A further name of an operator."""
     return lambda *args, **named: operator_of(name)(*args, **named)  # type: ignore[misc]
-
-
-def cross_entropy_loss(
-    self: Tensor,
-    target: Tensor,
-    weight: Any = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    given = {"reduction": _REDUCTIONS[reduction], "label_smoothing": label_smoothing}
-    return _f("cross_entropy")(self, target, weight, ignore_index=ignore_index, **given)
-
-
-def _upsample(mode: str, aligned: bool, **options: bool) -> Any:
-    """Upsampling: the result's size or factors for every dimension."""
-
-    def upsample(input: Tensor, output_size: Any, *rest: Any, **named: Any) -> Tensor:
-        values = list(rest)
-        corners = named.get("align_corners", values.pop(0) if aligned and values else None)
-        factors = named.get("scale_factors")
-        if values and factors is None:
-            factors = values[0] if isinstance(values[0], (list, tuple)) else [v for v in values if v is not None]
-        if output_size is not None:
-            return _f("interpolate")(input, list(output_size), None, mode, corners if aligned else None, **options)
-        return _f("interpolate")(input, None, list(factors), mode, corners if aligned else None, **options)
-
-    return upsample
 
 
 def _pad(mode: str) -> Any:
@@ -230,11 +201,6 @@ def unique_dim(
     return methods["unique"](x, sorted, True, True, dim)
 
 
-def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    dims = [d for d in range(v.dim()) if d != dim]  # type: ignore[attr-defined]
-    return v * (g / functions["linalg.vector_norm"](v, 2, dims, True))
-
-
 FORMS: dict[str, Any] = {
     "_convolution": _convolution,
     "_convolution_mode": _convolution_mode,
@@ -249,30 +215,14 @@ FORMS: dict[str, Any] = {
     "sub": _subtracted,
     "_unique2": _unique2,
     "unique_dim": unique_dim,
-    "_weight_norm": weight_norm,
     "_native_multi_head_attention": _native_multi_head_attention,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer_fwd,
-    "im2col": lambda x, kernel_size, dilation, padding, stride: _f("unfold")(x, kernel_size, dilation, padding, stride),
-    "col2im": lambda x, size, kernel, dilation, padding, stride: _f("fold")(x, size, kernel, dilation, padding, stride),
-    "unfold": lambda x, dimension, size, step: methods["unfold"](x, dimension, size, step),
-    "log_sigmoid": lambda x: _f("logsigmoid")(x),
-    "_upsample_bilinear2d_aa": _upsample("bilinear", True, antialias=True),
-    "_upsample_bicubic2d_aa": _upsample("bicubic", True, antialias=True),
     "is_autocast_enabled": lambda *kind: False,
-    "numpy_T": lambda x: x.T,
     "_reshape_alias": lambda x, size, stride: ops.reshape(x, list(size)),
     "_shape_as_tensor": lambda x: ops.tensor(list(x.shape)),
-    "nll_loss_nd": _numbered("nll_loss"),
     "nll_loss2d": _numbered("nll_loss"),
-    "cross_entropy_loss": cross_entropy_loss,
     **{f"max_pool{n}d_with_indices": max_pool_with_indices(n) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
     **{f"reflection_pad{n}d": _pad("reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _pad("replicate") for n in (1, 2, 3)},
-    **{f"upsample_nearest{n}d": _upsample("nearest", False) for n in (1, 2, 3)},
-    **{f"_upsample_nearest_exact{n}d": _upsample("nearest-exact", False) for n in (1, 2, 3)},
-    "upsample_linear1d": _upsample("linear", True),
-    "upsample_bilinear2d": _upsample("bilinear", True),
-    "upsample_trilinear3d": _upsample("trilinear", True),
-    "upsample_bicubic2d": _upsample("bicubic", True),
 }  # fmt: skip
