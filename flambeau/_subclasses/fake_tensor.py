@@ -98,6 +98,16 @@ class FakeTensor(Tensor):
         pass
 
     @property
+    def shape(self) -> Any:
+        """The sizes; those that change from call to call as expressions, if they are known."""
+        known = self.__dict__.get("_sizes")
+        return known if known is not None else Tensor.shape.fget(self)  # type: ignore[attr-defined]
+
+    def size(self, dim: int | None = None) -> Any:
+        """All sizes, or one of them."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
     def fake_device(self) -> device:
         """The device that the tensor pretends to be on."""
         return self.device  # type: ignore[attr-defined, no-any-return]
@@ -109,7 +119,7 @@ class FakeTensor(Tensor):
             return func(*args, **(kwargs or {}))
 
     def __repr__(self, **named: Any) -> str:
-        parts = ["...", f"size={tuple(self.shape)}"]  # type: ignore[attr-defined]
+        parts = ["...", f"size={tuple(self.shape)}"]
         if self.device != CPU:  # type: ignore[attr-defined]
             parts.append(f"device='{self.device}'")  # type: ignore[attr-defined]
         if self.dtype is not default.float:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .._core.state import local
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 
@@ -136,8 +137,8 @@ def compile(
 
 
 def is_compiling() -> bool:
-    """Whether code is being captured by `torch.compile` or `torch.export`: no, it runs eagerly."""
-    return False
+    """Whether code is being captured by `torch.compile` or `torch.export`."""
+    return is_exporting()
 
 
 def is_dynamo_compiling() -> bool:
@@ -147,7 +148,7 @@ def is_dynamo_compiling() -> bool:
 
 def is_exporting() -> bool:
     """Whether code is being captured by `torch.export`."""
-    return False
+    return any(getattr(mode, "exports", False) for mode in local.function_modes)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -1,41 +1,58 @@
-"""`torch.export`: a model as one graph. Not available yet: what needs the graph says so; what describes inputs works."""
+"""`torch.export`: a model as one graph of operators, with its parameters, for other programs and machines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..utils import _pytree
+from ._export import exported
 from .dynamic_shapes import Dim, dims
-from .exported_program import ExportedProgram
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .graph_signature import ExportBackwardSignature, ExportGraphSignature
 
 __all__ = [
-    "Dim",
-    "ExportedProgram",
-    "dims",
-    "draft_export",
-    "export",
-    "load",
-    "register_dataclass",
-    "save",
-    "unflatten",
-]
+    "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature",
+    "dims", "draft_export", "export", "export_for_training", "load", "register_dataclass", "save", "unflatten",
+]  # fmt: skip
+
+
+def export(
+    mod: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """The graph of a module for arguments like those given: it runs once for real, and what it runs is the graph.
+
+    Sizes are those of the examples, unless `dynamic_shapes` says which of them change. Nothing of the module changes.
+
+    >>> import flambeau as torch
+    >>> class Net(torch.nn.Module):
+    ...     def forward(self, x, y):
+    ...         return torch.relu(x) + y
+    >>> ep = torch.export.export(Net(), (torch.ones(2), torch.ones(2)))
+    >>> print(ep.graph_module.code.strip())
+    def forward(self, x, y):
+        relu = torch.ops.aten.relu.default(x);  x = None
+        add = torch.ops.aten.add.Tensor(relu, y);  relu = y = None
+        return (add,)
+    """
+    return exported(mod, args, kwargs, dynamic_shapes, tuple(preserve_module_call_signature))
+
+
+export_for_training = export
 
 
 def _later(name: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"torch.export.{name}: flambeau does not capture whole programs yet; torch.jit.trace, torch.fx.symbolic_trace "
-        "and torch.onnx.export give graphs of models"
-    )
+    return NotImplementedError(f"torch.export.{name} is not available yet")
 
 
-def export(mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any) -> ExportedProgram:
-    """The graph of a module; not available yet."""
-    raise _later("export")
-
-
-def draft_export(
-    mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any
-) -> ExportedProgram:
+def draft_export(mod: Any, args: tuple[Any, ...], kwargs: Any = None, **options: Any) -> ExportedProgram:
     """The graph of a module, with a report; not available yet."""
     raise _later("draft_export")
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .._core.devices import device
+from .._symbolic import SymBool, SymFloat, SymInt
+from .._tensor import Tensor
 from ..utils import _pytree as pytree
 from . import _pytree as fx_pytree
 from ._names import Namespace, constant_text, qualified_name
@@ -83,8 +85,8 @@ def _format_target(base: str, target: str) -> str:
 class _Writer:
     """Writes the body of one function."""
 
-    def __init__(self, root_module: str, namespace: Namespace):
-        self.root, self.names = root_module, namespace
+    def __init__(self, root_module: str, namespace: Namespace, verbose: bool = False):
+        self.root, self.names, self.verbose = root_module, namespace, verbose
         self.globals = standard_globals()
         self.wrapped: dict[str, None] = {}
         self.free: list[str] = []
@@ -171,6 +173,8 @@ class _Writer:
     def line(self, node: Node) -> str:
         """The statement of a node."""
         kind = f" : {self.type_name(node.type)}" if node.type is not None else ""
+        shown = _described(node.meta.get("val")) if self.verbose and not kind else ""
+        kind = f': "{shown}"' if shown else kind
         name = repr(node)
         if node.op == "placeholder":
             default = f" = {self.value(node.args[0])}" if node.args else ""
@@ -213,6 +217,19 @@ class _Writer:
         if node.meta.get("is_wrapped", False):
             self.wrapped[known] = None
         return f"{name}{kind} = {known}({self.arguments(node.args, node.kwargs)})"
+
+
+_SHORT = {"bool": "b8", "bfloat16": "bf16"}
+
+
+def _described(value: Any) -> str:
+    """A value in a word, such as `f32[2, 3]`; nothing for one that is neither tensor nor size."""
+    if isinstance(value, Tensor):
+        name = value.dtype.name
+        letter = "u" if name.startswith("uint") else name[0]
+        short = _SHORT.get(name) or letter + "".join(c for c in name.partition("_")[0] if c.isdigit())
+        return f"{short}[{', '.join(map(str, value.shape))}]"
+    return f"Sym({value})" if isinstance(value, (SymInt, SymFloat, SymBool)) else ""
 
 
 def _resolves(path: str, value: Any) -> bool:
@@ -281,7 +298,7 @@ class CodeGen:
     def _gen_python_code(
         self, nodes: Any, root_module: str, namespace: Namespace, *, verbose: bool = False
     ) -> PythonCode:
-        writer = _Writer(root_module, namespace)
+        writer = _Writer(root_module, namespace, verbose)
         writer.globals.update(self.additional_globals())
         ends = _last_uses(nodes)
         body = writer.body

@@ -180,7 +180,7 @@ def qualified_name(function: Any) -> str:
         home = getattr(function, "__module__", None) or ""
     else:
         home = getattr(function, "__module__", None) or type(function.__self__).__module__
-    if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
+    if hasattr(function, "_overloadname") or hasattr(function, "_qualified_op_name"):
         return f"torch.ops.{function}"
     return _as_torch(f"{home}.{name}" if home else name)
 

@@ -49,11 +49,12 @@ class Value:
 class Node:
     """One operator: name without namespace, arguments (with values for tensors and sizes) and results."""
 
-    __slots__ = ("args", "form", "named", "op", "outputs", "scope")
+    __slots__ = ("args", "form", "named", "op", "outputs", "place", "scope")
 
     def __init__(self, op: str, args: list[Any], named: dict[str, Any], outputs: list[Value], form: str):
         self.op, self.args, self.named, self.outputs, self.form = op, args, named, outputs, form
         self.scope = ""  # set by hooks of programs, see Tracer.push_scope
+        self.place = ""  # the lines that it ran for, where a recording keeps them
         for value in outputs:
             value.node = self
 
@@ -102,7 +103,7 @@ def values_in(argument: Any) -> Iterator[Value]:
 def active() -> Tracer | None:
     """The recording that is under way."""
     stack = local.function_modes
-    return stack[-1] if stack and stack[-1].__class__ is Tracer else None
+    return stack[-1] if stack and isinstance(stack[-1], Tracer) else None
 
 
 def _arithmetic(op: str, name: str, swapped: bool = False) -> Any:

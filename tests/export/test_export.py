@@ -1,12 +1,19 @@
-"""`torch.export` imports, describes sizes, and says that it cannot capture yet."""
+"""`torch.export`: graphs of models, their signatures, and modules that run them."""
 
+import copy
 import dataclasses
 
 import pytest
 
 import flambeau as torch
-from flambeau.export import Dim, ExportedProgram, dims
+from flambeau.export import Dim, dims
+from flambeau.export.graph_signature import InputKind, OutputKind
+from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from flambeau.utils import _pytree
+
+from .models import zoo
+
+nn = torch.nn
 
 
 def test_sizes_have_names_and_bounds():
@@ -44,7 +51,175 @@ def test_registered_dataclasses_are_containers():
     assert (made.first.item(), made.second.item()) == (1.0, 2.0)
 
 
-def test_capture_says_that_it_is_missing():
-    for use in (lambda: torch.export.export(torch.nn.ReLU(), ()), lambda: torch.export.load("x"), ExportedProgram):
-        with pytest.raises(NotImplementedError, match="capture"):
-            use()
+ZOO = zoo(torch)
+
+
+def same(got, wanted):
+    """Asserts that two structures have the same leaves."""
+    for a, b in zip(_pytree.tree_leaves(got), _pytree.tree_leaves(wanted), strict=True):
+        if isinstance(a, torch.Tensor):
+            torch.testing.assert_close(a, b)
+        else:
+            assert a == b
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_graphs_do_what_models_do(name):
+    model, args, kwargs = ZOO[name]
+    model = copy.deepcopy(model)
+    before = copy.deepcopy(model.state_dict())
+    ep = torch.export.export(model, args, kwargs)
+    same(before, model.state_dict())  # exporting changes nothing
+    ep.validate()
+    reference, module = copy.deepcopy(model), ep.module()
+    for _ in range(2):  # what is written counts
+        same(
+            module(*copy.deepcopy(args), **copy.deepcopy(kwargs)),
+            reference(*copy.deepcopy(args), **copy.deepcopy(kwargs)),
+        )
+    same([ep.state_dict[k] for k in before], list(reference.state_dict().values()))
+    for node in ep.graph.nodes:
+        if node.op == "call_function" and isinstance(node.meta["val"], torch.Tensor):
+            assert node.meta["val"].is_meta or node.meta["val"].device.type == "cpu"
+            assert node.meta["nn_module_stack"] and node.stack_trace
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("scale", torch.ones(3))
+        self.register_buffer("temporary", torch.ones(3), persistent=False)
+        self.k = torch.ones(3)
+
+    def forward(self, x, d, *, k=None, n=3):
+        self.scale.add_(1)
+        return self.layer(x) * self.scale + d["a"] * n + self.k + torch.tensor([1.0, 2.0, 3.0]) * self.temporary
+
+
+def net():
+    args = (torch.ones(2, 3), {"a": torch.ones(2, 3), "b": [torch.ones(1)]})
+    return torch.export.export(Net(), args, {"k": None, "n": 4}), args
+
+
+def test_the_signature_names_inputs_and_outputs():
+    ep, _ = net()
+    assert [(s.kind.name, s.arg.name, s.target, s.persistent) for s in ep.graph_signature.input_specs] == [
+        ("PARAMETER", "p_layer_weight", "layer.weight", None), ("PARAMETER", "p_layer_bias", "layer.bias", None),
+        ("BUFFER", "b_scale", "scale", True), ("BUFFER", "b_temporary", "temporary", False),
+        ("CONSTANT_TENSOR", "c_k", "k", None), ("CONSTANT_TENSOR", "c_lifted_tensor_0", "lifted_tensor_0", None),
+        ("USER_INPUT", "x", None, None), ("USER_INPUT", "d_a", None, None), ("USER_INPUT", "d_b_0", None, None),
+        ("USER_INPUT", "k", None, None), ("USER_INPUT", "n", None, None),
+    ]  # fmt: skip
+    signature = ep.graph_signature
+    assert (
+        signature.input_specs[0].kind is InputKind.PARAMETER
+        and signature.output_specs[0].kind is OutputKind.USER_OUTPUT
+    )
+    assert signature.user_inputs == ("x", "d_a", "d_b_0", None, 4)
+    assert (signature.parameters, signature.non_persistent_buffers) == (("layer.weight", "layer.bias"), ("temporary",))
+    assert list(ep.state_dict) == ["layer.weight", "layer.bias", "scale"]
+    assert sorted(ep.constants) == ["k", "lifted_tensor_0", "temporary"]
+    assert [name for name, _ in ep.named_buffers()] == ["scale", "temporary"]
+    assert str(signature.input_specs[2]) == "b_scale: BUFFER target='scale' persistent=True"
+    assert sorted(ep.module().state_dict()) == ["layer.bias", "layer.weight", "scale"]
+
+
+def test_programs_print_their_graphs():
+    ep, _ = net()
+    text = str(ep)
+    assert text.startswith(
+        'ExportedProgram:\n    class GraphModule(torch.nn.Module):\n        def forward(self, p_layer_weight: "f32[3, 3]"'
+    )
+    assert 'linear: "f32[2, 3]" = torch.ops.aten.linear.default(x, p_layer_weight, p_layer_bias)' in text
+    assert "code: self.scale.add_(1)" in text and "Range constraints: {}" in text
+    node = next(n for n in ep.graph.nodes if n.name == "linear")
+    assert [path for path, _ in node.meta["nn_module_stack"].values()] == ["", "layer"]
+    assert [c.fqn for c in ep.module_call_graph] == ["", "layer"]
+
+
+def test_operators_are_those_of_pytorch():
+    class Model(nn.Module):
+        def forward(self, x):
+            x = x + 1
+            return (
+                x > 0,
+                x**2,
+                1 - x,
+                x[:, 1:],
+                x.mean(1, keepdim=True),
+                x.masked_fill(x > 0, 2.0),
+                x.float(),
+                x.relu_() & 1 if False else x,
+            )
+
+    ep = torch.export.export(Model(), (torch.ones(2, 3),))
+    assert [str(n.target) for n in ep.graph.nodes if n.op == "call_function"] == [
+        "aten.add.Tensor", "aten.gt.Scalar", "aten.pow.Tensor_Scalar", "aten.rsub.Scalar", "aten.slice.Tensor", "aten.mean.dim",
+        "aten.gt.Scalar", "aten.masked_fill.Scalar", "aten.to.dtype",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        (lambda a: ((torch.ones(4, 3), a[1]), {"k": None, "n": 4}), AssertionError, r"Guard failed: x.size\(\)\[0\] == 2"),
+        (lambda a: (a, {"k": None, "n": 5}), AssertionError, "Guard failed: n == 4"),
+        (lambda a: ((a[0], {"a": a[0]}), {"k": None, "n": 4}), ValueError, "Trying to flatten user inputs with exported input tree spec"),
+        (lambda a: (a, {}), ValueError, "Ran into a kwarg keyword mismatch"),
+        (lambda a: ((torch.ones(2, 3, 1), a[1]), {"k": None, "n": 4}), AssertionError, "Guard failed"),
+    ],
+)  # fmt: skip
+def test_arguments_are_checked(change, kind, text):
+    ep, args = net()
+    given, named = change(args)
+    with pytest.raises(kind, match=text):
+        ep.module()(*given, **named)
+
+
+def test_positional_arguments_may_come_by_name():
+    ep, args = net()
+    module = ep.module()
+    first = module(*args, k=None, n=4)
+    same(
+        module(x=args[0], d=args[1], n=4, k=None) - first,
+        torch.full((2, 3), 1.0) * (args[0] @ module.layer.weight.T + module.layer.bias),
+    )
+
+
+def test_what_cannot_be_exported_says_so():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(
+        GuardOnDataDependentSymNode, match=r"Could not guard on data-dependent expression(.|\n)*if x\.sum"
+    ):
+        torch.export.export(Branch(), (torch.ones(2),))
+    with pytest.raises(ValueError, match="Expected `mod` to be an instance of"):
+        torch.export.export(lambda x: x, (torch.ones(2),))
+    with pytest.raises(torch._dynamo.exc.UserError, match="Expecting `args` to be a tuple"):
+        torch.export.export(nn.ReLU(), torch.ones(2))
+    with pytest.raises(RuntimeError, match="Unable to call ExportedProgram directly"):
+        net()[0](torch.ones(2))
+
+
+def test_programs_see_that_they_are_exported():
+    seen = []
+
+    class Model(nn.Module):
+        def forward(self, x):
+            seen.append((torch.compiler.is_exporting(), torch.compiler.is_compiling()))
+            return x + 1
+
+    torch.export.export(Model(), (torch.ones(1),))
+    assert seen == [(True, True)] and not torch.compiler.is_exporting()
+
+
+def test_exported_modules_train():
+    model = nn.Linear(2, 1)
+    module = torch.export.export(model, (torch.ones(3, 2),)).module()
+    module(torch.ones(3, 2)).sum().backward()
+    same([p.grad for p in module.parameters()], [torch.full((1, 2), 3.0), torch.full((1,), 3.0)])
+    with pytest.raises(NotImplementedError, match="not supported yet"):
+        module.eval()

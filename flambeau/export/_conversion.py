@@ -1,0 +1,313 @@
+"""Turns a recording into a graph of `torch.fx` over operators of `torch.ops.aten`, with the signature of its inputs and outputs."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .._core.devices import CPU
+from .._ops_namespace import ops
+from .._schemas import is_random
+from .._subclasses.fake_tensor import FakeTensorMode, _without_memory
+from .._symbolic import SymInt
+from .._tensor import Tensor
+from ..fx import Graph
+from ..fx import Node as FxNode
+from ..jit._tracer import Call, Node, Value
+from ..nn.modules.module import Module
+from ..utils._pytree import tree_flatten_with_path
+from ._operators import overload_of
+from ._recording import Recorder
+from .graph_signature import (
+    ArgumentSpec,
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+
+__all__ = ["argument_names", "converted", "drop_unused", "written_by"]
+
+_ARITHMETIC = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
+    "remainder": operator.mod, "neg": operator.neg,
+}  # fmt: skip
+
+
+def argument_names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The names of the arguments of a call, in order."""
+    parameters = list(inspect.signature(root.forward).parameters.values())
+    names: list[str] = []
+    for i in range(len(args)):
+        if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:
+            names.append(parameters[i].name)
+        else:
+            rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+            first = parameters.index(rest) if rest is not None else 0
+            names.append(f"{rest.name if rest is not None else 'arg'}_{i - first}")
+    return names + list(kwargs)
+
+
+def leaf_names(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A name for every leaf of the arguments: that of the argument, with the keys that lead to the leaf."""
+    found = []
+    for name, value in zip(names, (*args, *kwargs.values())):
+        for path, _ in tree_flatten_with_path(value)[0]:
+            keys = [getattr(k, "key", getattr(k, "idx", getattr(k, "name", ""))) for k in path]
+            found.append("_".join([name, *map(str, keys)]))
+    return found
+
+
+class Sizes:
+    """What is known of sizes that change; none do."""
+
+    def number(self, value: Value) -> Any:
+        """The expression of a number that changes; None for one that is always as in the example."""
+        return None
+
+    def origin(self, expression: Any) -> tuple[int, int] | None:
+        """(input, dimension) whose size an expression is."""
+        return None
+
+    def shown(self, value: Value, fake: Any) -> Any:
+        """A fake tensor that has the sizes of a value."""
+        return fake
+
+
+class converted:
+    """The graph of a recording, in `graph` and `signature`."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        root: Module,
+        names: list[str],
+        inputs: list[Any],
+        results: list[Any],
+        sizes: Sizes | None = None,
+    ):
+        self.graph, self.recorder, self.root, self.sizes = Graph(), recorder, root, sizes or Sizes()
+        self.mode = FakeTensorMode()
+        self.nodes: dict[int, Any] = {}  # id of a value -> its node
+        self.state: dict[str, Tensor] = {}
+        self.constants: dict[str, Tensor] = {}
+        self.inputs: list[InputSpec] = []
+        self.leaves: list[FxNode] = []
+        self._sizes: dict[Any, FxNode] = {}
+        self._tied: dict[int, str] = {}
+        self._placeholders(names, inputs)
+        self._last = next(iter(reversed(self.graph.nodes)), None)
+        self._walk(recorder.top, {"L__self__": ("", _class_name(root))})
+        self._finish(results)
+
+    # -- inputs --------------------------------------------------------------------------------------------------------
+
+    def _placeholder(
+        self, name: str, kind: InputKind, value: Any, target: str | None, persistent: bool | None = None
+    ) -> FxNode:
+        node = self.graph.create_node("placeholder", name, name=name)
+        if node.name == f"{name}_1" and name in vars(builtins):  # an argument may be called `input`
+            node.name = name
+        node.target = node.name
+        if isinstance(value, Value):
+            self.nodes[id(value)] = node
+            node.meta["val"] = self._described(value, kind is not InputKind.CONSTANT_TENSOR)
+            arg: ArgumentSpec = TensorArgument(node.name)
+        else:
+            node.meta["val"] = value
+            arg = ConstantArgument(node.name, value)
+        self.inputs.append(InputSpec(kind, arg, target, persistent))
+        return node
+
+    def _placeholders(self, names: list[str], inputs: list[Any]) -> None:
+        stored = set(self.root.state_dict(keep_vars=True))
+        parameters = {id(p) for p in self.root.parameters()}
+        for wanted in (True, False):
+            for path, (t, value) in self.recorder.state.items():
+                if (id(t) in parameters) is not wanted:
+                    continue
+                if wanted:
+                    self._placeholder(_flat("p_" + path), InputKind.PARAMETER, value, path)
+                    self.state[path] = t
+                    continue
+                persistent = path in stored
+                self._placeholder(_flat("b_" + path), InputKind.BUFFER, value, path, persistent)
+                (self.state if persistent else self.constants)[path] = t
+        self._constants_at = len(self.inputs)
+        for name, value in zip(names, inputs):
+            self.leaves.append(self._placeholder(_flat(name), InputKind.USER_INPUT, value, None))
+
+    def _constant(self, value: Value) -> FxNode:
+        """The placeholder of a constant; it stands before those of the arguments."""
+        path = value.name.removeprefix("CONSTANTS.")
+        specs, self.inputs = self.inputs, []
+        before = self.leaves[0] if self.leaves else self._first_call()
+        with self.graph.inserting_before(before) if before is not None else self.graph.inserting_after(None):
+            node = self._placeholder(_flat("c_" + path), InputKind.CONSTANT_TENSOR, value, path)
+        specs.insert(self._constants_at, self.inputs[0])
+        self._constants_at += 1
+        self.inputs = specs
+        self.constants[path] = self.recorder.literals[path]
+        return node
+
+    def _first_call(self) -> FxNode | None:
+        return next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+
+    # -- values ----------------------------------------------------------------------------------------------------------
+
+    def _described(self, value: Value, history: bool = False) -> Any:
+        """What is known of a value besides its elements."""
+        t = value.example
+        if not isinstance(t, Tensor):
+            e = self.sizes.number(value)
+            return t if e is None else SymInt(e, t) if isinstance(t, int) else t
+        if history:
+            return self.sizes.shown(value, self.mode.from_tensor(t))
+        return self.sizes.shown(value, self.mode.fake(_without_memory(t.detach()), t.device))
+
+    def _node(self, value: Value) -> Any:
+        """The node of a value, or the number that it always is."""
+        if value.kind != "Tensor":
+            e = self.sizes.number(value)
+            if e is None:
+                return value.example
+            origin = self.sizes.origin(e)
+            if origin is not None:
+                return self._input_size(e, *origin)
+        found = self.nodes.get(id(value))
+        if found is None:
+            if not value.name.startswith("CONSTANTS."):
+                raise RuntimeError("torch.export: the graph uses a value that was not recorded")
+            found = self._constant(value)
+        return found
+
+    def _input_size(self, e: Any, number: int, dim: int) -> FxNode:
+        node = self._sizes.get(e)
+        if node is None:
+            before = self._first_call()
+            with self.graph.inserting_before(before) if before is not None else self.graph.inserting_after(self._last):
+                leaf = self.leaves[number]
+                node = self.graph.create_node("call_function", ops.aten.sym_size.int, (leaf, dim), name="sym_size_int")
+            node.meta["val"] = SymInt(e, leaf.meta["val"]._array.shape[dim])
+            node.meta["nn_module_stack"] = {}
+            self._sizes[e] = node
+        return node
+
+    def _argument(self, a: Any) -> Any:
+        if isinstance(a, Value):
+            return self._node(a)
+        return [self._argument(b) for b in a] if isinstance(a, (list, tuple)) else a
+
+    # -- operators ---------------------------------------------------------------------------------------------------------
+
+    def _walk(self, call: Call, stack: dict[str, tuple[str, str]]) -> None:
+        for item in call.items:
+            if isinstance(item, Call):
+                key = "L__self__" + item.path.replace(".", "_")
+                self._walk(item, {**stack, key: (item.path, _class_name(item.module))})
+            else:
+                self._operator(item, stack)
+
+    def _operator(self, node: Node, stack: dict[str, tuple[str, str]]) -> None:
+        first = node.outputs[0] if node.outputs else None
+        if first is not None and first.kind != "Tensor":
+            self._number(node, first, stack)
+            return
+        overload, args, named = overload_of(node.op, node.args, node.named)
+        options = list(overload._schema.kwarg_only)
+        if "pin_memory" in options and overload._opname != "to":  # what makes tensors says where
+            if "Tensor" not in overload._schema.arguments[0].declared:
+                named.setdefault("device", CPU if first is None else first.example.device)
+            named = dict(sorted({**named, "pin_memory": False}.items(), key=lambda item: options.index(item[0])))
+        made = self._call(overload, self._argument(args), {k: self._argument(v) for k, v in named.items()}, node, stack)
+        made.meta["val"] = self._described(first) if node.form == "one" and first is not None else None
+        if node.form == "one":
+            if first is not None:
+                self.nodes[id(first)] = made
+            return
+        described = [self._described(v) for v in node.outputs]
+        made.meta["val"] = tuple(described) if node.form == "tuple" else described
+        for i, (value, val) in enumerate(zip(node.outputs, described)):
+            part = self._call(operator.getitem, (made, i), {}, node, stack, "getitem")
+            part.meta["val"] = val
+            self.nodes[id(value)] = part
+
+    def _number(self, node: Node, value: Value, stack: dict[str, tuple[str, str]]) -> None:
+        e = self.sizes.number(value)
+        if e is None or self.sizes.origin(e) is not None:
+            return
+        args = [self._argument(a) for a in node.args]
+        if node.op in _ARITHMETIC:
+            made = self._call(_ARITHMETIC[node.op], tuple(args), {}, node, stack)
+        else:
+            target, name = {
+                "size": (ops.aten.sym_size.int, "sym_size_int"), "numel": (ops.aten.sym_numel.default, "sym_numel_default"),
+                "item": (ops.aten.item.default, "item"),
+            }[node.op]  # fmt: skip
+            made = self._call(target, tuple(args), {}, node, stack, name)
+        made.meta["val"] = self._described(value)
+        self.nodes[id(value)] = made
+
+    def _call(self, target: Any, args: Any, named: Any, node: Node, stack: Any, name: str | None = None) -> FxNode:
+        made = self.graph.create_node(
+            "call_function", target, tuple(args), named, name=name or getattr(target, "_opname", None)
+        )
+        made.meta["nn_module_stack"] = stack
+        if node.place:
+            made.meta["stack_trace"] = node.place
+        return made
+
+    # -- outputs -------------------------------------------------------------------------------------------------------------
+
+    def _finish(self, results: list[Any]) -> None:
+        outputs = [self._argument(r) for r in results]
+        self.graph.output(tuple(outputs))
+        drop_unused(self.graph)
+        specs = []
+        for result, out in zip(results, outputs):
+            if not isinstance(out, FxNode):
+                arg: ArgumentSpec = ConstantArgument("", out)
+            elif isinstance(result, Value) and result.kind != "Tensor":
+                arg = SymIntArgument(out.name)
+            else:
+                arg = TensorArgument(out.name)
+            specs.append(OutputSpec(OutputKind.USER_OUTPUT, arg, None))
+        self.signature = ExportGraphSignature(self.inputs, specs)
+
+
+def written_by(node: FxNode) -> list[FxNode]:
+    """The arguments that a node writes to."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return []
+    written = [node.args[i] for i in schema.written if i < len(node.args)]
+    return [n for n in written if isinstance(n, FxNode)]
+
+
+def drop_unused(graph: Graph, effect: Callable[[FxNode], bool] | None = None) -> None:
+    """Drops nodes whose results nobody uses and that do nothing else."""
+    for node in reversed(graph.nodes):
+        if node.op != "call_function" or node.users:
+            continue
+        schema, name = getattr(node.target, "_schema", None), getattr(node.target, "_opname", "")
+        written = schema is not None and (schema.is_mutable or not schema.returns or schema.returns[0].declared == "()")
+        if not written and not name.startswith("_assert") and not (name and is_random(name)):
+            graph.erase_node(node)
+
+
+def _flat(path: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in path)
+
+
+def _class_name(module: Any) -> str:
+    home = type(module).__module__
+    package = __name__.partition(".")[0]
+    home = "torch" + home[len(package) :] if home.partition(".")[0] == package else home
+    return f"{home}.{type(module).__qualname__}"
