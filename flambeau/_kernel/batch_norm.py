@@ -73,7 +73,7 @@ def _follow(m, running_mean, running_var, at, mean, spread, seen, momentum):
 
 
 @kernel("(b,n),(),(),(),()->(b,n),(),(),(),()")
-def batch_norm_planes(m, x, weight, bias, eps, momentum, out, mean, scale, running_mean, running_var, track, rounded):
+def batch_norm_planes(m, x, weight, bias, eps, momentum, out, mean, scale, running_mean, running_var, rounded):
     """One channel of a batch of planes."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -81,8 +81,7 @@ def batch_norm_planes(m, x, weight, bias, eps, momentum, out, mean, scale, runni
     level, factor, variance = _settle(m, seen, middle, squares, eps[()], rounded, kind, mean.type)
     mean[()] = level
     scale[()] = factor
-    if track:
-        _follow(m, running_mean, running_var, (), middle, variance, seen, momentum[()])
+    _follow(m, running_mean, running_var, (), middle, variance, seen, momentum[()])
     level, factor = mean[()], scale[()]
     slope = factor * weight[()]
     shift = bias[()]
@@ -170,7 +169,7 @@ def batch_norm_planes_backward_flat(m, g, x, weight, mean, scale, out, by_weight
 
 
 @kernel("(r,c),(c),(c),(),()->(r,c),(c),(c),(c),(c)")
-def batch_norm_columns(m, x, weight, bias, eps, momentum, out, mean, scale, running_mean, running_var, track, rounded):
+def batch_norm_columns(m, x, weight, bias, eps, momentum, out, mean, scale, running_mean, running_var, rounded):
     """Every column of a matrix is a channel."""
     kind = COMPUTE.get(x.type, x.type)
     rows, columns = x.shape[0], x.shape[1]
@@ -212,8 +211,7 @@ def batch_norm_columns(m, x, weight, bias, eps, momentum, out, mean, scale, runn
             level, factor, variance = _settle(m, count, middle[j], squares[j], eps[()], rounded, kind, mean.type)
             mean[at] = level
             scale[at] = factor
-            if track:
-                _follow(m, running_mean, running_var, at, middle[j], variance, count, momentum[()])
+            _follow(m, running_mean, running_var, at, middle[j], variance, count, momentum[()])
             part[j] = m.cast(mean[at], kind)
             spread[j] = m.cast(scale[at] * weight[at], kind)
         for i in range(0, rows):

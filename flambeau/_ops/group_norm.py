@@ -74,8 +74,10 @@ def _batch_beside(t: Tensor, x: Tensor) -> Tensor:
     return ops.reshape(t, (t._array.shape[0], 1, -1, *[1] * (x._array.ndim - 3)))  # type: ignore[no-any-return]
 
 
-def _grad(gs: Any, others: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
-    return norm_blocks_back(gs[0], x, weight, others[0], others[1], eps, groups, rounded, tuple(needs))
+def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
+    if given[0] is None:
+        return [None] * 3
+    return norm_blocks_back(given[0], x, weight, others[0], others[1], eps, groups, rounded, tuple(needs))
 
 
 @functools.cache

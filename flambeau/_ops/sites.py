@@ -102,6 +102,12 @@ def _planned(slow: Any, name: str) -> Any:
     return made
 
 
+def planned_step(function: Any) -> Any:
+    """A part of a function that cannot be planned as a whole, whose calls are planned by watching them."""
+    names, table = registry.parameter_names(function), Table()
+    return site(function, _remembering(function, names, table, len(names)), table, names) if _native else function
+
+
 def planned_formula(formula: Any) -> Any:
     """A derivative whose calls are planned by watching them, unless they are differentiated in turn."""
     names, table = registry.parameter_names(formula), Table()

@@ -9,6 +9,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import plan, site
+from flambeau._ops import batch_norm
 from flambeau._ops.patterns import Unplannable
 from flambeau._ops.registry import functions, methods, records
 from flambeau._ops.watching import CallWatch, Watched
@@ -296,6 +297,23 @@ def test_norms_are_planned_forwards_and_backwards(name, shape):
     assert plans_of(norm) == before + 1
     derivative = records["norm_rows" if name == "layer_norm" else "norm_blocks"].derivatives[0]
     assert plans_of(next(c.cell_contents for c in derivative.__closure__ if hasattr(c.cell_contents, "__self__")))
+
+
+def test_batch_norm_moves_its_running_statistics_outside_of_the_plan():
+    """The part that is planned gives new running statistics; each call writes them and counts the write."""
+    norm, x = torch.nn.functional.batch_norm, torch.randn(3, 4, 5)
+
+    def moved(times):
+        mean, variance = torch.zeros(4), torch.ones(4)
+        outs = [norm(x * (i + 1), mean, variance, training=True) for i in range(times)]
+        return [*outs, *[norm(x, mean, variance) for _ in range(3)], mean, variance], mean._version
+
+    with site.switched_off():
+        expected, version = moved(5)
+    made, count = moved(5)
+    assert count == version == 5
+    assert all(a.equal(b) for a, b in zip(made, expected))
+    assert plans_of(batch_norm._of_batch) and plans_of(batch_norm.with_given)
 
 
 def test_inference_tensors_are_refused_by_planned_calls():
