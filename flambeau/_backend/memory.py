@@ -175,8 +175,8 @@ _kept: list[Any] = []  # arrays point to these as long as they live
 
 
 @functools.cache
-def _exchange() -> tuple[Callable[[Any], Any], Any] | None:
-    """NumPy's function that sets the allocator of this context, and ours; None where that cannot be had."""
+def _exchange() -> tuple[int, Any] | None:
+    """The address of NumPy's function that sets the allocator of this context, and ours; None where that cannot be had."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -184,7 +184,7 @@ def _exchange() -> tuple[Callable[[Any], Any], Any] | None:
         get.restype, get.argtypes = _POINTER, [ctypes.py_object, ctypes.c_char_p]
         capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
         table = ctypes.cast(get(capsule, None), ctypes.POINTER(_POINTER))
-        set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[304])
+        address = table[304]
         allocate = jit.compile("allocate", _TEXT)
         released = ctypes.CFUNCTYPE(_POINTER, _POINTER, ctypes.c_int64)(allocate)(1, 0)
         others = [jit.compile(name, text) for name, text in _OTHERS.items()]
@@ -193,9 +193,17 @@ def _exchange() -> tuple[Callable[[Any], Any], Any] | None:
         new.restype, new.argtypes = ctypes.py_object, [_POINTER, ctypes.c_char_p, _POINTER]
         capsule = new(ctypes.addressof(handler), b"mem_handler", None)
         _kept.extend((handler, capsule, b"mem_handler"))
-        return set_handler, capsule
+        return address, capsule
     except (AttributeError, OSError, RuntimeError, ValueError):
         return None
+
+
+@functools.cache
+def _setter() -> Callable[[Any], Any]:
+    """NumPy's function, for Python."""
+    ours = _exchange()
+    assert ours is not None
+    return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(ours[0])
 
 
 def _aligned(shape: Any, dtype: Any) -> Any:
@@ -203,7 +211,7 @@ def _aligned(shape: Any, dtype: Any) -> Any:
     ours = _exchange()
     if ours is None:
         return np.empty(shape, dtype)
-    set_handler, handler = ours
+    set_handler, handler = _setter(), ours[1]
     before = set_handler(handler)
     try:
         return np.empty(shape, dtype)
@@ -212,3 +220,4 @@ def _aligned(shape: Any, dtype: Any) -> Any:
 
 
 allocation.allocator[0] = _aligned
+allocation.exchange[0] = _exchange

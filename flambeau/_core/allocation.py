@@ -20,6 +20,8 @@ FILLED_BY_ALL = 1 << 19  # bytes from which filling memory is worth several thre
 _LAZY = 1 << 28  # zeros from this size on are best left to the system, which gives them when they are touched
 _empty, _zeros = np.empty, np.zeros
 allocator: list[Callable[[Any, Any], Any]] = [_empty]
+# Where NumPy's function is that sets the allocator of all arrays, and the one for large arrays, if there is one.
+exchange: list[Callable[[], tuple[int, Any] | None]] = [lambda: None]
 watcher: Any = None  # looks at one call of one thread, to see what it does with which memory
 filler: list[Callable[[Any, Any], None]] = [np.ndarray.fill]
 

@@ -19,6 +19,7 @@ from .gemm import on_grid, signature
 from .gemm_bf16_parts import COLUMNS, LANES, ROWS, TILE, Pairs, dots, pack, pack_both, store, tile
 from .native import pool
 from .register_tiles import Frame
+from .render_llvm import NOT_NUMPY
 from .tiles import Plan, invoke, joined, maximum, minimum
 from .ufunc import make_ufunc
 from .value import Value
@@ -236,7 +237,7 @@ class _Main(Frame, Pairs):
         found, count = self.variable("i64"), self.variable("i64")
         self.write(found, "i64", self.zero)
         self.write(count, "i64", self.constant("i64", 1))
-        with self.when(self.i64(self.raw("ptrtoint ptr %data to i64")) != 0):
+        with self.when(self.i64(self.raw("ptrtoint ptr %data to i64")) > NOT_NUMPY):
             self.write(found, "i64", self.word("%data", 1))
             self.write(count, "i64", self.word("%data", 2))
         return self.raw(f"inttoptr i64 {self.read(found, 'i64').name} to ptr"), self.read(count, "i64")

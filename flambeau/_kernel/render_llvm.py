@@ -30,6 +30,9 @@ _INTRINSIC = {
 _SATURATES = platform.machine().lower() in ("aarch64", "arm64")  # whether this CPU converts floats so, in vectors
 
 
+NOT_NUMPY = 1  # the data of a loop that NumPy does not call, and that has none of its own
+
+
 class Llvm:
     """One LLVM function in the making."""
 
@@ -336,7 +339,16 @@ class Llvm:
         self.start_block(end)
 
     def clear_float_status(self) -> None:
-        """Forget raised floating-point flags, so that NumPy does not warn of what PyTorch stays silent about."""
+        """Forget raised floating-point flags, so that NumPy does not warn of what PyTorch stays silent about.
+
+        That costs as much as a short loop: a loop whose data are `NOT_NUMPY` leaves them as they are.
+        """
+        asked = any(p.endswith("%data") for p in self.parameters)
+        data = self.value("ptrtoint ptr %data to i64", "i64") if asked else self.constant("i64", 0)
+        with self.when(data != NOT_NUMPY):
+            self._clear_float_status()
+
+    def _clear_float_status(self) -> None:
         machine = platform.machine().lower()
         if machine in ("x86_64", "amd64"):
             slot = self.variable("i32")

@@ -9,14 +9,15 @@ from typing import Any
 from .._backend.cpu import cpu
 from .._core.dtypes import FLOATING, bool_, int64
 from .._core.sizes import contiguous_strides
+from .._kernel.native import pool
 from .._kernel.native.elementwise import arrangement
 from .._kernel.native.plan import Plan
-from .._kernel.ufunc import loops
+from .._kernel.ufunc import addresses, loops
 from .._tensor import Tensor
 from .casting import cast_kernel
 
-_MOST = 1 << 14  # elements
-_TURNS = 512  # how often a loop may be started again
+_LONG = 1 << 14  # elements from which other threads of the interpreter are given a chance
+_JOBS = 64  # parts that threads take of a large walk
 _NUMBER = {("f", float): 8, ("f", int): 8, ("d", float): 0, ("d", int): 0, ("q", int): 16, ("l", int): 16}
 
 
@@ -32,15 +33,20 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -
     if op.for_number(args) is not op:
         return None
     function, (result,), compute = op.variant(cpu, op.common(args))
-    found = loops.get(getattr(function, "ufunc", function))
-    if found is None or not result.code:
+    ufunc = _ufunc(function)
+    if ufunc not in loops or not result.code:
         return None
     arrays = [a._array for a in args if isinstance(a, Tensor)]
     shape, strides = ((), ()) if alike else arrangement(arrays, op.rows)
-    if not alike and not (0 < math.prod(shape) < _MOST and all([a.flags.aligned for a in arrays])):
+    size = math.prod(shape)
+    if not alike and not (
+        size and size * result.itemsize < pool.settings[1] and all([a.flags.aligned for a in arrays])
+    ):
         return None
     made = Plan(len(args), record)
-    target = made.result(result, shape, [s * result.itemsize for s in strides])
+    made.long = not alike and size >= _LONG
+    in_rows = alike or strides == contiguous_strides(shape)
+    target = made.result(result, shape, None if in_rows else [s * result.itemsize for s in strides])
     operands: list[tuple[int, int]] = []
     ways: list[list[int]] = []  # strides of each operand along the result's dimensions
     for i, a in enumerate(args):
@@ -49,8 +55,8 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -
             x = a._array
             source, own = i + 1, x.strides
             if a.dtype is not wanted:
-                cast = loops.get(_ufunc(cast_kernel(a.dtype, wanted)))
-                if cast is None:
+                cast = _ufunc(cast_kernel(a.dtype, wanted))
+                if cast not in loops:
                     return None
                 source = made.result(wanted, () if alike else x.shape, returned=False)
                 own = [s * wanted.itemsize for s in contiguous_strides(x.shape)]
@@ -68,8 +74,7 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -
             operands.append((i + 1, place))
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
-    fits = _walk(made, found, None if alike else shape, ways, [*operands, (target, 0)])
-    return made if fits else None
+    return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)]) else None
 
 
 def _ufunc(call: Any) -> Any:
@@ -78,20 +83,46 @@ def _ufunc(call: Any) -> Any:
 
 def _walk(
     made: Plan,
-    loop: tuple[int, Any],
+    ufunc: Any,
     shape: Sequence[int] | None,
     ways: list[list[int]],
     operands: list[tuple[int, int]],
 ) -> bool:
-    """Adds a loop over all elements, or over as many as there are; False if it would have to be started too often."""
+    """Adds a loop over all elements, or over as many as there are; False if they have too many dimensions."""
     if shape is None:
-        made.loop(*loop, (0,), [w[0] for w in ways], operands)
+        made.loop(*loops[ufunc], (0,), [w[0] for w in ways], operands)
         return True
     sizes, steps = merged(shape, ways)
     *outer, inner = sizes or [1]
-    last = [w[-1] if w else 0 for w in steps]
-    made.loop(*loop, (inner,), last, operands, outer, [w[:-1] for w in steps])
-    return math.prod(outer) <= _TURNS
+    if len(outer) > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
+        return False
+    add_loop(made, ufunc, [inner], [w[-1] if w else 0 for w in steps], operands, outer, [w[:-1] for w in steps])
+    return True
+
+
+def add_loop(
+    made: Plan,
+    ufunc: Any,
+    dims: Sequence[int],
+    steps: list[int],
+    operands: list[tuple[int, int]],
+    outer: Sequence[int],
+    strides: list[list[int]],
+) -> None:
+    """Adds a ufunc's loop over `dims`, its turns and core sizes, at every place of `outer` sizes.
+
+    On several threads if it is one that splits itself and long enough."""
+    address, data = loops[ufunc]
+    rows = math.prod(outer)
+    weight = pool.weight(address, data)
+    if data is None or (weight and rows * math.prod(dims) * weight < pool.WORTHWHILE):
+        made.loop(addresses[ufunc], None, dims, steps, operands, outer, strides)
+    elif outer and weight:
+        lines = [tuple(line) for line in strides]
+        words = pool.walk(data[0], min(rows, _JOBS), len(operands), dims[0], steps, tuple(dims[1:]), tuple(outer), lines)
+        made.loop(*pool.spreading(words), dims, steps, operands)
+    else:
+        made.loop(address, data, dims, steps, operands, outer, strides)
 
 
 def merged(shape: Sequence[int], ways: list[list[int]]) -> tuple[list[int], list[list[int]]]:

@@ -21,19 +21,22 @@ import numpy as np
 
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
+from .._core.sizes import contiguous_strides
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes, uncollected
+from .._kernel.native.elementwise import arrangement
 from .._kernel.native.entry import RESULTS
 from .._kernel.native.plan import Plan, absent, taken_apart
 from .._kernel.ufunc import loops
 from .._tensor import Tensor, wrap
 from .casting import cast_kernel, moving
 from .patterns import Unplannable, pattern_of
-from .pointwise_plan import merged
+from .pointwise_plan import add_loop, merged
 
-_TURNS = 512  # how often a loop may be started again
-_MOST = 1 << 18  # elements in all arrays: beyond, a call takes so long that what Python does for it does not count
+_TURNS = 1 << 14  # how often a loop may be started again
+_MOST = 1 << 19  # elements in all arrays: more take so long that there is time for Python
+_LONG = 1 << 14  # elements in all arrays, from which other threads of the interpreter are given a chance
 _QUESTIONS = 16  # that are asked of one array
-_SPAN = 1 << 20  # bytes from the first to the last element of an operand
+_SPAN = 1 << 22  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
 held_over_forks(_lock, WATCHING)
 _FEATURES = frozenset(
@@ -260,11 +263,11 @@ class Watch:
         return self.empty(size, np.uint8)
 
     def like(self, ufunc: Any, operands: Any) -> Any:
-        """Memory for a pointwise result of operands that are row-major."""
-        arrays = [np.asarray(a) for a in operands]
-        if not all([a.flags.c_contiguous for a in arrays]):
+        """Memory for a pointwise result that is row-major."""
+        shape, strides = arrangement([np.asarray(a) for a in operands], False)
+        if strides != contiguous_strides(shape):
             raise Unplannable("operands in another order")
-        return self.empty(np.broadcast_shapes(*[a.shape for a in arrays]), np.dtype(ufunc.types[0][-1]))
+        return self.empty(shape, np.dtype(ufunc.types[0][-1]))
 
     def has(self, array: Any) -> bool:
         start = array.__array_interface__["data"][0]
@@ -314,11 +317,14 @@ class CallWatch(Watch):
         super().__init__()
         if sum([a.size for a in inputs]) > _MOST:
             raise Unplannable("too much")
-        self.plan = plan
+        self.plan, self.shares = plan, False
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
     def scratch(self, size: int) -> Any:
-        """Memory that all plans write to and none reads what another wrote: loops run one after the other."""
+        """Memory that all plans write to and none reads what another wrote: loops run one after the other.
+
+        Such plans keep other threads of the interpreter waiting."""
+        self.shares = True
         if CallWatch.room.size < size:
             CallWatch.room = np.empty(size, np.uint8)
         self.plan.keep.append(CallWatch.room)
@@ -344,7 +350,9 @@ class CallWatch(Watch):
             if -i - 1 not in order:
                 order.append(-i - 1)
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
-        if sum(m[3].size for m in self.memory if m[2]) > _MOST or plan.counts[0] > RESULTS:
+        size = sum(m[3].size for m in self.memory if m[2])
+        plan.long = size >= _LONG and not self.shares
+        if size > _MOST or plan.counts[0] > RESULTS:
             raise Unplannable("too much")
         self._carry_out([n for n in order[: plan.kept] if n])
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
@@ -433,7 +441,7 @@ def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[i
         raise Unplannable("too many loops")
     if 0 in dims or 0 in walk.lead:
         raise Unplannable("nothing to do")
-    plan.loop(*loops[ufunc], dims, steps, operands, outer, strides)
+    add_loop(plan, ufunc, dims, steps, operands, outer, strides)
 
 
 # -- whole calls ---------------------------------------------------------------------------------------------------

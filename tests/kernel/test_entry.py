@@ -308,8 +308,8 @@ def test_many_threads_plan_at_once():
 
 
 @needs_entry
-def test_a_result_that_cannot_be_made_is_an_error(monkeypatch):
-    """Without memory the entry raises what NumPy raised, and frees what it had."""
+def test_a_result_that_cannot_be_made_is_left_to_python(monkeypatch):
+    """Without memory the entry frees what it had and calls the Python function, which finds some or says why there is none."""
     x = torch.ones(4)
     _ = x + x
     broken = site._entries.known
@@ -318,8 +318,7 @@ def test_a_result_that_cannot_be_made_is_an_error(monkeypatch):
     try:
         fail = compile_function("fails", _fails, ["a", "b", "c", "d", "e", "f", "g", "h"])
         broken[place] = fail
-        with pytest.raises(MemoryError):
-            records["add"].call(x, x)
+        assert records["add"].call(x, x).tolist() == [2.0] * 4
     finally:
         broken[place] = address
     assert (x + x).tolist() == [2.0] * 4

@@ -431,3 +431,21 @@ def test_results_that_are_none():
             expected = torch.autograd.grad(torch.scatter_reduce(x, 0, index, y, "amax").sum(), [x, y])
         for a, b in zip(made, expected):
             torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_calls_of_middle_size_are_planned(threads):
+    """Such take as long as the interpreter does; they let other threads run."""
+    x = torch.randn(300, 257)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for name, call in {"sum": lambda: x[:, 1:].sum(-1), "softmax": lambda: torch.softmax(x, -1)}.items():
+            with site.switched_off():
+                expected = call()
+            function = getattr(torch, name)
+            for _ in range(4):
+                assert torch.equal(call(), expected)
+            assert any(p.counts[0] and p.long for _, _, (p, _) in function.__self__.table.kept)
+    finally:
+        torch.set_num_threads(before)

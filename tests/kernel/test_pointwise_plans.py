@@ -3,7 +3,9 @@
 import itertools
 import sys
 import threading
+import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -116,6 +118,57 @@ def test_the_default_dtype_is_part_of_a_call(before, after):
     finally:
         torch.set_default_dtype(torch.float32)
     assert [d for _, d in found[0][:5]] == [before] * 5 and [d for _, d in found[1][:5]] == [after] * 5
+
+
+LAYOUTS = {
+    "a column": ((256, 300), lambda x: x, lambda y: y[:, :1]),
+    "a row": ((256, 300), lambda x: x, lambda y: y[0]),
+    "neighbours": ((256, 300), lambda x: x[:, 1:], lambda y: y[:, :-1]),
+    "turned": ((300, 300), lambda x: x, lambda y: y.t()),
+    "images": ((4, 8, 32, 33), lambda x: x.to(memory_format=torch.channels_last), lambda y: y[:, :, :1]),
+    "many short rows": ((9000, 5), lambda x: x[:, 1:], lambda y: y[:, :1]),
+    "several threads": ((700, 500), lambda x: x[:, 1:], lambda y: y[:, :-1]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_elements_that_lie_in_several_ways(layout, threads):
+    shape, first, second = LAYOUTS[layout]
+    x, y = first(torch.randn(shape)), second(torch.rand(shape) + 0.5)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for call in (torch.div, torch.atan2, torch.lt):
+            for _ in range(3):
+                assert same(call, x, y)
+            plans = [entry[2][0] for entry in records[call.__name__].call.__self__.table.kept]
+            assert [plan.counts for plan in plans] == [[1, 1, 1]] and plans[0].long
+        assert call(x, y).stride() == python_result(call, x, y).stride()
+    finally:
+        torch.set_num_threads(before)
+
+
+def python_result(call, *operands):
+    with site.switched_off():
+        return call(*operands)
+
+
+def test_large_results_begin_at_a_cache_line():
+    x, y = torch.randn(256, 256), torch.randn(256, 1)
+    for _ in range(4):
+        for out in (x * y, x + x):
+            assert out.data_ptr() % 64 == 0
+
+
+def test_flags_that_a_plan_leaves_behind_concern_nobody():
+    zero = torch.zeros(300, 3)[:, 1:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            assert (zero / zero).isnan().all()
+            np.float32(1.0) / np.float32(3.0)
+            np.add(np.ones(3), 1.0)
 
 
 def test_out_of_many_elements_is_written_where_it_lies():

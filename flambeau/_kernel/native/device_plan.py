@@ -55,4 +55,4 @@ class DevicePlan:
     def words(self) -> array.array[int]:
         together = 0 if self.together is None else id(self.together)
         pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]
-        return array.array("q", [*self.counts, 0, together, pattern, self.kept, *self.results, *self.calls])
+        return array.array("q", [*self.counts, 0, together, pattern, self.kept, 0, *self.results, *self.calls])

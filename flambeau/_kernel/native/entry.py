@@ -23,6 +23,7 @@ from .plan import (  # fmt: skip
     FLOAT,
     INT,
     KEPT,
+    LONG,
     LOOPS,
     MIX,
     PATTERN,
@@ -46,7 +47,7 @@ _MOST = 1 << 14  # elements of a result that are made without giving other threa
 KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
-    "device", "gpu", "empty", "shape", "destination", "settings",
+    "device", "gpu", "destination", "settings", "exchange", "aligned",
 )  # fmt: skip
 SEEN = 1 << 12  # descriptions that came once, of all sites
 # Words of a site, in bytes.
@@ -252,47 +253,43 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     if (history != 0) & (m.word(plan, RECORD) == 0) & (m.word(plan, PATTERN) == 0):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
-    large = 0  # a single result, and a loop that splits itself over the cores
-    if alike != 0:
+    large = m.word(plan, LONG)
+    if alike != 0:  # a single result, and a loop that splits itself over the cores
         if size == 0:
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         if size >= _MOST:
             large = size * m.word(plan, PLAN + 40)
             if large >= m.word(at.settings, 8):  # it is written past the caches
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
-            target = m.call("PyObject_GetAttr", at.local, at.destination)
-            m.run("Py_DecRef", target)
-            if target != at.none:  # `out=`
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if large != 0:
+        target = m.call("PyObject_GetAttr", at.local, at.destination)
+        m.run("Py_DecRef", target)
+        if target != at.none:  # `out=`
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 5. Arrays for the results, and for what is needed on the way to them.
-    objects, pair = m.space(RESULTS), m.space(2)
+    objects = m.space(RESULTS)
     for i in range(results):
         about = plan + PLAN + i * RESULT
-        rank, shape, made = m.word(about, 8), m.word(about, 16), 0
+        rank, shape, bytes = m.word(about, 8), m.word(about, 16), m.word(about, 48)
         if alike != 0:
-            rank, shape = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16)
+            rank, shape, bytes = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16), large
         if m.word(about, 0) == 0:  # None in its place
             m.run("Py_IncRef", at.none)
             m.put(objects, i * 8, at.none)
             continue
-        if large >= LARGE:
-            extents = m.call("PyObject_GetAttr", first, at.shape)
-            m.put(pair, 0, extents)
-            m.put(pair, 8, m.word(about, 0))
-            made = m.call("PyObject_Vectorcall", at.empty, pair, 2, 0)
-            m.run("Py_DecRef", extents)
-            if made == 0:  # Python says what the matter is
-                m.run("PyErr_Clear")
-                for j in range(i):
-                    m.run("Py_DecRef", m.word(objects, j * 8))
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
-        else:
-            m.run("Py_IncRef", m.word(about, 0))
-            made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
-        if made == 0:
+        before = 0
+        if (bytes >= LARGE) & (at.exchange != 0):  # it begins at a cache line
+            before = m.call(at.exchange, at.aligned)
+        m.run("Py_IncRef", m.word(about, 0))
+        made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
+        if before != 0:
+            m.run("Py_DecRef", m.call(at.exchange, before))
+            m.run("Py_DecRef", before)
+        if made == 0:  # Python says what the matter is
+            m.run("PyErr_Clear")
             for j in range(i):
                 m.run("Py_DecRef", m.word(objects, j * 8))
-            return 0
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
         m.put(objects, i * 8, made)
         m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
     # 6. Loops, each repeated over the dimensions that it does not know itself.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import array
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.sizes import Size
 from ..._core.state import modes
+from ..render_llvm import NOT_NUMPY
 
 PLANS = 256  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
 # Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
-RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT = 8, 16, 24, 32, 40, 48
-PLAN, RESULT, LOOP = 56, 48, 48
+RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT, LONG = 8, 16, 24, 32, 40, 48, 56
+PLAN, RESULT, LOOP = 64, 56, 48
 _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given
 
@@ -84,6 +86,7 @@ class Plan:
         self.pattern: Any = None  # words of the node that a result gets, where machine code can make it
         self.together: Any = None  # the class of tuples that several results come in
         self.keep: list[Any] = []
+        self.long = False  # whether other threads of the interpreter may run meanwhile
 
     def _numbers(self, numbers: Sequence[int]) -> int:
         """The address of numbers that stay where they are."""
@@ -97,6 +100,7 @@ class Plan:
         """A result of a dtype of ours, row-major unless strides (in bytes) are given; gives its number among operands."""
         where = 0 if strides is None else self._numbers(strides)
         self.results += [id(dtype.numpy), len(shape), self._numbers(shape), where, id(dtype), dtype.itemsize]
+        self.results.append(math.prod(shape) * dtype.itemsize)
         self.keep.append(dtype)
         self.counts[0] += 1
         self.counts[1] += returned
@@ -119,7 +123,8 @@ class Plan:
     ) -> None:  # fmt: skip
         """A native loop over operands (their numbers, bytes from where these begin), repeated over `outer` sizes with `strides`
         of each operand."""
-        self.loops += [address, self._numbers(dims), self._numbers(steps), 0 if data is None else data.buffer_info()[0]]
+        given = NOT_NUMPY if data is None else data.buffer_info()[0]
+        self.loops += [address, self._numbers(dims), self._numbers(steps), given]
         self.loops += [len(operands), len(outer), *outer]
         for j, (number, offset) in enumerate(operands):
             self.loops += [8 * number, offset, *(strides[j] if outer else ())]
@@ -154,7 +159,7 @@ class Plan:
         pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]
         record = 0 if self.record is None else id(self.record)
         kept = max(self.kept, self.counts[1])
-        return array.array("q", [*self.counts, record, together, pattern, kept, *self.results, *self.loops])
+        return array.array("q", [*self.counts, record, together, pattern, kept, self.long, *self.results, *self.loops])
 
 
 NO_PLAN = Plan()  # of arguments that are known to have none

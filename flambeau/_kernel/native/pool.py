@@ -2,7 +2,7 @@
 
 The pool is a few functions (`pool_functions`) over POSIX threads. Workers spin for a moment after each piece of work
 and then sleep. Whoever starts work joins in it, and waits only for workers that have entered: a worker that the
-system keeps from running holds nobody up. `splitting` and `gridded` make ufunc loops that cut their work themselves,
+system keeps from running holds nobody up. `splitting`, `gridded` and `spreading` make ufunc loops that cut their work themselves,
 `drive` cuts operands that have further dimensions, `run_calls` runs several kernels.
 """
 
@@ -76,6 +76,11 @@ def splitting(kernel: int, operands: int, sizes: int, weight: int = 1) -> tuple[
         _state["split"] = _pool()(None, 1)
     data = array("q", [kernel, operands, sizes, settings.buffer_info()[0], weight])
     return _state["split"], data
+
+
+def weight(address: int, data: Any) -> int:
+    """What an element costs a loop that `splitting` made; 0 for other loops."""
+    return int(data[4]) if data is not None and address == _state.get("split") else 0
 
 
 def gridded(
@@ -202,16 +207,8 @@ def walk(
     rows = 1
     for n in shape:
         rows *= n
-    words = [
-        kernel,
-        operands,
-        rows,
-        length,
-        jobs,
-        len(shape),
-        1 + len(sizes),
-        *_ZEROS[:MOST_OPERANDS],
-    ]  # as `part` reads
+    words = [kernel, operands, rows, settings.buffer_info()[0], jobs, len(shape), 1 + len(sizes)]
+    words += _ZEROS[:MOST_OPERANDS]  # as `part` reads
     words += steps + _ZEROS[: 48 - len(steps)]
     words += [length, *sizes] + _ZEROS[: 15 - len(sizes)]
     words += [*shape] + _ZEROS[: MOST_DIMS - len(shape)]
@@ -227,3 +224,10 @@ def run_walk(words: Any, addresses: list[int], threads: int) -> None:
     if allocation.watcher is not None and allocation.watcher.here():
         allocation.watcher.work(work, threads, range(_ADDRESSES, _ADDRESSES + len(addresses)))
     _pool()(work.buffer_info()[0], threads)
+
+
+def spreading(words: Any) -> tuple[int, Any]:
+    """What `walk` describes as a ufunc loop, (address, its data), which looks at nothing but its operands."""
+    if "spread" not in _state:
+        _state["spread"] = _pool()(None, 4)
+    return _state["spread"], words

@@ -3,7 +3,7 @@
 `take` runs pieces of the published work until none is left, those of its own share first: the same thread gets the same part
 of equal operands again and finds it in its core's cache. `serve` is the life of a worker; `run` publishes work, joins
 in and waits for those who entered. The other functions are kinds of work: `slice`, `cell`, `part` and `whole` run a
-ufunc's loop on a part of its operands, `split` and `grid` are loops that cut themselves into such parts.
+ufunc's loop on a part of its operands, `split`, `grid` and `spread` are loops that cut themselves into such parts.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,6 +11,8 @@ ufunc's loop on a part of its operands, `split` and `grid` are loops that cut th
 from __future__ import annotations
 
 from typing import Any
+
+from ..render_llvm import NOT_NUMPY
 
 _LINE = 128  # bytes between what different threads write
 # What the pool remembers; from _NEXT on, the next piece of each member's share.
@@ -111,17 +113,17 @@ def run(m, function, argument, count, threads, pause, most):
     m.set(state + _BUSY, 0)
 
 
-def part(m, w, job):
-    """Rows of a loop over outer dimensions. Words: kernel, operands, rows, length, jobs, outer dimensions, sizes, then
-    operands, steps, sizes, shape, strides of each operand."""
-    places, extents = m.space(_OPERANDS), m.space(_OPERANDS)
+def part(m, given, job):
+    """Rows of a loop over outer dimensions; where its description and its operands are. Words of the description: kernel, operands,
+    rows, settings of the pool, jobs, outer dimensions, sizes, then room for operands, steps, sizes, shape, strides of each operand."""
+    w, bases, places, extents = m.word(given), m.word(given, 8), m.space(_OPERANDS), m.space(_OPERANDS)
     operands, rows, jobs, outer = m.word(w, 8), m.word(w, 16), m.word(w, 32), m.word(w, 40)
     for c in range(m.word(w, 48)):
         m.put(extents, c * 8, m.word(w, SIZES + c * 8))
     low = rows * job // jobs
     for i in range(rows * (job + 1) // jobs - low):
         for q in range(operands):
-            rest, d, place = low + i, outer - 1, m.word(w, BASES + q * 8)
+            rest, d, place = low + i, outer - 1, m.word(bases, q * 8)
             strides = w + STRIDES + q * (8 * _DIMS)
             while d > 0:
                 n = m.word(w, SHAPE + d * 8)
@@ -129,7 +131,7 @@ def part(m, w, job):
                 rest = rest // n
                 d -= 1
             m.put(places, q * 8, place + rest * m.word(strides))
-        m.run(m.word(w), places, extents, w + STEPS, 0)
+        m.run(m.word(w), places, extents, w + STEPS, NOT_NUMPY)
 
 
 def slice(m, w, job):
@@ -225,6 +227,14 @@ def grid(m, args, dims, steps, data):
     m.run("run", m.function("cell"), block, jobs, jobs)
 
 
+def spread(m, args, dims, steps, data):
+    """A loop over outer dimensions, whose data describe it as `pool.walk` does."""
+    block = m.space(2)
+    m.put(block, 0, data)
+    m.put(block, 8, args)
+    m.run("run", m.function("part"), block, m.word(data, 32), m.word(m.word(data, 24)))
+
+
 def whole(m, w, job):
     """A row of calls, as `pool.sequences` describes them."""
     each, size = m.word(w, 8), m.word(w, 16)
@@ -235,8 +245,8 @@ def whole(m, w, job):
 
 
 def pool(m, w, threads, most):
-    """The entry: runs work in so many threads, `w` being words of `walk`, or of `sequences` if that number is negative; without
-    words it forgets all threads, or gives the address of `split` (1), `grid` (2) or `run` (3)."""
+    """The entry: runs work in so many threads, `w` being words of `walk` with operands, or of `sequences` if that number is negative; without
+    words it forgets all threads, or gives the address of `split` (1), `grid` (2), `run` (3) or `spread` (4)."""
     if threads == 0:
         for i in range(memory(most)):
             m.put(m.memory(), i * 8, 0)
@@ -246,11 +256,16 @@ def pool(m, w, threads, most):
             return m.function("split")
         if threads == 2:
             return m.function("grid")
-        return m.function("run")
+        if threads == 3:
+            return m.function("run")
+        return m.function("spread")
     if threads < 0:
         m.run("run", m.function("whole"), w, m.word(w), 0 - threads)
         return 0
-    m.run("run", m.function("part"), w, m.word(w, 32), threads)
+    block = m.space(2)
+    m.put(block, 0, w)
+    m.put(block, 8, w + BASES)
+    m.run("run", m.function("part"), block, m.word(w, 32), threads)
     return 0
 
 
@@ -259,11 +274,12 @@ FUNCTIONS: dict[Any, list[str]] = {
     take: ["me"],
     serve: ["number"],
     run: ["function", "argument", "count", "threads"],
-    part: ["w", "job"],
+    part: ["given", "job"],
     slice: ["w", "job"],
     cell: ["w", "job"],
     whole: ["w", "job"],
     split: ["args", "dims", "steps", "data"],
     grid: ["args", "dims", "steps", "data"],
+    spread: ["args", "dims", "steps", "data"],
     pool: ["w", "threads"],
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.allocation import empty
+from ..._core import allocation
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
 from ..._core.state import local, modes
@@ -111,7 +111,7 @@ class _Entries:
             tensor=tensor, parameter=tensor, ndarray=np.ndarray, zero=0, one=1, none=None, true=True, false=False, float=float, int=int,
             tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
             grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
-            empty=empty, shape=sys.intern("shape"), destination=sys.intern("destination"),
+            destination=sys.intern("destination"),
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
@@ -140,6 +140,13 @@ class _Entries:
         self.offsets = offsets
         self.address, attach = compile_entry(offsets)
         self.known[KNOWN_NAMES.index("new")], self.known[KNOWN_NAMES.index("attach")] = new, attach
+        exchange = allocation.exchange[0]()
+        if exchange is not None:
+            self.objects.append(exchange)
+            self.known[KNOWN_NAMES.index("exchange")], self.known[KNOWN_NAMES.index("aligned")] = (
+                exchange[0],
+                id(exchange[1]),
+            )
         for method in waiting:
             method.function = self.address
 

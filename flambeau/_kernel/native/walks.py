@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..render_llvm import NOT_NUMPY
 from ..ufunc import addresses, loops
 from . import pool
 from .dialect import over_all
@@ -62,7 +63,7 @@ def _strided(m, self, args, given):  # type: ignore[no-untyped-def]
     if suits == 0:
         m.run("Py_IncRef", none)
         return none
-    over_all(m, m.word(plan), pointers, plan + 16, steps, 0, outer, sizes, operands, operand + 32, apart)
+    over_all(m, m.word(plan), pointers, plan + 16, steps, NOT_NUMPY, outer, sizes, operands, operand + 32, apart)
     m.run("Py_IncRef", a)
     return a
 
