@@ -146,6 +146,27 @@ def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     out[()] = finish(m, total, x.n, how)
 
 
+@kernel("(n)->()")
+def squares_rows(m: Any, x: Any, out: Any, how: Any) -> None:
+    """Every row to the sum of its squares, in short accumulators where these hold them."""
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        quick = m.value(0, x.type)
+        whole = stop - ((stop - start) & (GROUPED - 1))
+        for i in range(start, whole):
+            quick = m.loose_add(quick, x[i] * x[i])
+        for i in few(whole, stop):
+            quick = m.loose_add(quick, x[i] * x[i])
+        part = m.cast(quick, "f64")
+        if not ((quick > 1e-25) & (quick < 1e38)):  # too small, too large or no numbers
+            part = m.value(0, "f64")
+            for i in range(start, stop):
+                part = m.loose_add(part, _square(m, x[i]))
+        total = total + part
+    out[()] = finish(m, total, x.n, how)
+
+
 @kernel("(r,c)->(c)")
 def fold_columns(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     """Every column to one value, walking along the rows."""

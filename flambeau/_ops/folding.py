@@ -23,6 +23,7 @@ from .._kernel.reduce import (
     fold_rows,
     moments_columns,
     moments_rows,
+    squares_rows,
 )  # fmt: skip
 from .._kernel.sums import LANES, sum_columns, sum_rows
 from .._kernel.value import PART
@@ -238,6 +239,8 @@ def _callable(make: Any, rows: bool, code: str, target: str, fold: str, how: str
     """The kernel of a fold along rows or down columns; sums within one precision have their own."""
     if fold == "sum" and code == target and code in LANES:
         return make(sum_rows if rows else sum_columns, (code, target), how=how)
+    if fold == "squares" and code == "f32" and rows:
+        return make(squares_rows, (code, target), how=how)
     return make(fold_rows if rows else fold_columns, (code, target), fold=fold, how=how)
 
 
