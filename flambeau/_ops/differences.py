@@ -17,7 +17,7 @@ def _steps(x: Tensor, dim: int) -> Tensor:
     return ops.logical_xor(later, earlier) if x.dtype.category == BOOL else later - earlier
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
@@ -57,21 +57,19 @@ def diff(
 # -- trapezoids --------------------------------------------------------------------------------------------------
 
 
-def _areas(y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
-    """Areas of the trapezoids under neighbours."""
+def _pairs(y: Tensor, dim: int) -> Tensor:
+    """Sums of neighbours."""
     n = y._array.shape[dim]
-    both = ops.narrow(y, dim, 1, n - 1) + ops.narrow(y, dim, 0, n - 1)
-    if x is None:
-        return both * (dx / 2)
-    if x._array.ndim == 1:
-        shape = [1] * y._array.ndim
-        shape[dim] = -1
-        width = ops.reshape(diff(x), shape)
-        if x._array.shape[0] != n:
-            raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
-    else:
-        width = diff(x, dim=dim if x._array.ndim == y._array.ndim else dim - y._array.ndim)
-    return both * width / 2
+    return ops.narrow(y, dim, 1, n - 1) + ops.narrow(y, dim, 0, n - 1)
+
+
+def _widths(y: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Distances of the points `x` at which `y` was taken."""
+    if x._array.ndim != 1:
+        return diff(x, dim=dim if x._array.ndim == y._array.ndim else dim - y._array.ndim)
+    if x._array.shape[0] != y._array.shape[dim]:
+        raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
+    return ops.reshape(diff(x), [-1 if d == dim else 1 for d in range(y._array.ndim)])
 
 
 def _prepared(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, Any, Any, int]:
@@ -88,7 +86,7 @@ def _prepared(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, 
     return y, x, 1 if dx is None else dx, wrap_dim(dim, y._array.ndim)
 
 
-@public(method=False, aliases=("trapz",))
+@public(method=False, aliases=("trapz",), planned=True)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule, over points `x` or steps `dx`.
 
@@ -101,10 +99,13 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
         d = y.dtype if y.dtype.category >= FLOATING else default.float
         shape = y._array.shape
         return ops.new_zeros(y, shape[:dim] + shape[dim + 1 :], dtype=d)
-    return relabel(ops.sum(_areas(y, x, dx, dim), dim), "MulBackward1" if x is None else "DivBackward1")
+    if x is not None:
+        return relabel(ops.sum(_widths(y, x, dim) * _pairs(y, dim), dim) / 2, "DivBackward1")
+    ends = ops.select(y, dim, 0) + ops.select(y, dim, -1)
+    return relabel((ops.sum(y, dim) - ends * 0.5) * dx, "MulBackward1")
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """Integrals up to every point along a dimension by the trapezoidal rule.
 
@@ -113,8 +114,9 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
     tensor([ 3.0000, 10.5000])
     """
     y, x, dx, dim = _prepared("cumulative_trapezoid", y, x, dx, dim)
-    made = ops.cumsum(_areas(y, x, dx, dim), dim)
-    return made if x is None else relabel(made, "DivBackward1")  # type: ignore[no-any-return]
+    if x is not None:
+        return relabel(ops.cumsum(_widths(y, x, dim) * _pairs(y, dim), dim) / 2, "DivBackward1")
+    return ops.cumsum(relabel(_pairs(y, dim) * (dx / 2), "MulBackward1"), dim)  # type: ignore[no-any-return]
 
 
 # -- numerical gradients -----------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def _order_name(p: float) -> str:
     return "inf" if p == math.inf else "-inf" if p == -math.inf else f"{p:g}"
 
 
-@public("linalg.vector_norm", method=False, out="exact")
+@public("linalg.vector_norm", method=False, out="exact", planned=True)
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -189,7 +189,7 @@ def renorm_op(backend: Any, x: Any, p: float, dim: int, limit: float) -> Any:
     wide = x.astype(xp.float32) if x.dtype.itemsize == 2 else x
     size = norm_op.forward(backend, wide, p, others, True)
     made = _limited(backend, wide.dtype, size.dtype)(wide, size, np.asarray(limit, size.dtype))
-    return rows_of(xp.asarray(made).astype(x.dtype, copy=False))
+    return rows_of(made if made.dtype == x.dtype else made.astype(x.dtype))
 
 
 @functools.cache
@@ -203,7 +203,7 @@ def _limited(backend: Any, d: Any, real: Any) -> Any:
     return backend.spreading(backend.pointwise("renorm", body, types, types[:1], types), d)
 
 
-@public(out="exact", inplace=True)
+@public(out="exact", inplace=True, planned=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The tensor with every slice along `dim` scaled down to a p-norm of at most `maxnorm`.
 

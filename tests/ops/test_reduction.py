@@ -436,3 +436,40 @@ def test_derivatives_of_log_sums_beside_a_large_number():
     _, tangent = torch.func.jvp(lambda t: torch.logcumsumexp(t, 1), (x,), (direction,))
     assert np.isfinite(y.grad.numpy()).all() and np.allclose(tangent.numpy(), 1.0)
     np.testing.assert_allclose(y.grad.sum(1).numpy(), [3.0, 3.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 512, 513, 5000])
+@pytest.mark.parametrize("size", [1e-44, 1e-30, 1e-19, 1.0, 3e18, 1e20, 1e35])
+def test_norms_of_rows_of_any_size(length, size):
+    """Squares that single precision does not hold are added in double."""
+    rows = np.random.default_rng(0).standard_normal((3, length)).astype(np.float32) * np.float32(size)
+    expected = np.sqrt((rows.astype(np.float64) ** 2).sum(1))
+    made = torch.from_numpy(rows).norm(dim=1).double().numpy()
+    assert np.allclose(made, np.float32(expected), rtol=1e-6, atol=1e-45)
+
+
+def test_norms_of_rows_with_one_that_is_not_finite():
+    x = torch.ones(3, 700)
+    x[0, 650], x[1, 3] = math.nan, -math.inf
+    made = x.norm(dim=1)
+    assert made[0].isnan() and made[1] == math.inf and made[2] == pytest.approx(math.sqrt(700))
+
+
+def test_trapezoids_have_the_history_that_pytorch_gives_them():
+    y, x = torch.randn(3, 5, requires_grad=True), torch.randn(3, 5, requires_grad=True)
+    for _ in range(4):  # planned, too
+        chains = []
+        for made in (
+            torch.trapezoid(y, dx=0.3),
+            torch.trapezoid(y, x),
+            torch.cumulative_trapezoid(y),
+            torch.cumulative_trapezoid(y, x),
+        ):
+            first = made.grad_fn
+            chains.append([first.name(), first.next_functions[0][0].name()])
+        assert chains == [
+            ["MulBackward1", "SubBackward0"], ["DivBackward1", "SumBackward1"], ["CumsumBackward0", "MulBackward1"],
+            ["DivBackward1", "CumsumBackward0"],
+        ]  # fmt: skip
+    assert torch.trapezoid(torch.tensor([1, 2, 4]), dx=2).item() == 9.0
+    assert torch.trapezoid(torch.tensor([3])).item() == 0.0
