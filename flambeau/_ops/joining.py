@@ -59,14 +59,19 @@ def _cat_gradient(g: Tensor, xs_shape: Any, dim: int, needs: Any) -> list[Any]:
 @primitive(many=True, name="cat", grad={"xs": _cat_gradient}, meta=_cat_meta, batch=listed, tangent=linear("xs"))
 def cat_op(backend: Any, xs: Any, dim: int) -> Any:
     first, channels = xs[0].dtype, True
-    if any([x.dtype is not first and x.dtype != first for x in xs]):
-        d = from_numpy_dtype(first)
-        for y in xs[1:]:
-            d = promote_types(d, from_numpy_dtype(y.dtype))
-        xs = [y if y.dtype == d.numpy else cast_array(y, d) for y in xs]
-    if any([x.ndim == 1 for x in xs]):
-        channels = False
-        xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
+    for x in xs:
+        if x.dtype is not first and x.dtype != first:
+            d = from_numpy_dtype(first)
+            for y in xs[1:]:
+                d = promote_types(d, from_numpy_dtype(y.dtype))
+            xs = [y if y.dtype == d.numpy else cast_array(y, d) for y in xs]
+            break
+    for x in xs:
+        if x.ndim == 1:
+            channels = False
+            if x.shape == (0,):
+                xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
+                break
     return joined(xs, dim, channels) if backend is cpu else backend.xp.concatenate(xs, dim)
 
 
@@ -77,13 +82,13 @@ def _overlap(x: Any, y: Any) -> bool:
 
 
 def _tensor_list(name: str, tensors: Any) -> list[Tensor]:
-    if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
+    if not isinstance(tensors, (tuple, list)):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
         )
-    if not all([isinstance(x, Tensor) for x in tensors]):
-        i, x = next((i, x) for i, x in enumerate(tensors) if not isinstance(x, Tensor))
-        raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+    for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
     return list(tensors)
 
 
@@ -128,12 +133,19 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
         if not all(can_cast(x.dtype, out.dtype) for x in given):
             raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_name(out.dtype)}")
         return into_out(out, cat.__wrapped__, (tensors, dim), {})
-    shapes = [x._array.shape for x in given]
-    if shapes.count(shapes[0]) < len(shapes) or not shapes[0] or shapes[0] == (0,):
-        _check_joinable(shapes, dim)
-    shape = next((s for s in shapes if s != (0,)), (0,))
-    dim = wrap_dim(dim, len(shape))
-    return cat_op(given, dim)
+    shape = given[0]._array.shape
+    if shape and shape != (0,):
+        along = wrap_dim(dim, len(shape))
+        before, after = shape[:along], shape[along + 1 :]
+        for x in given:
+            other = x._array.shape
+            if other != shape and (other[:along] != before or other[along + 1 :] != after or len(other) != len(shape)):
+                break
+        else:
+            return cat_op(given, along)
+    shapes = [x._array.shape for x in given]  # some are empty, or do not fit
+    _check_joinable(shapes, dim)
+    return cat_op(given, wrap_dim(dim, len(next((s for s in shapes if s != (0,)), (0,)))))
 
 
 def _stack_meta(xs: Any, dim: int) -> Any:

@@ -47,8 +47,11 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
 
     The result is row-major, but has channels last if all arrays have them so and `channels` are looked at.
     """
-    count = threads.get_num_threads()
-    if count == 1 or sum([a.nbytes for a in arrays]) < _LARGE:
+    count, size = threads.get_num_threads(), 0
+    if count > 1:
+        for a in arrays:
+            size += a.nbytes
+    if size < _LARGE:
         made = _concatenate(arrays, dim)  # row-major if all are
         return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
     if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):

@@ -31,6 +31,7 @@ from .._tensor import (
 from .primitive_call import (
     derivative,
     fitted,
+    list_call,
     pair_call,
     plain_call,
     several_call,
@@ -89,13 +90,13 @@ class Primitive:
         self.derivatives: list[Any] = [None if f is None else derivative(self, *f) for f in self.formulas]
         self.plans: dict[int, Any] = {}  # by which arguments need a gradient: what to keep
         alone, plain = tensors == 1 and not many, type(self)
-        short = not many and not view and plain.compute is Primitive.compute
+        short = not view and plain.compute is Primitive.compute
         if alone and not self.joint and self.derivatives and plain.backward is Primitive.backward:
             self.backward = single_backward(self)  # type: ignore[method-assign]
         if alone and short and plain.record is Primitive.record:
             self.call = single_call(self)
-        elif short:
-            self.call = pair_call(self) if tensors == 2 else several_call(self)
+        elif short and (tensors == 1 or not many):
+            self.call = list_call(self) if many else pair_call(self) if tensors == 2 else several_call(self)
         else:
             self.call = view_call(self) if view and alone else plain_call(self)
         self.call.__name__ = self.call.__qualname__ = self.name

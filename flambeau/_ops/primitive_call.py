@@ -63,6 +63,31 @@ def plain_call(op: Any) -> Callable[..., Any]:
     return call
 
 
+def list_call(op: Any) -> Callable[..., Any]:
+    """The call of a primitive with a list of tensors."""
+    forward = op.forward
+
+    def call(xs: Any, *static: Any) -> Any:
+        k, arrays = modes.on, []
+        for x in xs:
+            if isinstance(x, Tensor):
+                k |= x._k
+                x = x._array
+            arrays.append(x)
+        if k > 1:
+            return special(op, (xs, *static), k)
+        try:
+            made = forward(cpu, arrays, *static)
+        except (MemoryError, ValueError) as error:
+            raise (memory_problem(error) or error) from None
+        out = wrapped(made, 0)
+        if k and local.grad:
+            op.record((xs, *static), out)
+        return out
+
+    return call
+
+
 def several_call(op: Any) -> Callable[..., Any]:
     """The call of a primitive with a fixed number of tensors, some of which may be missing."""
     forward, n = op.forward, op.tensors
