@@ -529,3 +529,23 @@ def test_arguments_by_numpys_names():
     )
     with pytest.raises(TypeError, match="missing required argument"):
         torch.exp(y=a)
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float32, 1e-6), (np.float64, 1e-11)])
+def test_gamma_functions_in_both_precisions(dtype, accuracy):
+    """Both sides of where series, continued fractions and expansions take over from each other."""
+    generator = np.random.default_rng(0)
+    a, x = (np.exp(generator.uniform(*np.log(range), 4000)).astype(dtype) for range in ((1e-3, 25.0), (1e-4, 60.0)))
+    a[:12], x[:12] = 11.999, [1e-19, 1e-21, 2.99, 3.01, 12.9, 13.1, 689.0, 691.0, 1.99, 2.01, 30.0, 100.0]
+    a[12:24], x[12:24] = 0.01, x[:12]
+    one, two = torch.from_numpy(a), torch.from_numpy(x)
+    pairs = [
+        (torch.special.gammainc(one, two), sp.gammainc(a.astype(np.float64), x.astype(np.float64))),
+        (torch.special.gammaincc(one, two), sp.gammaincc(a.astype(np.float64), x.astype(np.float64))),
+        (torch.lgamma(one), sp.gammaln(a.astype(np.float64))), (torch.digamma(one), sp.digamma(a.astype(np.float64))),
+        (torch.special.polygamma(1, one), sp.polygamma(1, a.astype(np.float64))),
+    ]  # fmt: skip
+    for made, expected in pairs:
+        found = made.double().numpy()
+        usual = np.abs(expected) > np.finfo(dtype).tiny
+        assert np.allclose(found[usual], expected[usual], rtol=accuracy, atol=0)

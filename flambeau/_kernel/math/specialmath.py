@@ -13,6 +13,7 @@ from typing import Any
 from ..symbols import register
 from ..value import Value
 from .errorfunctions import widened
+from .exponentials import exp_moderate, log_moderate
 from .floats import polynomial
 from .gammafunctions import lgamma_positive
 
@@ -97,20 +98,20 @@ def trigamma(m: Any, x: Value) -> Value:
     return m.where(reflected, math.pi**2 / (sine * sine) - total, total)
 
 
-@widened
-def _trigamma_right(m: Any, z: Value) -> Value:
+def _trigamma_right(m: Any, given: Value) -> Value:
     """trigamma for arguments from 1/2."""
+    z = m.cast(given, "f64")
     total, near = m.constant(0.0, z), m.where(z < 1e30, z, 1e30)  # powers must be finite
-    for start in (0.0, 4.0):  # four times 1 / z**2 each, as divisions take most of the time
+    starts = (0.0,) if given.type == "f32" else (0.0, 4.0)
+    for start in starts:  # four times 1 / z**2 each, as divisions take most of the time
         a, b, c, d = ((near + (start + k)) * (near + (start + k)) for k in range(4))
         left, right = a * b, c * d
         total = total + ((a + b) * right + (c + d) * left) / (left * right)
     total = m.where(z < 1e30, total, 0.0)
-    z = z + 8.0
-    inverse = 1.0 / z
+    inverse = 1.0 / (z + 4.0 * len(starts))
     u = inverse * inverse
     terms = polynomial(m, u, (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6))
-    return total + (1.0 + 0.5 * inverse + terms * u) * inverse
+    return m.cast(total + (1.0 + 0.5 * inverse + terms * u) * inverse, given.type)  # type: ignore[no-any-return]
 
 
 def polygamma(m: Any, n: Any, x: Value) -> Value:
@@ -203,7 +204,41 @@ def _near_mean(m: Any, a: Value, x: Value, upper: bool) -> Value:
     return m.erfc(argument) * 0.5 + rest if upper else m.erfc(-argument) * 0.5 - rest
 
 
-def _incomplete(m: Any, a: Value, x: Value, upper: bool, accuracy: float) -> Value:
+def _lower_sum(m: Any, a: Value, x: Value, terms: int) -> Value:
+    """So many terms of the power series, as one quotient from the last term on; less its factor."""
+    over, under = m.constant(1.0, x), m.constant(1.0, x)
+    for k in range(terms, 0, -1):  # 1 + x / (a + k) * over / under
+        under = (a + float(k)) * under
+        over = m.fma(x, over, under)
+    return over / (under * a)
+
+
+def _upper_depth(m: Any, a: Value, x: Value, depth: int) -> Value:
+    """The continued fraction down to a depth, as one quotient; less its factor."""
+    b = x + 1.0 - a
+    over, under = m.constant(0.0, x), m.constant(1.0, x)
+    for k in range(depth, 0, -1):  # k (a - k) / (b + 2 k + over / under)
+        over, under = (a - float(k)) * (under * float(k)), m.fma(b + 2.0 * k, under, over)
+    return under / m.fma(b, under, over)
+
+
+# So many terms of the series are enough up to _MODERATE, so many of the continued fraction if x is above a + 1 and the last number.
+# From _SMALL to _WIDE all factors are normal numbers.
+_TERMS = {"f32": (27, 12, 3.0), "f64": (39, 48, 2.0)}
+_MODERATE, _SMALL, _WIDE = 12.0, 1e-20, 690.0
+
+
+def _usual(m: Any, a: Value, x: Value, upper: bool, kind: str) -> Value:
+    """The function of numbers of moderate size, without branches."""
+    terms, depth, least = _TERMS[kind]
+    below = x < m.maximum(a + 1.0, least)
+    factor = exp_moderate(m, a * log_moderate(m, x) - x - lgamma_positive(m, a, kind))
+    made = factor * m.where(below, _lower_sum(m, a, x, terms), _upper_depth(m, a, x, depth))
+    return m.where(below ^ upper, made, 1.0 - made)  # type: ignore[no-any-return]
+
+
+def _unusual(m: Any, a: Value, x: Value, upper: bool, accuracy: float) -> Value:
+    """The function of any numbers."""
     valid = (a > 0.0) & (x > 0.0) & (a < INF) & (x < INF)
     safe_a, safe_x = m.where(valid, a, 1.0), m.where(valid, x, 1.0)
     near = (safe_a > _LARGE) & (m.real_abs(safe_x - safe_a) < safe_a * 0.3)
@@ -226,10 +261,17 @@ def _incomplete(m: Any, a: Value, x: Value, upper: bool, accuracy: float) -> Val
 
 def _regularised(m: Any, a: Value, x: Value, upper: bool) -> Value:
     """In float64; sums for float32 may end earlier."""
-    accuracy = _EPSILON if a.type == "f64" else 2.0**-28
-    with a.r.undivided():  # to look for rare elements first would take all of the loops a second time
-        made = _incomplete(m, m.cast(a, "f64"), m.cast(x, "f64"), upper, accuracy)
-    return m.cast(made, a.type)  # type: ignore[no-any-return]
+    kind, accuracy = a.type, _EPSILON if a.type == "f64" else 2.0**-28
+    a, x = m.cast(a, "f64"), m.cast(x, "f64")
+    usual = (a > _SMALL) & (x > _SMALL) & (a < _MODERATE) & (x < _WIDE)
+
+    def unusual() -> Value:
+        with a.r.undivided():  # to look for rare elements first would take all of the loops a second time
+            return _unusual(m, a, x, upper, accuracy)
+
+    safe_a, safe_x = m.where(usual, a, 1.0), m.where(usual, x, 1.0)
+    made = m.rare(~usual, unusual, _usual(m, safe_a, safe_x, upper, kind), everywhere=True)
+    return m.cast(made, kind)  # type: ignore[no-any-return]
 
 
 def igamma(m: Any, a: Value, x: Value) -> Value:
