@@ -399,9 +399,9 @@ def test_interpreters_that_it_does_not_know(monkeypatch):
     monkeypatch.delenv("FLAMBEAU_NATIVE_ENTRY", raising=False)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     known = sys.implementation.name == "cpython" and hasattr(ctypes.pythonapi, "PyObject_Vectorcall")
-    assert site._usable() is known
+    assert site.usable() is known
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    assert not site._usable()
+    assert not site.usable()
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     monkeypatch.setattr(sys, "implementation", types.SimpleNamespace(name="other"))
-    assert not site._usable()
+    assert not site.usable()
