@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import dis
+import contextvars
 import gc
+import inspect
 import random
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
+from functools import partial
 from typing import Any
 
 from .._kernel.native.site import Site
 from .arguments import Arguments
 from .checks import Guards
 from .holders import Effect
+from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
 from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, trust
@@ -35,8 +38,6 @@ _PURE = frozenset((
     "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "hash", "hex", "isinstance", "issubclass", "iter",
     "len", "locals", "max", "min", "next", "oct", "ord", "pow", "repr", "round", "sorted", "sum", "__build_class__", "aiter", "anext",
 ))  # fmt: skip
-_BY_NAME = frozenset(("getattr", "hasattr", "setattr", "delattr"))  # ask for attributes by their second argument
-_ALL_NAMES = frozenset(("vars", "dir"))
 _PURE_MODULES = frozenset((
     "math", "cmath", "operator", "_operator", "itertools", "_functools", "functools", "_bisect", "_heapq", "_collections", "collections",
     "_abc", "_struct", "_typing", "typing", "_string", "unicodedata", "binascii", "_weakref", "_statistics",
@@ -54,7 +55,7 @@ _MADE_BY = frozenset((
 _DATA: tuple[Any, ...] = (
     str, bytes, bytearray, tuple, list, dict, set, frozenset, int, float, complex, deque, OrderedDict, defaultdict, range, slice,
     type({}.keys()), type({}.values()), type({}.items()), types.GeneratorType, types.CoroutineType, property, BaseException,
-    types.MappingProxyType, types.GenericAlias, types.CellType, classmethod, staticmethod,
+    types.MappingProxyType, types.GenericAlias, types.CellType, classmethod, staticmethod, contextvars.ContextVar, contextvars.Token,
 )  # fmt: skip
 
 
@@ -80,10 +81,14 @@ class Trail:
         self.problem: Break | None = None
         self.effects: list[Effect] = []
         self.reach = Reach()
-        self._codes: dict[int, Any] = {}  # code that ran and is not trusted
+        self._codes: dict[
+            int, Any
+        ] = {}  # code that ran and is not trusted, with the arguments of which it takes all attributes
         self._stack = [USERS]  # whose the frames are that run, innermost last
         self._inner: set[int] = set()  # code of functions that code which ran may have made
         self._outer: Any = None
+        self._busy = False
+        self._lookups = Lookups(partial(self._asked, self.reach.learn_one), partial(self._asked, self.reach.all_of))
         code = getattr(getattr(function, "forward", function), "__code__", None)
         self._place = (getattr(code, "co_filename", "?"), getattr(code, "co_firstlineno", 0))
         self.moment = Moment()
@@ -99,52 +104,84 @@ class Trail:
 
     def __enter__(self) -> Trail:
         self._outer = sys.getprofile()
+        self._lookups.open()
         sys.setprofile(self._event)
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         sys.setprofile(self._outer)
+        self._lookups.close()
         if error is None and self.problem is None:
             self._compare()
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if self.problem is not None:
             return
-        if event == "call":
-            code = frame.f_code
-            whose = trust(code.co_filename)
-            if whose == LIBRARY:
-                asked = self._stack[-1]  # it does what its caller wants of it
-                whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
-            if code.co_name == "<module>" or self._stack[-1] == IMPORT:
-                whose = IMPORT
-            self._stack.append(whose)
-            if whose != TRUSTED and whose != IMPORT and id(code) not in self._codes:
-                self._entered(frame, code, whose)
-        elif event == "return":
-            if len(self._stack) > 1:
-                self._stack.pop()
-        elif event == "c_call" and self._stack[-1] > TRUSTED:
-            reason = self._called(frame, arg, self._stack[-1])
-            if reason is not None:
-                self._break(reason, frame)
-
-    def _entered(self, frame: Any, code: Any, whose: int) -> None:
-        self._codes[id(code)] = code
+        busy, self._busy = self._busy, True
         try:
-            if whose == CALLS:
-                self.reach.call(code, frame.f_globals)
-                return
-            if id(code) not in self._inner and not self.reach.knows(code):
-                for function in gc.get_referrers(code):
-                    if isinstance(function, types.FunctionType) and function.__code__ is code:
-                        self.reach.root(function, function.__qualname__)
-            self._inner.update(id(c) for c in code.co_consts if isinstance(c, types.CodeType))
-            self.reach.enter(code, frame.f_globals, whose)
-            if whose == USERS and "__dict__" in names_of(code).attributes:
-                self.reach.learn_everything()
+            if event == "call":
+                self._starts(frame, frame.f_code)
+            elif event == "return":
+                if len(self._stack) > 1:
+                    self._stack.pop()
+            elif event == "c_call" and self._stack[-1] > TRUSTED and frame.f_code not in _TRANSPARENT:
+                reason = self._called(frame, arg, self._stack[-1])
+                if reason is not None:
+                    self._break(reason, frame)
         except Unguarded as error:
             self._break(str(error), frame)
+        except Exception as error:  # the program is not to see errors of ours
+            self._break(f"what this call reads cannot be found out: {type(error).__name__}: {error}", frame)
+        finally:
+            self._busy = busy
+
+    def _starts(self, frame: Any, code: Any) -> None:
+        """A frame begins, or a generator goes on."""
+        asked = self._stack[-1]
+        whose = trust(code.co_filename)
+        if code in _TRANSPARENT:
+            whose = asked
+        elif asked == IMPORT or code.co_name == "<module>":
+            whose = IMPORT
+        elif code is _SIGNATURE:
+            whose = TRUSTED
+        elif whose == LIBRARY:  # it does what its caller wants of it
+            whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
+        self._stack.append(whose)
+        if whose in (TRUSTED, IMPORT) or code in _TRANSPARENT:
+            return
+        if id(code) not in self._codes:
+            self._entered(frame, code, whose)
+        if whose == USERS and self._codes[id(code)][1]:
+            for name in self._codes[id(code)][1]:
+                if name:
+                    self.reach.all_of(frame.f_locals.get(name))
+                else:
+                    self.reach.learn_everything()
+
+    def _asked(self, look: Any, what: Any) -> None:
+        """An attribute is asked for by its name, or all of an object are."""
+        if self._busy or self.problem is not None or self._stack[-1] <= TRUSTED:
+            return
+        self._busy = True
+        try:
+            look(what)
+        except Unguarded as error:
+            self._break(str(error), sys._getframe(2))
+        finally:
+            self._busy = False
+
+    def _entered(self, frame: Any, code: Any, whose: int) -> None:
+        self._codes[id(code)] = code, names_of(code).dictionaries
+        if whose == CALLS:
+            self.reach.call(code, frame.f_globals)
+            return
+        if id(code) not in self._inner and not self.reach.knows(code):
+            for function in gc.get_referrers(code):
+                if isinstance(function, types.FunctionType) and function.__code__ is code:
+                    self.reach.root(function, function.__qualname__)
+        self._inner.update(id(c) for c in code.co_consts if isinstance(c, types.CodeType))
+        self.reach.enter(code, frame.f_globals, whose)
 
     def _called(self, frame: Any, function: Any, whose: int) -> str | None:
         """Why a function written in C cannot be part of a program; None if it can."""
@@ -155,9 +192,11 @@ class Trail:
         if owner is None or isinstance(owner, types.ModuleType):
             module = getattr(function, "__module__", None) or getattr(owner, "__name__", None)
             if module == "builtins":
-                if name in _BY_NAME or name in _ALL_NAMES:
-                    if whose == USERS and not (name in _BY_NAME and _by_constant(frame)):
+                if name in BY_NAME or name in OF_ALL:
+                    if whose == USERS:  # somebody kept the function itself
                         self.reach.learn_everything()
+                    return None
+                if name == "id" and trust(frame.f_code.co_filename) == LIBRARY:  # to know objects again
                     return None
                 return None if name in _PURE else f"{name}() cannot be part of a compiled program"
             if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS):
@@ -169,6 +208,9 @@ class Trail:
                     return None
                 name, module = function.__name__, function.__objclass__.__qualname__
             return f"{module}.{name}() cannot be part of a compiled program"
+        if name in _WHOLE:
+            self.reach.all_of(owner)
+            return None
         kind = owner if isinstance(owner, type) else type(owner)
         if isinstance(owner, type):
             if name in _MADE_BY or issubclass(owner, _DATA):
@@ -223,26 +265,10 @@ class Trail:
         return Guards(self.arguments, self.moment, self.reach, self.effects)
 
 
-_OF_ALL = frozenset(
-    ("__reduce__", "__reduce_ex__", "__sizeof__", "__dir__", "__format__", "__init_subclass__", "__getstate__")
-)
-
-
-def _by_constant(frame: Any) -> bool:
-    """Whether the call that a frame makes has a text that stands in the code as its second argument."""
-    before: list[Any] = []
-    for step in dis.get_instructions(frame.f_code):
-        if step.offset >= frame.f_lasti:
-            break
-        if step.opname not in ("CACHE", "PRECALL", "EXTENDED_ARG", "PUSH_NULL", "NOP", "KW_NAMES"):
-            before.append(step)
-    given = step.arg or 0
-    simple = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_SMALL_INT")
-    if given == 3 and before and before[-1].opname in simple:
-        before.pop()
-    elif given != 2:
-        return False
-    return bool(before) and before[-1].opname == "LOAD_CONST" and isinstance(before[-1].argval, str)
+_SIGNATURE = inspect.signature.__code__  # asks functions about what guards know of them
+_TRANSPARENT = TRANSPARENT | {Trail._asked.__code__}  # code that works for whoever calls it
+_OF_ALL = frozenset(("__sizeof__", "__format__", "__init_subclass__"))
+_WHOLE = frozenset(("__reduce__", "__reduce_ex__", "__dir__", "__getstate__"))  # read all attributes
 
 
 def _name(function: Any) -> str:

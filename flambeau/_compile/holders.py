@@ -372,6 +372,10 @@ class Answer(Holder):
     def now(self) -> tuple[Any, ...]:
         return (self.ask(),)
 
+    def changes(self) -> Iterator[Effect]:
+        if not same(self.now(), self.expected):
+            yield Effect(self.ask, None, self.expected, self.now(), self.path, "contents")
+
 
 class External(Holder):
     """A tensor that the run found somewhere: parameters, buffers, constants."""

@@ -11,9 +11,10 @@ from .._kernel.native import pool
 from .holders import Holder, Slots
 
 _OTHER = ~CAPTURE
-# Of the thread; those behind a bit of `modes.on` need to be looked at only where it is set.
-_THREAD = ("transforms", "batches", "duals", "forward_grad", "dispatch_off", "overrides_off", "fake")
-_BEHIND = ("function_modes", "dispatch_modes", "saved_hooks", "anomaly", "profiler")
+_THREAD = (
+    "transforms", "batches", "duals", "forward_grad", "dispatch_off", "overrides_off", "fake", "function_modes", "dispatch_modes",
+    "saved_hooks", "anomaly", "profiler",
+)  # fmt: skip
 
 
 class Moment:
@@ -37,12 +38,13 @@ class Moment:
         self.conditions.append(
             (f"modes.on & {_OTHER} == {on}", "modes that are on (autocast, function modes, hooks of saved tensors)")
         )
-        self._need("local.inference", local.inference, f"inference mode is {local.inference}")
         self._need("settings[0]", pool.settings[0], f"number of threads == {pool.settings[0]}")
         where = devices._local.device
         self._need("place.device", where, f"default device is {where or 'cpu'}")
-        for name in (*_THREAD, *(_BEHIND if on else ())):
-            self._need(f"local.{name}", getattr(local, name), f"state of {name}")
+        if on or modes.overrides or modes.inferring is not None:  # otherwise no thread has any of these
+            self._need("local.inference", local.inference, f"inference mode is {local.inference}")
+            for name in _THREAD:
+                self._need(f"local.{name}", getattr(local, name), f"state of {name}")
         if on & AUTOCAST:
             cast = local.autocast
             state = None if cast is None else (tuple(cast.on.items()), tuple(cast.dtypes.items()), cast.cached)

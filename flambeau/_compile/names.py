@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"))
 _GLOBALS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "STORE_NAME", "DELETE_GLOBAL", "DELETE_NAME"))
@@ -21,7 +21,9 @@ class Names(NamedTuple):
     globals: dict[str, frozenset[tuple[str, ...]]]  # a global -> the attributes asked of it, one after another
     cells: dict[str, frozenset[tuple[str, ...]]]  # the same of variables of outer functions
     imports: frozenset[str]
-    stores: frozenset[str]  # globals that are assigned
+    dictionaries: frozenset[
+        str
+    ]  # arguments whose `__dict__` is asked for; "" if somebody else's is, or names are unknown
 
 
 _kept: dict[int, tuple[CodeType, Names]] = {}
@@ -38,7 +40,9 @@ def names_of(code: CodeType) -> Names:
 def _read(code: CodeType) -> Names:
     attributes: set[str] = set()
     imports: set[str] = set()
-    stores: set[str] = set()
+    dictionaries: set[str] = set()
+    given = (*code.co_varnames[: code.co_argcount], *code.co_freevars)
+    last: Any = None
     globals: dict[str, set[tuple[str, ...]]] = {}
     cells: dict[str, set[tuple[str, ...]]] = {}
     table: dict[str, set[tuple[str, ...]]] | None = None  # where the value on top of the stack comes from
@@ -60,22 +64,30 @@ def _read(code: CodeType) -> Names:
             table, chain = None, []
         if name in _ATTRIBUTES:
             attributes.add(step.argval)
+            if step.argval == "__dict__":
+                local = last.argval if last is not None and last.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else ""
+                local = local[-1] if isinstance(local, tuple) else local
+                dictionaries.add(local if local in given else "")
         elif name in _GLOBALS:
             table, root = globals, step.argval
-            if name.startswith(("STORE", "DELETE")):
-                stores.add(step.argval)
         elif name in _CELLS:
             table, root = cells, step.argval
         elif name == "IMPORT_NAME":
             imports.add(step.argval)
+        elif name == "MATCH_CLASS":
+            dictionaries.add("")  # the class says which attributes are asked for
+        elif name in ("STORE_FAST", "STORE_DEREF") and step.argval in given:
+            given = tuple(n for n in given if n != step.argval)
+            dictionaries = {"" if n == step.argval else n for n in dictionaries}
+        last = step
     close()
     for constant in code.co_consts:
         texts = constant if constant.__class__ is tuple else (constant,)
-        attributes.update(t for t in texts if t.__class__ is str and t.isidentifier())
+        attributes.update(part for t in texts if t.__class__ is str for part in t.split(".") if part.isidentifier())
     return Names(
         frozenset(attributes),
         {name: frozenset(chains) for name, chains in globals.items()},
         {name: frozenset(chains) for name, chains in cells.items()},
         frozenset(imports),
-        frozenset(stores),
+        frozenset(dictionaries),
     )

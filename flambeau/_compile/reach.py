@@ -7,7 +7,9 @@ copied (shallowly) when they are reached, which is before the code that could ch
 from __future__ import annotations
 
 import builtins
+import contextvars
 import functools
+import operator
 import os
 import re
 import sys
@@ -24,6 +26,7 @@ from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .holders import MISSING, Answer, Cell, Code, External, Fields, Holder, Items, Members, Namespace, Sequence, Slots
 from .holders import plain as plain
+from .lookups import BY_NAME, OF_ALL
 from .names import Names, names_of
 
 MOST = 10_000  # entries of one container
@@ -89,11 +92,13 @@ class Reach:
         self.everything = False  # whether attributes are asked for by names that nobody knows
         self.ran: dict[int, Names] = {}  # code that ran
         self._seen: dict[int, Any] = {}  # by id; the objects are kept, so that ids stay theirs
-        self._fields: list[Fields] = []
+        self._fields: dict[int, Fields] = {}  # by their objects
         self._tables: list[Any] = []  # modules: (holder, attributes, holders of their tables, path)
         self._functions: dict[int, list[tuple[Any, str]]] = {}  # by their code
         self._spaces: dict[int, Namespace] = {}
         self._known: set[type] = set()
+        for name in (*BY_NAME, *OF_ALL):  # which are others while a trail watches
+            self.space(builtins.__dict__, "builtins").add(name)
         self._kinds: dict[type, bool] = {}
         self._loose: list[types.ModuleType] = []
         self._waiting: list[tuple[Any, str]] = []
@@ -133,7 +138,7 @@ class Reach:
         if not new:
             return
         self.names |= new
-        for fields in self._fields:
+        for fields in list(self._fields.values()):
             self._take(fields, new & fields.before.keys())
         for table in self._tables:
             self._look(table, new)
@@ -141,14 +146,28 @@ class Reach:
             self._loosely(module, new)
         self._work()
 
+    def learn_one(self, name: str) -> None:
+        if name not in self.names:
+            self.learn((name,))
+
     def learn_everything(self) -> None:
         """Attributes are asked for by names that are computed."""
         if not self.everything:
             self.everything = True
-            for fields in self._fields:
+            for fields in list(self._fields.values()):
                 self._take(fields, fields.before.keys())
             for table in self._tables:
                 self._look(table, set(TABLES))
+            self._work()
+
+    def all_of(self, owner: Any) -> None:
+        """All attributes of an object are asked for."""
+        fields = self._fields.get(id(owner))
+        if fields is not None and fields.owner is owner:
+            self._take(fields, fields.before.keys())
+            for table in self._tables:
+                if table[0] is fields:
+                    self._look(table, self.names, whole=True)
             self._work()
 
     def _global(self, spaces: dict[str, Any], name: str, chains: Iterable[tuple[str, ...]], whose: int) -> None:
@@ -247,6 +266,8 @@ class Reach:
             _OPENED[kind](self, value, path)
         elif isinstance(value, type):
             self._class(value)
+            if value in (operator.attrgetter, operator.methodcaller):
+                self.learn_everything()
         elif isinstance(value, types.ModuleType):
             if not isinstance(value, Site):
                 self._module(value, path)
@@ -289,7 +310,7 @@ class Reach:
             self._have(Fields(value, path))
 
     def _have(self, fields: Fields) -> None:
-        self._fields.append(self.add(fields))
+        self._fields[id(fields.owner)] = self.add(fields)
         own = fields.before
         self._take(fields, own.keys() if self.everything else self.names & own.keys())
         if "_parameters" in own and "_modules" in own:
@@ -304,7 +325,7 @@ class Reach:
                 if name not in TABLES:
                     self.reach(fields.before[name], f"{fields.path}.{name}")
 
-    def _look(self, table: Any, names: set[str]) -> None:
+    def _look(self, table: Any, names: set[str], whole: bool = False) -> None:
         """Parameters, buffers and submodules of a module that are named, or all of them if tables themselves are."""
         fields, own, holders, path = table
         for name in TABLES:
@@ -315,8 +336,8 @@ class Reach:
                 fields.names[name] = None
                 holders[name] = self.add(Items(held, path))
                 self._seen[id(held)] = held
-            whole = self.everything or name in self.names
-            for key in holders[name].before if whole else names & holders[name].before.keys():
+            every = whole or self.everything or name in self.names
+            for key in holders[name].before if every else names & holders[name].before.keys():
                 self.reach(held.get(key), f"{path}.{key}" if not key.isdigit() else f"{path}[{key}]")
 
     # -- kinds of objects --------------------------------------------------------------------------------------------
@@ -408,6 +429,9 @@ class Reach:
         self.add(Answer(value, f"{path}()"))
         self.reach(value(), f"{path}()")
 
+    def _variable(self, value: Any, path: str) -> None:
+        self.reach(self.add(Answer(functools.partial(value.get, MISSING), path)).expected[0], path)
+
     def _cached(self, value: Any, path: str) -> None:
         self.caches.append((value, value.cache_info(), path))
 
@@ -427,7 +451,7 @@ def _parts_of(*names: str) -> Any:
 _OPENED: dict[type, Any] = {
     dict: Reach._dictionary, list: Reach._sequence, deque: Reach._sequence, set: Reach._members, tuple: Reach._fixed,
     frozenset: Reach._fixed, types.FunctionType: Reach._function, types.MethodType: _parts_of("__func__", "__self__"),
-    functools.partial: _parts_of("func", "args", "keywords"), weakref.ref: Reach._weak, types.CellType: lambda *_: None,
+    functools.partial: _parts_of("func", "args", "keywords"), weakref.ref: Reach._weak, contextvars.ContextVar: Reach._variable, types.CellType: lambda *_: None,
     types.BuiltinFunctionType: _parts_of("__self__"), property: _parts_of("fget", "fset", "fdel"), staticmethod: _parts_of("__func__"),
     classmethod: _parts_of("__func__"), type(functools.lru_cache(len)): Reach._cached, OrderedDict: Reach._dictionary,
     types.SimpleNamespace: lambda reach, value, path: reach._have(Fields(value, path)),

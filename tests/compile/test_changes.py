@@ -1,8 +1,11 @@
 """Ways in which a program changes between two calls. Each must be seen by the guards of the first one."""
 
 import collections
+import contextvars
+import copy
 import dataclasses
 import functools
+import operator
 import types
 import weakref
 
@@ -440,6 +443,73 @@ def through_its_dictionary():
 
     settings = Settings()
     return lambda h: h * settings.__dict__["width"], (x(),), lambda: setattr(settings, "width", 3)
+
+
+@way
+def through_its_own_dictionary():
+    class Settings:
+        def __init__(self):
+            self.width = 1
+
+        def total(self):
+            return sum(self.__dict__.values())
+
+    settings = Settings()
+    return lambda h: h * settings.total(), (x(),), lambda: setattr(settings, "width", 3)
+
+
+@way
+def through_a_copy():
+    class Settings:
+        def __init__(self):
+            self.values = [1, 2]
+
+    settings = Settings()
+    return lambda h: h * copy.deepcopy(settings).values[0], (x(),), lambda: settings.values.__setitem__(0, 3)
+
+
+@way
+def through_a_kept_function():
+    class Settings:
+        def __init__(self):
+            self.width = 1
+
+    settings, ask, name = Settings(), getattr, "wid"
+    return lambda h: h * ask(settings, name + "th"), (x(),), lambda: setattr(settings, "width", 3)
+
+
+@way
+def through_attrgetter():
+    class Settings:
+        def __init__(self):
+            self.width = 1
+
+    settings, name = Settings(), "wid"
+    return lambda h: h * operator.attrgetter(name + "th")(settings), (x(),), lambda: setattr(settings, "width", 3)
+
+
+@way
+def context_variable():
+    variable = contextvars.ContextVar("variable", default=1)
+    return lambda h: h * variable.get(), (x(),), lambda: variable.set(2)
+
+
+@way
+def class_pattern():
+    class Settings:
+        __match_args__ = ("width",)
+
+        def __init__(self):
+            self.width = 1
+
+    settings = Settings()
+
+    def f(h):
+        match settings:
+            case Settings(w):
+                return h * w
+
+    return f, (x(),), lambda: setattr(settings, "width", 3)
 
 
 @way

@@ -183,6 +183,32 @@ def test_an_error_leaves_the_function():
     assert sys.getprofile() is None
 
 
+def test_computed_names_concern_their_objects_alone():
+    class Settings:
+        def __init__(self):
+            self.width_0, self.width_1 = 1, 2
+
+    class Other:
+        def __init__(self):
+            self.width, self.lock = 1, LOCK
+
+    settings, other = Settings(), Other()
+
+    def f(x):
+        return x * sum(getattr(settings, f"width_{i}") for i in range(2)) * sum(vars(settings).values()) * other.width
+
+    assert followed(f, torch.ones(2)).problem is None
+
+
+def test_builtins_are_themselves_again():
+    before = getattr, hasattr, setattr, delattr, vars, dir
+    followed(everyday, torch.ones(2, 3))
+    with pytest.raises(KeyError):
+        followed(lambda: {}["a"])
+    assert before == (getattr, hasattr, setattr, delattr, vars, dir)
+    assert all(function.__module__ == "builtins" for function in before)
+
+
 def test_a_profiler_that_was_there_is_there_again():
     events = []
 
