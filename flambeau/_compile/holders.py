@@ -147,6 +147,10 @@ def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
     return itemgetter(*names) if names else lambda own: ()
 
 
+# What the interpreter and its library note in classes for themselves.
+_NOTES = frozenset(("__slotnames__", "__annotations_cache__", "__annotations__", "__abstractmethods__", "_abc_impl"))
+
+
 class Fields(Holder):
     """Attributes of an instance or a class: those that code names; besides, which attributes there are."""
 
@@ -156,7 +160,7 @@ class Fields(Holder):
         super().__init__(path)
         self.owner, self.kind = owner, owner.__class__
         self.bases = getattr(owner, "__mro__", None) if isinstance(owner, type) else None
-        self.before = dict(owner.__dict__)
+        self.before = self._own()
         self.keys = tuple(self.before)
         self.names: dict[str, None] = {}
 
@@ -168,14 +172,18 @@ class Fields(Holder):
         self.seal(labels, (self.kind, self.bases, self.keys, *(self.before[name] for name in names)))
 
     def now(self) -> tuple[Any, ...]:
-        own = self.owner.__dict__
+        own = self._own()
         keys = tuple(own)
         bases = None if self.bases is None else self.owner.__mro__
         return (self.owner.__class__, bases, self.keys if keys == self.keys else keys, *self.get(own))
 
     def changes(self) -> Iterator[Effect]:
-        for key, old, new in differences(self.before, self.owner.__dict__):
+        for key, old, new in differences(self.before, self._own()):
             yield Effect(self.owner, key, old, new, f"{self.path}.{key}", "attribute")
+
+    def _own(self) -> dict[str, Any]:
+        own = self.owner.__dict__
+        return {k: v for k, v in own.items() if k not in _NOTES} if self.bases is not None else dict(own)
 
 
 class Slots(Holder):
