@@ -16,10 +16,11 @@ from .._kernel.native.direct import address_function
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
 from .._tensor import Tensor, bump, detached, storage_of, wrap
+from .fuse import fused, live
 from .graph import Graph, Node, Value, replaced
 from .lower import Lowering
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, placed
-from .steps import Call, Step
+from .steps import Call, Question, Step
 
 
 class Program:
@@ -90,8 +91,12 @@ class Lowered:
         graph = low.graph
         self.inputs, self.outputs, self.places = graph.inputs, graph.outputs, low.places
         self.nodes, self.constants = graph.nodes, list(graph.constants.items())
+        for v in self.outputs:
+            if v in self.places:
+                self.places[v][0].fresh = True
+        steps = fused(live(low.steps, set()), set())
         self.parts: list[Any] = []
-        for step in low.steps:
+        for step in steps:
             if isinstance(step, Call):
                 self.parts.append(step)
             elif self.parts and isinstance(self.parts[-1], Stretch):
@@ -99,7 +104,7 @@ class Lowered:
             else:
                 self.parts.append(Stretch([step]))
         self.written = low.written
-        self._find_memory(low.steps)
+        self._find_memory(steps)
         self._find_tensors()
         self._frames: list[Frame] = []
 
@@ -114,11 +119,11 @@ class Lowered:
                 memory.last = i
         for v in self.outputs:
             if v in self.places:
-                self.places[v][0].fresh = True
                 blocks[self.places[v][0]] = None
-        ends = {}  # all memory of a node is there until its last step: Python may have to take over
-        for step in steps:
-            ends[step.node] = max([m.last for m in (*step.reads(), *step.writes())], default=0)
+        for i, step in enumerate(steps):
+            if isinstance(step, Question):  # Python may have to take over: what the node reads must be there until then
+                for v in self.nodes[step.node].operands():
+                    self.places[v][0].last = max(self.places[v][0].last, i)
         for i, memory in enumerate(blocks, 1):
             memory.number = i
         self.operands = 1 + len(blocks)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._kernel.loops import past_caches, recipes
 from .._kernel.native import pool
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import OPERANDS
@@ -67,23 +68,64 @@ class Loop(Step):
         return (m for m, _ in self.operands[self.ufunc.nin :] if m is not None)
 
     def encode(self, plan: Plan) -> None:
-        dims, steps, outer, strides = self.walk.merged()
-        work, places = math.prod(self.walk.lead) * math.prod(self.walk.cores), numbered(self.operands)
-        kernel, data = loops[self.ufunc]
         plan.keep.append((self.ufunc, self.constants))
-        if self.ufunc in addresses:
-            alone = addresses[self.ufunc]
-            if work < _SMALL:
-                kernel, data = alone, None
-            elif outer and data is not None and not self.ufunc.signature and work * data[4] >= pool.WORTHWHILE:
-                rows = math.prod(outer)
-                words = pool.walk(alone, min(rows, _JOBS), len(places), dims[0], steps, (), tuple(outer), strides)  # type: ignore[arg-type]
-                at = [(n, o, 7 + i) for i, (n, o) in enumerate(places)]
-                plan.work(pool.entry(), words, pool.settings[0], at)
-                return
+        ufunc = self.ufunc
+        if not ufunc.signature and ufunc in addresses:
+            if self._past_caches():
+                ufunc = past_caches(ufunc)
+            encode_pointwise(plan, addresses[ufunc], *loops[ufunc], self.walk, self.operands)
+            return
+        dims, steps, outer, strides = self.walk.merged()
+        kernel, data = loops[ufunc]
+        if ufunc in addresses and math.prod(self.walk.lead) * math.prod(self.walk.cores) < _SMALL:
+            kernel, data = addresses[ufunc], None
         if len(outer) > pool.MOST_DIMS:
             raise Unplannable("too many dimensions")
-        plan.loop(kernel, data, dims, steps, places, outer, strides)
+        plan.loop(kernel, data, dims, steps, numbered(self.operands), outer, strides)
+
+    def _past_caches(self) -> bool:
+        """Whether the result is so large that the caches could not keep it."""
+        size = math.prod(self.walk.lead) * self.dtypes[-1].itemsize
+        if size < pool.settings[1] or self.ufunc not in recipes or self.ufunc.nout != 1:
+            return False
+        _, steps, outer, _ = self.walk.merged()
+        return not outer and steps[-1] == self.dtypes[-1].itemsize and self.operands[-1] not in self.operands[:-1]
+
+
+class Fused(Step):
+    """Several pointwise loops as one; the last operands are its results."""
+
+    __slots__ = ("keep", "kernel", "operands", "results", "walk")
+
+    def __init__(self, kernel: tuple[int, int, Any], operands: list[Operand], results: int, walk: Any, node: int):
+        self.kernel, self.operands, self.results, self.walk, self.node = kernel, operands, results, walk, node
+        self.keep: list[Any] = []
+
+    def reads(self) -> Iterator[Memory]:
+        return (m for m, _ in self.operands[: -self.results] if m is not None)
+
+    def writes(self) -> Iterator[Memory]:
+        return (m for m, _ in self.operands[-self.results :] if m is not None)
+
+    def encode(self, plan: Plan) -> None:
+        plan.keep.append(self.keep)
+        encode_pointwise(plan, *self.kernel, self.walk, self.operands)
+
+
+def encode_pointwise(plan: Plan, alone: int, kernel: int, data: Any, walk: Any, operands: Sequence[Operand]) -> None:
+    """A loop over elements: by one thread if there are few, by several otherwise, also where it has to be started again often."""
+    dims, steps, outer, strides = walk.merged()
+    work, places = math.prod(walk.lead), numbered(operands)
+    if work < _SMALL:
+        kernel, data = alone, None
+    elif outer and data is not None and len(places) <= pool.MOST_OPERANDS and work * data[4] >= pool.WORTHWHILE:
+        jobs = min(math.prod(outer), _JOBS)
+        words = pool.walk(alone, jobs, len(places), dims[0], steps, (), tuple(outer), strides)  # type: ignore[arg-type]
+        plan.work(pool.entry(), words, pool.settings[0], [(n, o, 7 + i) for i, (n, o) in enumerate(places)])
+        return
+    if len(outer) > pool.MOST_DIMS:
+        raise Unplannable("too many dimensions")
+    plan.loop(kernel, data, dims, steps, places, outer, strides)
 
 
 class Work(Step):

@@ -24,7 +24,7 @@ _CHAINS = range(16, 80)
 _ABREAST = 4
 _WHOLE = 64  # elements that vectors take side by side
 
-_recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from
+recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from: name, body, inputs, outputs, compute
 
 _PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
 
@@ -68,7 +68,14 @@ def _layouts(count: int) -> list[tuple[bool, ...]]:
     return [none, *[(False,) * k + (True,) * (count - k) for k in dense]]
 
 
-def _survey(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool, int]:
+def _known_layout(types: Sequence[str], inputs: int, steps: Sequence[int]) -> list[tuple[bool, ...]]:
+    """The one special loop for operands that lie so far apart, if there is one."""
+    dense = [s == SIZE[t] for s, t in zip(steps, types)]
+    fits = all([d or (i < inputs and s == 0) for i, (d, s) in enumerate(zip(dense, steps))])
+    return [tuple([not d for d in dense[:inputs]])] if fits else []
+
+
+def survey(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool, int]:
     """Whether the body leaves a slow form for rare elements (`m.rare`), whether that would do for all elements, and how
     many instructions the body has without it."""
     r = Llvm("trial", [])
@@ -87,8 +94,11 @@ def render_pointwise(
     outputs: Sequence[str],
     compute: Sequence[str],
     stream: bool = False,
+    known: Sequence[int] | None = None,
+    apart: bool = False,
 ) -> str:
-    """LLVM text of a ufunc loop. `compute` says in which type each input enters the body.
+    """LLVM text of a ufunc loop. `compute` says in which type each input enters the body, `known` how far apart the elements of
+    each operand lie, in bytes, if that is known; `apart` that results are in other memory than operands.
 
     A body with rare cases is run in blocks: unless a block has such an element, it takes the fast form. With `stream`
     the loop's only result goes past the caches, which could not keep it: that saves reading its memory first.
@@ -99,7 +109,7 @@ def render_pointwise(
     steps = [_word(r, "%steps", i) for i in range(len(types))]
     n = _word(r, "%dims", 0)
     zero = r.constant("i64", 0)
-    rare, everywhere, length = _survey(body, compute)
+    rare, everywhere, length = survey(body, compute)
     abreast = _ABREAST if length in _CHAINS else 0
     # vectors so wide have masks, but not for elements that are two numbers
     masks = vectors()[0] == 64 and not stream and not any(t in PART for t in types)
@@ -140,6 +150,19 @@ def render_pointwise(
                 save(evaluate(single, lambda k: (first + i) * SIZE[types[k]]), lambda k: (first + i) * SIZE[types[k]])
             r.rare_conditions = None
 
+    def tried(single: dict[int, Any], start: Value, stop: Value) -> None:
+        """The fast form of all elements; if one of them asks for the slow form, that follows. Operands are still there, then."""
+        found = r.variable("i32")
+        r.write(found, "i32", r.constant("i32", 0))
+        with r.loop(start, stop, independent=True, abreast=4) as i:
+            r.rare_conditions = []
+            save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
+            for condition in r.rare_conditions:
+                r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
+        r.rare_conditions = None
+        with r.when(r.read(found, "i32") != 0):
+            plain(single, start, stop, fast=False)
+
     def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
         if abreast and not single:
             group = width(types[-1], abreast)
@@ -170,28 +193,34 @@ def render_pointwise(
             write_lines(r, r.address(pointers[-1], block * size), lines, count)
         plain(single, last, stop)
 
+    layouts = _layouts(len(inputs)) if known is None else _known_layout(types, len(inputs), known)
+    apart = apart and rare and not stream
+    certain = known is not None and bool(layouts) and (apart or not rare)  # then there is no other loop
+
     def leave() -> None:
-        r.branch(end)
-        r.start_block(r.label())  # unreachable; `when` closes it
+        if not certain:
+            r.branch(end)
+            r.start_block(r.label())  # unreachable; `when` closes it
 
     with r.loop(zero, n, _BLOCK) if rare else nullcontext(zero) as start:
         stop = symbols.minimum(start + _BLOCK, n) if rare else n
         end = r.label()
-        for layout in _layouts(len(inputs)):
+        for layout in layouts:
             wanted = [0 if single else SIZE[t] for single, t in zip([*layout, *[False] * len(outputs)], types)]
             fits = functools.reduce(lambda a, b: a & b, (s == w for s, w in zip(steps, wanted)))
-            with r.when(fits):
+            with nullcontext() if certain else r.when(fits):
                 single = {
                     k: symbols.cast(load(r, pointers[k], inputs[k]), compute[k]) for k, s in enumerate(layout) if s
                 }
-                with r.when(find_rare(single, start, stop)) if rare else nullcontext():
-                    (streamed if stream else contiguous)(single, start, stop)
+                with r.when(find_rare(single, start, stop)) if rare and not apart else nullcontext():
+                    (streamed if stream else tried if apart else contiguous)(single, start, stop)
                     leave()
-                if rare and everywhere:
+                if rare and everywhere and not apart:
                     plain(single, start, stop, fast=False)
                     leave()
-        with r.loop(start, stop, independent=True) as i:
-            save(evaluate({}, lambda k: i * steps[k]), lambda k: i * steps[k])
+        if not certain:
+            with r.loop(start, stop, independent=True) as i:
+                save(evaluate({}, lambda k: i * steps[k]), lambda k: i * steps[k])
         r.branch(end)
         r.start_block(end)
     r.clear_float_status()
@@ -203,7 +232,7 @@ def pointwise_ufunc(
 ) -> Any:
     """A NumPy ufunc made from a body over scalars."""
     made = _made(name, body, inputs, outputs, compute)
-    _recipes[made] = (name, body, inputs, outputs, compute)
+    recipes[made] = (name, body, inputs, outputs, compute)
     return made
 
 
@@ -216,7 +245,7 @@ def _made(
     stream: bool = False,
 ) -> Any:
     text = render_pointwise("kernel", body, inputs, outputs, compute, stream)
-    weight = 1 + _survey(body, compute)[2] // 16
+    weight = 1 + survey(body, compute)[2] // 16
     address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, weight)
     return make_ufunc(name, address, inputs, outputs, "", data)
 
@@ -224,10 +253,24 @@ def _made(
 @functools.cache
 def past_caches(ufunc: Any) -> Any:
     """The pointwise ufunc that writes its result past the caches; the same one if it has several."""
-    name, body, inputs, outputs, compute = _recipes[ufunc]
+    name, body, inputs, outputs, compute = recipes[ufunc]
     if len(outputs) != 1:
         return ufunc
-    return _made(name, body, inputs, outputs, compute, stream=True)
+    made = _made(name, body, inputs, outputs, compute, stream=True)
+    recipes[made] = recipes[ufunc]
+    return made
+
+
+def pointwise_loop(
+    body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str], steps: Sequence[int],
+    stream: bool, apart: bool,
+) -> tuple[int, int, Any]:  # fmt: skip
+    """The loop of a body for operands that lie so many bytes apart: its address, and address and data of the loop that splits itself.
+
+    If results are in other memory than operands, that is said by `apart`."""
+    address = jit.compile("kernel", render_pointwise("kernel", body, inputs, outputs, compute, stream, steps, apart))
+    weight = 1 + survey(body, compute)[2] // 16
+    return address, *pool.splitting(address, len(inputs) + len(outputs), 1, weight)
 
 
 @functools.cache

@@ -256,6 +256,17 @@ class Llvm:
             a = self._round_to_bfloat16(a)
         self.emit(f"store {_TYPE[type]} {a.name}, ptr {pointer}, align {SIZE[type]}{self._group()}")
 
+    def through(self, a: Value, type: str) -> Value:
+        """What a store and a load of a type make of a value."""
+        a = self.cast(a, COMPUTE.get(type, type))
+        if type == "f16":
+            short = self.value(f"fptrunc float {a.name} to half", "f16").name
+            return self.value(f"fpext half {short} to float", "f32")
+        if type == "bf16":
+            wide = self.cast(self._round_to_bfloat16(a), "u32")
+            return self.bitcast(wide << 16, "f32")
+        return a
+
     def _round_to_bfloat16(self, a: Value) -> Value:
         bits = self.bitcast(a, "u32")
         odd = (bits >> 16) & 1

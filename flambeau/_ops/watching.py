@@ -419,6 +419,13 @@ class Walk:
             self.inner += strides[own:]
         self.cores = [sizes[name] for name in dict.fromkeys(name for core in cores for name in core)]
 
+    @classmethod
+    def over(cls, lead: Sequence[int], ways: list[list[int]]) -> Walk:
+        """The walk of a pointwise loop."""
+        made = cls.__new__(cls)
+        made.lead, made.ways, made.cores, made.inner = tuple(lead), ways, [], []
+        return made
+
     def merged(self) -> tuple[list[int], list[int], list[int], list[list[int]]]:
         """(extents, steps) of the loop, and (extents, steps of each operand) of the dimensions around it."""
         walked, steps = merged(self.lead, self.ways)

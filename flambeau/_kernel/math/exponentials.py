@@ -103,7 +103,7 @@ def _exp_tail(m: Any, r: Value) -> Value:
 def exp(m: Any, x: Value, low: Value | None = None) -> Value:
     def anywhere() -> Value:
         r, k = _reduce(m, clamp(m, x, *((-104.0, 89.0) if x.type == "f32" else (-746.0, 710.0))), low)
-        return scale(m, _exp_tail(m, r) + 1.0, k)
+        return scale(m, polynomial(m, r, (1.0, 1.0, *_EXP[x.type])), k)  # the bits of `exp_moderate` where that would do
 
     extreme = ~(m.real_abs(x) < (87.0 if x.type == "f32" else 708.0))
     return m.rare(extreme, anywhere, exp_moderate(m, x, low), everywhere=True)
@@ -156,7 +156,7 @@ def sigmoid(m: Any, x: Value) -> Value:
         return anywhere()
     e = exp_moderate(m, -x)
     moderate = quotient(m, one, e + 1.0, lambda q: m.fma(-e, q, 1.0 - q))
-    return m.rare(~(m.real_abs(x) < 86.0), anywhere, moderate, everywhere=True)
+    return m.rare(~(m.real_abs(x) < 86.0), anywhere, moderate)  # elsewhere its last bit may differ
 
 
 def _hyperbolic(m: Any, x: Value) -> tuple[Value, Value]:
