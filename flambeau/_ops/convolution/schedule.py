@@ -245,8 +245,8 @@ class Calls:
         """The pool's descriptions of a step's calls, and to which operand of the schedule each address belongs (or -1)."""
         found = self.known.get(id(step.calls))
         if found is None:
-            described = [_described(*call) for call in step.calls]
-            found = self.known[id(step.calls)] = [(call, [*map(self._owner, call[1])]) for call in described]
+            calls = [described(*call) for call in step.calls]
+            found = self.known[id(step.calls)] = [(call, [*map(self._owner, call[1])]) for call in calls]
         shifts = step.shifts
         if shifts is None or not any(shifts):
             return found
@@ -265,7 +265,8 @@ class Calls:
         pool.run_sequences(start_of(words), cores)
 
 
-def _described(call: Any, operands: list[Any]) -> pool.Call:
+def described(call: Any, operands: list[Any]) -> pool.Call:
+    """A call in the pool's words."""
     found = native_call(call, operands)
     if found is None:
         raise RuntimeError(f"convolution: operands do not fit {call}")

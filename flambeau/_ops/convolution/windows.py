@@ -7,24 +7,22 @@ their positions, so that neighbouring positions are neighbours in memory there t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
-from ..._backend import threads
-from ..._backend.cpu import native_call
 from ..._core.allocation import empty
 from ..._kernel import conv as kernels
 from ..._kernel.native import pool
 from ..fused import side_by_side
 from .description import CODES, Conv, Ints
 from .planes import Pass, Planes, copy, fill, windows_of
+from .schedule import described
 
 _BLOCK = 1 << 17  # elements of results that are made at a time
-_FEW_CORES = 4  # threads up to which each runs the interpreter for its images
-_BYTES_A_CORE = 1 << 22
+_BYTES_A_CORE = 1 << 21  # of planes and results that are dealt with at a time
 
 
 def suits(conv: Conv, role: str) -> bool:
@@ -62,23 +60,6 @@ def _offsets(planes: Planes, channels: int, shifts: Any, itemsize: int) -> Any:
     return ((np.arange(channels) * planes.channel)[:, None] + shifts).reshape(-1) * itemsize
 
 
-def _chunks(count: int, elements: int) -> Iterator[tuple[int, int]]:
-    """Ranges of images that are dealt with at a time: several, if they are small."""
-    step = max(1, _BLOCK // max(elements, 1))
-    for start in range(0, count, step):
-        yield start, min(count, start + step)
-
-
-def _over_images(conv: Conv, job: Callable[[int, int, int], None]) -> None:
-    """job(number, start, stop) for a range of images in each thread that pays."""
-    parts = threads.ranges(conv.images) if conv.cores > 1 else [(0, conv.images)]
-
-    def one(number: int, start: int, stop: int) -> Callable[[], None]:
-        return lambda: job(number, start, stop)
-
-    threads.run([one(i, *part) for i, part in enumerate(parts)])
-
-
 # -- windows times weights -------------------------------------------------------------------------------------------
 
 
@@ -108,15 +89,13 @@ class _Products:
         made[..., :rows] = matrix.reshape(self.groups, count, rows, depth).swapaxes(2, 3)
         return made
 
-    def pieces(self, images: int) -> list[tuple[int, int, int, int]]:
-        """(pass, group, first and last outermost position) of all that is made at a time."""
-        made = []
+    def pieces(self) -> Iterator[tuple[int, int, int, int]]:
+        """(pass, group, first and last outermost position) of all that is made of an image at a time."""
         for number, p in enumerate(self.passes):
             length = p.counts[p.axis]
-            step = max(1, _BLOCK // (self.planes.pitches[p.axis] * self.outputs * images))
+            step = max(1, _BLOCK // (self.planes.pitches[p.axis] * self.outputs))
             for group, start in product(range(self.groups), range(0, length, step)):
-                made.append((number, group, start, min(length, start + step)))
-        return made
+                yield number, group, start, min(length, start + step)
 
     def piece(
         self, first: int, buffer: Any, number: int, group: int, start: int, stop: int
@@ -142,67 +121,36 @@ class _Products:
         wanted = np.ndarray((images, self.outputs, *counts), made.dtype, made, 0, steps)
         return [panels, buffer[:, at:], self.offsets[number], made], wanted, target, bias
 
-    def run(self, first: int, buffer: Any, *piece: int) -> None:
-        """One piece of the images in `buffer`, in this thread."""
-        operands, wanted, target, bias = self.piece(first, buffer, *piece)
-        if operands is not None:
-            self.call(*operands)
-        _finish(wanted, target, bias)
-
-    def run_on_all_cores(self, first: int, buffer: Any) -> bool:
-        """All pieces of the images in `buffer`, each image a call for the pool; False if the pool cannot take them."""
-        found = [self.piece(first, buffer, *piece) for piece in self.pieces(1)]
+    def run(self, first: int, buffer: Any, cores: int) -> None:
+        """All pieces of the images in `buffer`; threads take images."""
+        found = [self.piece(first, buffer, *piece) for piece in self.pieces()]
         calls = []
         for operands, *_ in found:
-            if operands is None:
-                continue
-            panels, given, offsets, made = operands
-            described = native_call(self.call, [panels, given[0], offsets, made[0]])
-            if described is None:
-                return False
-            address, (one, two, three, four), extents, steps = described
-            for image in range(len(given)):
-                places = [one, two + image * given.strides[0], three, four + image * made.strides[0]]
-                calls.append((address, places, extents, steps))
-        pool.run_calls(calls, threads.get_num_threads())
+            if operands is not None and cores == 1:
+                self.call(*operands)
+            elif operands is not None:
+                panels, given, offsets, made = operands
+                address, (one, two, three, four), *rest = described(self.call, [panels, given[0], offsets, made[0]])
+                step, other = given.strides[0], made.strides[0]
+                calls += [(address, [one, two + step * i, three, four + other * i], *rest) for i in range(len(given))]
+        if calls:
+            pool.run_calls(calls, cores)
         for _, wanted, target, bias in found:
-            _finish(wanted, target, bias, True)
-        return True
-
-
-def _finish(wanted: Any, target: Any, bias: Any, split: bool = False) -> None:
-    if wanted is None:
-        target[...] = 0 if bias is None else bias.reshape(-1, *(1,) * (target.ndim - 2))
-    else:
-        copy(wanted, target, bias, split)
+            if wanted is None:
+                target[...] = 0 if bias is None else bias.reshape(-1, *(1,) * (target.ndim - 2))
+            else:
+                copy(wanted, target, bias, cores > 1)
 
 
 def _run_products(conv: Conv, x: Any, stride: Ints, before: Ints, products: _Products) -> None:
-    """A few threads take images each, interpreter and all; many would wait for the interpreter and share native calls."""
+    """Some images at a time, which all threads share."""
     planes = products.planes
-
-    def job(number: int, start: int, stop: int) -> None:
-        buffer: Any = ()
-        for a, b in _chunks(stop - start, planes.image):
-            if len(buffer) != b - a:
-                buffer = planes.empty(x.dtype, b - a)
-                pieces = products.pieces(b - a)
-            fill(planes, buffer, x[start + a : start + b], stride, before)
-            for piece in pieces:
-                products.run(start + a, buffer, *piece)
-
-    if conv.cores > _FEW_CORES:
-        bytes_of_image = 2 * x.itemsize * (planes.image + products.out[0].size)
-        step = max(1, _BYTES_A_CORE * conv.cores // bytes_of_image)
-        for start in range(0, len(x), step):
-            part = x[start : start + step]
-            buffer = planes.empty(x.dtype, len(part))
-            fill(planes, buffer, part, stride, before, True)
-            if not products.run_on_all_cores(start, buffer):
-                for piece in products.pieces(len(part)):
-                    products.run(start, buffer, *piece)
-        return
-    _over_images(conv, job)
+    step = max(1, _BYTES_A_CORE * conv.cores // (2 * x.itemsize * (planes.image + products.out[0].size)))
+    for start in range(0, len(x), step):
+        part = x[start : start + step]
+        buffer = planes.empty(x.dtype, len(part))
+        fill(planes, buffer, part, stride, before, conv.cores > 1)
+        products.run(start, buffer, conv.cores)
 
 
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
@@ -223,7 +171,7 @@ def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
 
 
 def sums(conv: Conv, x: Any, g: Any) -> Any:
-    """Windows of images times results, summed over all images and positions."""
+    """Windows of images times results, summed: by threads for some images each, and for some elements of windows if those are few."""
     counts, groups, outputs, inputs = conv.counts, conv.groups, conv.outputs // conv.groups, conv.inputs // conv.groups
     planes, one = windows_of(conv)
     beside = Planes(planes.extents, [()], conv.outputs)  # gradients with the same pitches, zeros between their rows
@@ -231,60 +179,28 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
     offsets = _offsets(planes, inputs, one.shifts, x.itemsize)
     offsets = np.concatenate([offsets, np.zeros(-len(offsets) % rows, np.int64)])
     call, columns, scratch = kernels.window_sums(CODES[x.dtype])
-    if conv.cores > _FEW_CORES:
-        return _as_weights(conv, _sums_on_all_cores(conv, x, g, planes, beside, offsets))
-    made = np.zeros((conv.threads, groups, len(offsets), -(-outputs // columns) * columns), x.dtype)
-
-    def job(number: int, start: int, stop: int) -> None:
-        room = np.empty(scratch, np.uint8)
-        buffer: Any = ()
-        for a, b in _chunks(stop - start, planes.image + beside.image):
-            if len(buffer) != b - a:
-                buffer, other = planes.empty(x.dtype, b - a), beside.empty(x.dtype, b - a)
-            fill(planes, buffer, x[start + a : start + b], conv.stride, conv.padding)
-            copy(g[start + a : start + b], beside.view(other, counts))
-            given = beside.view(other, (1,) * (len(counts) - 1) + (span,)).reshape(b - a, -1, span)
-            for group in range(groups):
-                part = given[:, group * outputs : (group + 1) * outputs]
-                call(buffer[:, group * inputs * planes.channel :], offsets, part, room, made[number, group])
-
-    _over_images(conv, job)
-    return _as_weights(conv, made.sum(0))
-
-
-def _as_weights(conv: Conv, sums: Any) -> Any:
-    """Sums (groups, elements, outputs), with more of both than are wanted, as a gradient by the weight."""
-    return np.ascontiguousarray(sums[:, : conv.depth, : conv.outputs // conv.groups].swapaxes(1, 2)).reshape(
-        conv.weight_shape
-    )
-
-
-def _sums_on_all_cores(conv: Conv, x: Any, g: Any, planes: Planes, beside: Planes, offsets: Any) -> Any:
-    """Many threads share native calls: of some images each, and of some elements of the window if images are few."""
-    counts, cores, groups = conv.counts, conv.threads, conv.groups
-    outputs, inputs = conv.outputs // groups, conv.inputs // groups
-    span, rows = planes.span(counts), kernels.weight_rows()
-    call, columns, scratch = kernels.window_sums(CODES[x.dtype])
-    step = max(1, _BYTES_A_CORE * cores // (x.itemsize * (planes.image + beside.image)))
+    step = max(1, _BYTES_A_CORE * conv.cores // (x.itemsize * (planes.image + beside.image)))
     buffer, other = (p.empty(x.dtype, min(step, len(x))) for p in (planes, beside))
-    parts = threads.ranges(min(step, len(x)))
-    pieces = min(-(-2 * cores // (len(parts) * groups)), len(offsets) // rows)
+    count = min(conv.cores, step, len(x))  # ranges of images
+    pieces = min(-(-2 * conv.cores // (count * groups)), len(offsets) // rows) if conv.cores > 1 else 1
     bounds = [len(offsets) // rows * i // pieces * rows for i in range(pieces + 1)]
-    sums = np.zeros((len(parts), groups, len(offsets), -(-outputs // columns) * columns), x.dtype)
-    room = np.empty((len(parts) * groups * pieces, scratch), np.uint8)
+    made = np.zeros((count, groups, len(offsets), -(-outputs // columns) * columns), x.dtype)
+    room = np.empty((count * groups * pieces, scratch), np.uint8)
     for start in range(0, len(x), step):
         images = x[start : start + step]
-        fill(planes, buffer[: len(images)], images, conv.stride, conv.padding, True)
-        copy(g[start : start + step], beside.view(other[: len(images)], counts), None, True)
+        fill(planes, buffer[: len(images)], images, conv.stride, conv.padding, conv.cores > 1)
+        copy(g[start : start + step], beside.view(other[: len(images)], counts), None, conv.cores > 1)
         given = beside.view(other, (1,) * (len(counts) - 1) + (span,)).reshape(len(other), -1, span)
         jobs: list[list[Any]] = []
-        for number, (a, b) in enumerate(threads.ranges(len(images))):
+        for number in range(count):
+            some = slice(len(images) * number // count, len(images) * (number + 1) // count)
             for group in range(groups):
-                source = buffer[a:b, group * inputs * planes.channel :]
-                part = given[a:b, group * outputs : (group + 1) * outputs]
+                source = buffer[some, group * inputs * planes.channel :]
+                part = given[some, group * outputs : (group + 1) * outputs]
                 jobs += [
-                    [source, offsets[low:high], part, room[len(jobs) + i], sums[number, group, low:high]]
+                    [source, offsets[low:high], part, room[len(jobs) + i], made[number, group, low:high]]
                     for i, (low, high) in enumerate(pairwise(bounds))
                 ]
         side_by_side(call, jobs)
-    return sums.sum(0)
+    total = made.sum(0)[:, : conv.depth, :outputs]
+    return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(conv.weight_shape)
