@@ -90,6 +90,14 @@ def zeros(shape: Any, dtype: Any) -> Any:
     return out
 
 
+def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Memory that nobody reads before it is written, nor after the call."""
+    if watcher is None or not watcher.here():
+        return empty(shape, dtype)
+    size = math.prod(shape) * dtype.itemsize
+    return watcher.scratch(size)[:size].view(dtype).reshape(shape)
+
+
 def fill(array: Any, value: Any) -> None:
     """Sets all elements of an array on any device."""
     if array.nbytes < FILLED_BY_ALL or array.__class__ is not np.ndarray:

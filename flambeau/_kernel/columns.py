@@ -59,3 +59,9 @@ def add_parts(m, parts, out):
 def set_all(m, value, out):
     for k in independent(out.n):
         out[k] = value[()]
+
+
+@kernel("()->(l)")
+def raise_all(m, value, out):
+    for k in independent(out.n):
+        out[k] = out[k] + value[()]

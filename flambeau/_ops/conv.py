@@ -335,7 +335,7 @@ def _convolve_transposed(
 # -- public functions ----------------------------------------------------------------------------------------------
 
 
-@public("conv1d", "nn.functional.conv1d", method=False)
+@public("conv1d", "nn.functional.conv1d", method=False, planned=True)
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -349,7 +349,7 @@ def conv1d(
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@public("conv2d", "nn.functional.conv2d", method=False)
+@public("conv2d", "nn.functional.conv2d", method=False, planned=True)
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -366,7 +366,7 @@ def conv2d(
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@public("conv3d", "nn.functional.conv3d", method=False)
+@public("conv3d", "nn.functional.conv3d", method=False, planned=True)
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -380,7 +380,7 @@ def conv3d(
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@public("conv_transpose1d", "nn.functional.conv_transpose1d", method=False)
+@public("conv_transpose1d", "nn.functional.conv_transpose1d", method=False, planned=True)
 def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -396,7 +396,7 @@ def conv_transpose1d(
     )
 
 
-@public("conv_transpose2d", "nn.functional.conv_transpose2d", method=False)
+@public("conv_transpose2d", "nn.functional.conv_transpose2d", method=False, planned=True)
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -412,7 +412,7 @@ def conv_transpose2d(
     )
 
 
-@public("conv_transpose3d", "nn.functional.conv_transpose3d", method=False)
+@public("conv_transpose3d", "nn.functional.conv_transpose3d", method=False, planned=True)
 def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,

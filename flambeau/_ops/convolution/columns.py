@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..._backend import blas
+from ..._backend.copies import rows_of
 from ..._backend.cpu import PARALLEL, cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.columns import add_up_windows, lay_out_windows
-from .description import Conv, Ints
+from .description import Conv, Ints, nothing
+from .planes import add_bias, copy
 
 _POSITIONS = 196  # windows of an image up to which this pays
 _CHANNELS = 48  # results of a window from which its copy is made good
@@ -45,6 +47,7 @@ def _tables(size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Int
             first = min(count, max(0, -(shift // s)))
             rows.append((shift, first, max(first, min(count, (n - 1 - shift) // s + 1))))
         tables.append(np.array(rows, np.int64))
+        tables[-1].flags.writeable = False
     return tables
 
 
@@ -59,7 +62,7 @@ class _Layout:
         self.size, self.kernel, self.stride, self.counts = size, kernel, stride, counts
         self.tables = _tables(size, kernel, stride, padding, dilation, counts)
         self.window, self.positions = math.prod(kernel), math.prod(counts)
-        self.extents = [np.empty(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
+        self.extents = [nothing(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
 
     def _kernel(self, which: Any, types: tuple[str, ...]) -> Any:
         return cpu.kernel(which, types, step_down=self.stride[0], step_right=self.stride[1])
@@ -114,7 +117,7 @@ def _blocks(
     types = (code, "i64", "i64", code) if back else (code, "i64", "i64", "i8", "i8", code)
     get = cpu.kernel if channels * math.prod(kernel) * math.prod(counts) < PARALLEL else cpu.large
     call = get(add_up_windows if back else lay_out_windows, types, step_down=stride[0], step_right=stride[1])
-    more = [] if back else [np.empty(c, np.int8) for c in counts]
+    more = [] if back else [nothing(c, np.int8) for c in counts]
     return call, [*tables, *more], (channels, 1, *shape[2:]), (channels, *kernel, 1, *counts)
 
 
@@ -140,7 +143,7 @@ def folded(columns: Any, size: Ints, kernel: Ints, stride: Ints, padding: Ints, 
 
 def _flat(g: Any) -> Any:
     """(N, O, *positions) as a matrix (O, N * positions)."""
-    return np.ascontiguousarray(g.reshape(*g.shape[:2], -1).swapaxes(0, 1)).reshape(g.shape[1], -1)
+    return rows_of(g.reshape(*g.shape[:2], -1).swapaxes(0, 1)).reshape(g.shape[1], -1)
 
 
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
@@ -149,11 +152,7 @@ def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     for part in layout.parts(conv, x.itemsize):
         columns = layout.columns(x[part])
         made = blas.product(matrix, columns).reshape(len(matrix), -1, conv.positions).swapaxes(0, 1)
-        target = out[part].reshape(-1, len(matrix), conv.positions)
-        if bias is None:
-            target[...] = made
-        else:
-            np.add(made, bias[:, None], target)
+        copy(made, out[part].reshape(-1, len(matrix), conv.positions), bias)
     return out
 
 
@@ -162,8 +161,7 @@ def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     layout, out, matrix = _layout(conv), empty(conv.image_shape, g.dtype), weight.reshape(conv.outputs, -1).T
     for part in layout.parts(conv, g.itemsize):
         layout.images(blas.product(matrix, _flat(g[part])), out[part])
-    if bias is not None:
-        out += bias.reshape(-1, *(1,) * len(conv.size))
+    add_bias(out, bias)
     return out
 
 

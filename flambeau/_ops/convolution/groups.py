@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend import copies, threads
-from ..._core.allocation import empty
+from ..._backend import threads
+from ..._backend.copies import row_major, rows_of
+from ..._core.allocation import empty, zeros
 from ..._kernel import conv_groups as kernels
 from ..._kernel.conv_groups import Window
 from ..._kernel.native import pool
 from ..._kernel.value import SIZE
 from ..fused import side_by_side
-from .description import CODES, Conv, Ints
+from .description import CODES, Conv, Ints, nothing
 
 _MOST = 64  # elements of a window, which a kernel has in its code
 _CHANNELS, _ALONE = 32, 4  # of a group; of images with one group
@@ -42,7 +43,7 @@ def suits(conv: Conv, role: str) -> bool:
 def _grouped(x: Any, groups: int) -> Any:
     """(images, groups, channels, rows, columns) with dense rows."""
     if x.strides[-1] != x.itemsize and x.shape[-1] > 1:
-        x = copies.row_major(x)
+        x = row_major(x)
     return x.reshape(len(x), groups, -1, *x.shape[2:])
 
 
@@ -62,7 +63,9 @@ def _plan(
     places = [p % across * half + p // across for p in places]
     last = max((size[0] - 1) * spread[0] + padding[0], (counts[0] - 1) * stride[0] + (kernel[0] - 1) * dilation[0])
     plane = (last + 1) * pitch + 2 * kernels.slack(code)
-    return window, np.array([pitch, plane, *begins, *places], np.int64) * SIZE[code], plane
+    numbers = np.array([pitch, plane, *begins, *places], np.int64) * SIZE[code]
+    numbers.flags.writeable = False
+    return window, numbers, plane
 
 
 def _parts(conv: Conv, work: int) -> list[tuple[slice, slice]]:
@@ -77,12 +80,12 @@ def _parts(conv: Conv, work: int) -> list[tuple[slice, slice]]:
 
 
 def _scratch(parts: int, elements: int, d: Any) -> Any:
-    return np.zeros((parts, elements + pool.APART // d.itemsize), d)
+    return zeros((parts, elements + pool.APART // d.itemsize), d)
 
 
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Each group of channels by the windows of its outputs."""
-    factors = np.ascontiguousarray(weight).reshape(conv.groups, -1, weight.shape[1], conv.window)
+    factors = rows_of(weight).reshape(conv.groups, -1, weight.shape[1], conv.window)
     plan = _plan(CODES[x.dtype], conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, (1, 1), conv.counts)
     return _run(conv, plan, x, factors, bias, conv.result_shape)
 
@@ -91,7 +94,7 @@ def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     """A convolution of elements `stride` apart by windows turned round."""
     factors = weight.reshape(conv.groups, -1, weight.shape[1], conv.window)[..., ::-1].swapaxes(1, 2)
     plan = _plan(CODES[g.dtype], conv.counts, conv.kernel, (1, 1), conv.around, conv.dilation, conv.stride, conv.size)
-    return _run(conv, plan, g, np.ascontiguousarray(factors), bias, conv.image_shape)
+    return _run(conv, plan, g, rows_of(factors), bias, conv.image_shape)
 
 
 def _run(conv: Conv, plan: tuple[Window, Any, int], x: Any, weight: Any, bias: Any, shape: Ints) -> Any:
@@ -99,7 +102,7 @@ def _run(conv: Conv, plan: tuple[Window, Any, int], x: Any, weight: Any, bias: A
     window, numbers, plane = plan
     groups, outputs, inputs, elements = weight.shape
     given = _grouped(x, groups)
-    added = np.zeros((groups, outputs), x.dtype) if bias is None else bias.reshape(groups, outputs)
+    added = (nothing(groups * outputs, x.dtype) if bias is None else bias).reshape(groups, outputs)
     out = empty((conv.images, groups, outputs, *shape[2:]), x.dtype)
     parts = _parts(conv, out.size * inputs * elements)
     scratch = _scratch(len(parts), inputs * plane, x.dtype)
@@ -119,7 +122,7 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
     )
     parts = _parts(conv, conv.work)
     cut = len({i.start for i, _ in parts})  # ranges of images
-    made = np.zeros((cut, conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
+    made = zeros((cut, conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
     scratch, each = _scratch(len(parts), plane, x.dtype), len(parts) // cut
     side_by_side(kernels.sums(code, window), [
         [given[i, c], gradient[i, c], numbers, scratch[n], made[n // each, c]] for n, (i, c) in enumerate(parts)

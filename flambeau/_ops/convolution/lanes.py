@@ -11,15 +11,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
+from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty, zeros
 from ..._kernel import lanes as kernels
 from ..._kernel.columns import add_parts, set_all
 from ..._kernel.conv import lanes, tile_rows
-from .description import Conv, Ints
-from .schedule import Block, Schedule, Step, dense, flat, parts, run, view
+from .description import Conv, Ints, nothing
+from .planes import add_bias
+from .schedule import Block, Schedule, Step, dense, flat, parts, run, strided, view
 
 _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
@@ -44,8 +45,8 @@ def suits(conv: Conv, role: str) -> bool:
 
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Products of all windows of the images with the weight."""
-    x, weight, out = dense(x), np.ascontiguousarray(weight), empty(conv.result_shape, x.dtype)
-    level = np.zeros(conv.outputs, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    x, weight, out = dense(x), rows_of(weight), empty(conv.result_shape, x.dtype)
+    level = nothing(conv.outputs, x.dtype) if bias is None else rows_of(bias)
     for some, part in parts(conv, conv.positions):
         run(_Products, part, [x[some], weight, level, out[some]])
     return out
@@ -53,11 +54,10 @@ def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
 
 def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     """Results times the weight, added up over windows of images."""
-    g, weight, out = dense(g), np.ascontiguousarray(weight), empty(conv.image_shape, g.dtype)
+    g, weight, out = dense(g), rows_of(weight), empty(conv.image_shape, g.dtype)
     for some, part in parts(conv, conv.positions):
         run(_Adjoint, part, [g[some], weight, out[some]])
-    if bias is not None:
-        out += bias.reshape(-1, 1, 1)
+    add_bias(out, bias)
     return out
 
 
@@ -75,8 +75,8 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
 class _Windows(Schedule):
     """What all directions share: windows as rows."""
 
-    def __init__(self, conv: Conv, outputs: int):
-        super().__init__(conv, outputs, conv.counts)
+    def __init__(self, conv: Conv, outputs: int, operands: list[Any]):
+        super().__init__(conv, outputs, conv.counts, operands)
         self.down, self.window, self.depth = conv.stride[0], conv.window, conv.depth
         self.pitch = kernels.pitch("f32", conv.inputs)
         self.row = kernels.pitch("f32", self.depth + max(1, -conv.inputs % lanes("f32")))
@@ -113,15 +113,16 @@ class _Products(_Windows):
     def shapes(conv: Conv) -> list[Ints]:
         return [conv.image_shape, conv.weight_shape, (conv.outputs,), conv.result_shape]
 
-    def __init__(self, conv: Conv, x: Any, weight: Any, level: Any, out: Any):
-        super().__init__(conv, conv.outputs)
+    def __init__(self, conv: Conv, operands: list[Any]):
+        super().__init__(conv, conv.outputs, operands)
+        x, weight, level, out = operands
         self.cut(self.depth + 1, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
         weights = self.panels * (self.depth + 1) * kernels.columns("f32")
         held = most.images * math.prod(self.area(most.rows)) * self.pitch
         self.lay(held, positions * self.row, positions * self.made, weights)
-        room = np.empty((self.threads, self.at[-1]), "f4")
+        room = self.room(self.threads)
         rows: list[list[Step]] = [[] for _ in room]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
@@ -129,7 +130,7 @@ class _Products(_Windows):
             for block in self.blocks_of(job % self.ranges):
                 build = functools.partial(self._block, block, x, out[:, outputs], memory)
                 row.append(self.alike((job,), block, "x  y ", build))
-        self.phases, self.operands = [rows], [x, weight, level, out, room]
+        self.phases = [rows]
 
     def _weights(self, weight: Any, level: Any, room: Any) -> list[Any]:
         """Panels of the weights of a slice and of their levels, (panels, depth + 1, columns)."""
@@ -171,8 +172,9 @@ class _Sums(_Windows):
     def shapes(conv: Conv) -> list[Ints]:
         return [conv.image_shape, conv.result_shape, conv.weight_shape]
 
-    def __init__(self, conv: Conv, x: Any, g: Any, out: Any):
-        super().__init__(conv, conv.outputs)
+    def __init__(self, conv: Conv, operands: list[Any]):
+        super().__init__(conv, conv.outputs, operands)
+        x, g, out = operands
         self.cut(self.row, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
@@ -181,7 +183,7 @@ class _Sums(_Windows):
         held = max(most.images * math.prod(self.area(most.rows)) * self.pitch, positions * self.made + self.height)
         self.lay(held, positions * self.row, 0, self.height * self.row)
         adds = self.table("adds", lambda: np.arange(2))
-        room = np.empty((self.threads if self.ranges == 1 else self.jobs, self.at[-1]), "f4")
+        room = self.room(self.threads if self.ranges == 1 else self.jobs)
         rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
@@ -193,7 +195,7 @@ class _Sums(_Windows):
         phases = [rows]
         if self.ranges > 1:
             phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
-        self.phases, self.operands = phases, [x, g, out, room]
+        self.phases = phases
 
     def _share(self, number: int, room: Any, out: Any) -> list[Any]:
         """A thread's calls that add up what jobs have made."""
@@ -209,7 +211,7 @@ class _Sums(_Windows):
         if not len(out):
             return []
         begin = given[:, self.at[3] + first * self.row :]
-        sums = as_strided(begin, (len(out), len(given), self.row), (4 * self.row, given.strides[0], 4))
+        sums = strided(begin, (len(out), len(given), self.row), (4 * self.row, given.strides[0], 4))
         total = sums[:, 0]
         calls = []
         if len(given) > 1:  # where nobody needs windows any more, if there is room
@@ -223,7 +225,7 @@ class _Sums(_Windows):
             target = out.reshape(len(out), self.depth)
             calls.append((cpu.kernel(add_parts, ("f32", "f32")), [total[:, None, : self.depth], target]))
         else:
-            target = as_strided(out, (len(out), self.conv.inputs, self.window), (*out.strides[:2], 4))
+            target = strided(out, (len(out), self.conv.inputs, self.window), (*out.strides[:2], 4))
             places = self.places(self.window, 0, 0, self.window, self.conv.inputs)
             calls.append((kernels.from_lanes("f32"), [total, places, target]))
         return calls
@@ -246,8 +248,9 @@ class _Adjoint(_Windows):
     def shapes(conv: Conv) -> list[Ints]:
         return [conv.result_shape, conv.weight_shape, conv.image_shape]
 
-    def __init__(self, conv: Conv, g: Any, weight: Any, out: Any):
-        super().__init__(conv, conv.inputs)
+    def __init__(self, conv: Conv, operands: list[Any]):
+        super().__init__(conv, conv.inputs, operands)
+        g, weight, out = operands
         self.given = kernels.pitch("f32", conv.outputs)
         self.cut(self.window * conv.outputs, self.given, self.window)
         self.ranges = min(self.ranges, conv.images)
@@ -262,7 +265,7 @@ class _Adjoint(_Windows):
         images = most.images * self.tall * self.across * self.wide
         self.lay(positions * self.given, positions * self.step, images, weights)
         self.zero = self.table("zero", lambda: np.zeros((), "f4"))
-        room = np.empty((self.threads, self.at[-1]), "f4")
+        room = self.room(self.threads)
         rows: list[list[Step]] = [[] for _ in room]
         for job in range(self.jobs):
             inputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
@@ -270,7 +273,7 @@ class _Adjoint(_Windows):
             for block in self.blocks_of(job % self.ranges):
                 build = functools.partial(self._block, block, g, out[:, inputs], memory)
                 row.append(self.alike((job, block.row), block, "y x ", build))
-        self.phases, self.operands = [rows], [g, weight, out, room]
+        self.phases = [rows]
 
     def blocks_of(self, number: int) -> list[Block]:
         """Whole images: their rows follow each other."""
@@ -287,7 +290,7 @@ class _Adjoint(_Windows):
             calls.append((cpu.kernel(set_all, ("f32", "f32")), [self.zero, whole]))
         for panel in range(-(-weight.shape[1] // columns)):
             given = weight[:, panel * columns : (panel + 1) * columns]
-            source = as_strided(given, (outputs, given.shape[1], self.window), (*given.strides[:2], 4))
+            source = strided(given, (outputs, given.shape[1], self.window), (*given.strides[:2], 4))
             made = view(room, self.at[3] + panel * outputs * columns, (outputs, 1), (columns, 1))
             calls.append((kernels.to_lanes("f32"), [source, places, made]))
         return calls

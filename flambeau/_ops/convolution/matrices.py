@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..._backend import blas
+from ..._backend.cpu import cpu
 from ..matmul import product
-from .description import Conv, Ints, output_size
+from .description import CODES, Conv, Ints, output_size
+from .planes import add_bias
 
 _WINDOW_BYTES = {"cpu": 1 << 24, "cuda": 1 << 28}  # of windows laid out at a time
 
@@ -81,8 +83,10 @@ def _bilinear(conv: Conv, compute: Callable[[Any, Any], Any], x: Any, y: Any) ->
     return made
 
 
-def _with_bias(made: Any, bias: Any) -> Any:
-    if bias is not None:
+def _with_bias(conv: Conv, made: Any, bias: Any) -> Any:
+    if conv.backend is cpu and made.dtype in CODES:
+        add_bias(made, bias)
+    elif bias is not None:
         made += bias.reshape(-1, *(1,) * (made.ndim - 2))
     return made
 
@@ -101,7 +105,7 @@ def _split(conv: Conv, results: Any) -> Any:
 
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Products of all windows of the images with the weight."""
-    return _with_bias(_bilinear(conv, lambda a, b: _products(conv, a, b), x, weight), bias)
+    return _with_bias(conv, _bilinear(conv, lambda a, b: _products(conv, a, b), x, weight), bias)
 
 
 def _products(conv: Conv, x: Any, weight: Any) -> Any:
@@ -117,7 +121,7 @@ def _products(conv: Conv, x: Any, weight: Any) -> Any:
 
 def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     """Results times the weight, added up over windows of images."""
-    return _with_bias(_bilinear(conv, lambda a, b: _adjoint(conv, a, b), g, weight), bias)
+    return _with_bias(conv, _bilinear(conv, lambda a, b: _adjoint(conv, a, b), g, weight), bias)
 
 
 def _adjoint(conv: Conv, g: Any, weight: Any) -> Any:
@@ -142,10 +146,10 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
 def _sums(conv: Conv, x: Any, g: Any) -> Any:
     backend = conv.backend
     if conv.groups == 1 and backend.xp is np and conv.is_plain:
-        made = np.zeros((conv.outputs, conv.depth), x.dtype)
-        flat = x.reshape(len(x), conv.depth, conv.positions)
-        for image, gradient in zip(flat, g.reshape(len(g), conv.outputs, conv.positions)):
-            made = blas.add_product(made, gradient, image.T, 1, 1)
+        made = backend.zeros((conv.outputs, conv.depth), x.dtype)
+        images, results = x.reshape(len(x), conv.depth, -1), g.reshape(len(g), conv.outputs, -1)
+        for i in range(len(x)):
+            made = blas.add_product(made, results[i], images[i].T, 1, 1)
         return made.reshape(conv.weight_shape)
     made = backend.zeros((conv.groups, conv.outputs // conv.groups, conv.depth), x.dtype)
     for part in _chunks(conv, x.itemsize):

@@ -8,6 +8,7 @@ from ..._backend import blas
 from ..._backend.copies import place, row_major
 from ..._core.allocation import empty, zeros
 from .description import Conv, Ints
+from .planes import add_bias
 
 _WIDE = 8  # elements of a window's row from which copies are of whole runs
 _CHANNELS = 48  # results of a window, and elements of one, from which its copy is made good
@@ -53,8 +54,7 @@ def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     out = (empty if exact else zeros)(conv.image_shape, g.dtype)
     target = _patches(out, conv.kernel, conv.counts)
     place(target, made.reshape(target.shape))
-    if bias is not None:
-        out += bias.reshape(-1, *(1,) * len(conv.size))
+    add_bias(out, bias)
     return out
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import zeros
 from ..._kernel import conv as kernels
+from ..._kernel.columns import raise_all
 from .description import CODES, Conv, Ints
 
 _SLACK = 256  # elements that a kernel may read beyond the last window
@@ -77,6 +78,14 @@ def windows_of(conv: Conv) -> tuple[Planes, Pass]:
         shifts.append(phase * planes.plane + inside)
     everything = (slice(None),) * len(kernel)
     return planes, Pass(0, counts, np.array(shifts), np.arange(len(shifts)), everything)
+
+
+def add_bias(out: Any, bias: Any) -> None:
+    """Adds a number for each channel, if there are such, to dense results (images, channels, *size)."""
+    if bias is None or not out.size:
+        return
+    code = CODES[out.dtype]
+    cpu.rows(cpu.kernel(raise_all, (code, code)), [bias], [out.reshape(*out.shape[:2], -1)], out.size)
 
 
 def copy(source: Any, target: Any, bias: Any = None, split: bool = False) -> None:

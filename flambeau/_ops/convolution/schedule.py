@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu, native_call, start_of
-from ..._core.allocation import empty
+from ..._core.allocation import empty, scratch
 from ..._kernel import lanes as kernels
 from ..._kernel.conv import lanes
 from ..._kernel.native import pool
@@ -44,7 +45,7 @@ class Block(NamedTuple):
 def dense(x: Any) -> Any:
     """Images in planes one after the other; all cores bring channels that lie side by side into them."""
     if x.flags.c_contiguous or x.shape[1] % lanes("f32") or not is_channels_last(x):
-        return np.ascontiguousarray(x)
+        return rows_of(x)
     images, channels, positions = len(x), x.shape[1], math.prod(x.shape[2:])
     out = empty(x.shape, x.dtype)
     given, made = x.transpose(0, 2, 3, 1).reshape(images, -1), out.reshape(images, channels, positions)
@@ -72,10 +73,9 @@ class Schedule(ABC):
 
     down: int  # rows of images from one row of windows to the next
     phases: list[list[list[Step]]]
-    operands: list[Any]  # and the workspace
 
-    def __init__(self, conv: Conv, outputs: int, grid: Ints):
-        self.conv, self.outputs, self.positions = conv, outputs, grid
+    def __init__(self, conv: Conv, outputs: int, grid: Ints, operands: list[Any]):
+        self.conv, self.outputs, self.positions, self.operands = conv, outputs, grid, operands
         self.tables: dict[Any, Any] = {}  # that calls point to
         self.kinds: dict[Any, tuple[list[Any], Ints]] = {}
 
@@ -131,6 +131,11 @@ class Schedule(ABC):
         """Parts of a job's memory, of so many elements; they begin at `at`."""
         self.at = np.cumsum([0, *map(_line, lengths)]).tolist()
 
+    def room(self, jobs: int) -> Any:
+        """The workspace, which becomes the last operand: memory for so many jobs."""
+        self.operands.append(scratch((jobs, self.at[-1]), np.dtype(np.float32)))
+        return self.operands[-1]
+
     # -- operands ----------------------------------------------------------------------------------------------------
 
     def table(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -183,6 +188,8 @@ class Schedule(ABC):
     def alike(self, kind: tuple[Any, ...], block: Block, order: str, build: Any) -> Step:
         """A block's calls. Blocks of one kind whose rows lie alike have the same but for addresses in images ("x") and
         results ("y"), as the `order` of operands says."""
+        if self.operands[0].__class__ is not np.ndarray:  # it is carried out as it stands
+            return Step(build())
         conv, (first, given), made = self.conv, self.rows_under(block), self.rows_of(block)
         image = conv.size[1] * (block.image * conv.inputs * conv.size[0] + given.start)
         result = conv.counts[1] * (block.image * conv.outputs * conv.counts[0] + made.start)
@@ -204,6 +211,10 @@ class Schedule(ABC):
 
 def run(kind: type[Schedule], conv: Conv, operands: list[Any]) -> None:
     """All calls of a schedule of this kind, shared by the threads. Operands are dense and have the shapes of the kind."""
+    if operands[0].__class__ is not np.ndarray:  # somebody looks at each call
+        for call, given in [call for rows in kind(conv, operands).phases for row in rows for step in row for call in step.calls]:
+            call(*given)
+        return
     shape, phases, cores, _ = _kept(kind, conv)
     room = empty(shape, operands[0].dtype)
     starts = np.array([start_of(a) for a in (*operands, room)])
@@ -214,7 +225,7 @@ def run(kind: type[Schedule], conv: Conv, operands: list[Any]) -> None:
 @functools.lru_cache(256)
 def _kept(kind: Any, conv: Conv) -> tuple[Ints, list[Calls], int, Any]:
     """(shape of the workspace, phases, threads, what calls point to) of a schedule for operands that are only looked at."""
-    made = kind(conv, *[np.empty(shape, "f4") for shape in kind.shapes(conv)])
+    made = kind(conv, [np.empty(shape, "f4") for shape in kind.shapes(conv)])
     phases = [Calls(rows, made.operands) for rows in made.phases]
     return made.operands[-1].shape, phases, made.threads, made.tables
 
@@ -293,10 +304,16 @@ def view(room: Any, at: int, shape: Ints, steps: Ints) -> Any:
     """An array in a job's memory, with steps in elements."""
     if at + sum((n - 1) * s for n, s in zip(shape, steps)) >= room.size:
         raise RuntimeError("convolution: a block would reach beyond its memory")
-    return as_strided(room[at:], shape, tuple(4 * s for s in steps))
+    return strided(room[at:], shape, tuple(4 * s for s in steps))
 
 
 def flat(planes: Any) -> Any:
     """(images, channels, rows, columns) of whole rows as (images, channels, positions)."""
     shape = planes.shape
-    return as_strided(planes, (*shape[:2], shape[2] * shape[3]), (*planes.strides[:2], 4))
+    return strided(planes, (*shape[:2], shape[2] * shape[3]), (*planes.strides[:2], 4))
+
+
+def strided(array: Any, shape: Ints, steps: Ints) -> Any:
+    """A view of another layout, of the same class."""
+    made = as_strided(array, shape, steps)
+    return made if array.__class__ is np.ndarray else made.view(array.__class__)

@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
+from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty
+from ..._core.allocation import empty, zeros
 from ..._kernel import lanes as kernels
 from ..._kernel.conv import lanes, tile_rows
 from ..._kernel.winograd import (
@@ -26,7 +26,7 @@ from ..._kernel.winograd import (
     spread_windows,
 )
 from .description import Conv, Ints, output_size
-from .schedule import Block, Schedule, Step, dense, flat, parts, run, view
+from .schedule import Block, Schedule, Step, dense, flat, parts, run, strided, view
 
 _CHANNELS = 16  # on both sides, from which sparing products makes the transforms good
 _TILES = 16  # in all images, from which transforming the weights pays
@@ -64,8 +64,8 @@ def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
 
 
 def _convolve(kind: type[_Products], conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
-    x, weight, out = dense(x), np.ascontiguousarray(weight), empty(conv.result_shape, x.dtype)
-    level = np.zeros(_wide(conv), x.dtype)
+    x, weight, out = dense(x), rows_of(weight), empty(conv.result_shape, x.dtype)
+    level = zeros(_wide(conv), x.dtype)
     if bias is not None:
         level[: conv.outputs] = bias
     for some, part in parts(conv, conv.positions // 4):
@@ -94,8 +94,8 @@ class _Tiles(Schedule):
 
     down = 2
 
-    def __init__(self, conv: Conv):
-        super().__init__(conv, conv.outputs, ((conv.counts[0] + 1) // 2, (conv.counts[1] + 1) // 2))
+    def __init__(self, conv: Conv, operands: list[Any]):
+        super().__init__(conv, conv.outputs, ((conv.counts[0] + 1) // 2, (conv.counts[1] + 1) // 2), operands)
         self.pitch = kernels.pitch("f32", conv.inputs)
         self.cut(COORDINATES * conv.inputs, COORDINATES * self.pitch, COORDINATES)
         most = self.most
@@ -136,11 +136,12 @@ class _Products(_Tiles):
     def shapes(conv: Conv) -> list[Ints]:
         return [conv.image_shape, conv.weight_shape, (_wide(conv),), conv.result_shape]
 
-    def __init__(self, conv: Conv, x: Any, weight: Any, level: Any, out: Any):
-        super().__init__(conv)
+    def __init__(self, conv: Conv, operands: list[Any]):
+        super().__init__(conv, operands)
+        x, weight, level, out = operands
         self.weight_step = self.panels * conv.inputs * kernels.columns("f32") + _LINE
         self.lay(self.held, *(COORDINATES * n for n in (self.step, self.made_step, self.weight_step)))
-        room = np.empty((self.threads, self.at[-1]), "f4")
+        room = self.room(self.threads)
         windows = weight.swapaxes(0, 1) if self.turned else weight
         rows: list[list[Step]] = [[] for _ in room]
         for job in range(self.jobs):
@@ -149,7 +150,7 @@ class _Products(_Tiles):
             for block in self.blocks_of(job % self.ranges):
                 given = block, x, level[outputs.start :], out[:, outputs], memory, self.again(job)
                 row.append(self.alike((job,), block, "x  y ", functools.partial(self._block, *given)))
-        self.phases, self.operands = [rows], [x, weight, level, out, room]
+        self.phases = [rows]
 
     def _weights(self, windows: Any, room: Any) -> list[Any]:
         """The coordinates of the windows of a slice, (coordinates, panels, inputs, columns); some inputs at a time,
@@ -166,10 +167,10 @@ class _Products(_Tiles):
             count = given.shape[1]
             held = view(room, 0, (count, _WINDOW, used), (_WINDOW * used, used, 1))
             if self.turned:  # windows of an input lie side by side
-                source = as_strided(given, (count, rows, _WINDOW), (*given.strides[1::-1], 4))
+                source = strided(given, (count, rows, _WINDOW), (*given.strides[1::-1], 4))
                 target = held.reshape(count, -1)
             else:
-                source = as_strided(given, (rows, count * _WINDOW), (given.strides[0], 4))
+                source = strided(given, (rows, count * _WINDOW), (given.strides[0], 4))
                 target = held.reshape(-1)
             if used - rows < lanes("f32"):  # no lanes are left out, so that nothing needs to be zero
                 target = target[..., :1]
@@ -221,14 +222,15 @@ class _Sums(_Tiles):
     def shapes(conv: Conv) -> list[Ints]:
         return [conv.image_shape, conv.result_shape, conv.weight_shape]
 
-    def __init__(self, conv: Conv, x: Any, g: Any, out: Any):
-        super().__init__(conv)
+    def __init__(self, conv: Conv, operands: list[Any]):
+        super().__init__(conv, operands)
+        x, g, out = operands
         self.rows = tile_rows(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
         gradients = COORDINATES * self.made_step + self.height  # tiles at the edge read further
         self.lay(self.held, COORDINATES * self.step, gradients, COORDINATES * self.height * self.pitch)
         adds = self.table("adds", lambda: np.arange(2))
-        room = np.empty((self.threads if self.ranges == 1 else self.jobs, self.at[-1]), "f4")
+        room = self.room(self.threads if self.ranges == 1 else self.jobs)
         rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
@@ -240,7 +242,7 @@ class _Sums(_Tiles):
         phases = [rows]
         if self.ranges > 1:
             phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
-        self.phases, self.operands = phases, [x, g, out, room]
+        self.phases = phases
 
     def _share(self, number: int, room: Any, out: Any) -> list[Any]:
         """A thread's calls that add up what jobs have made."""
@@ -258,10 +260,10 @@ class _Sums(_Tiles):
         for start in range(0, len(out), step):
             made = out[start : start + step]
             begin = parts[:, self.at[3] + (first + start) * pitch :]
-            given = as_strided(begin, (len(made), len(parts), COORDINATES, pitch),
+            given = strided(begin, (len(made), len(parts), COORDINATES, pitch),
                                (4 * pitch, parts.strides[0], 4 * self.height * pitch, 4))  # fmt: skip
             held = view(room, 0, (len(made), _WINDOW, pitch), (_WINDOW * pitch, pitch, 1))
-            target = as_strided(made, (len(made), inputs, _WINDOW), (*made.strides[:2], 4))
+            target = strided(made, (len(made), inputs, _WINDOW), (*made.strides[:2], 4))
             places = self.places(_WINDOW, 0, 0, _WINDOW, pitch)
             calls.append((cpu.kernel(join_windows, ("f32", "f32"), lanes=lanes("f32")), [given, held]))
             calls.append((kernels.from_lanes("f32"), [held.reshape(len(made), -1), places, target]))
