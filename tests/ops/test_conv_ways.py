@@ -74,10 +74,11 @@ def test_what_has_no_kernels_takes_matrices():
     assert _name(way(_described(case)._replace(narrow=np.dtype(np.float16)), "adjoint")) == "matrices"
 
 
-def test_little_work_is_one_product_over_columns(monkeypatch):
+def test_little_work_is_one_product_over_columns():
     conv = _described(((1, 2, 9), (3, 2, 3), (1,), (1,), (1,), 1))
     assert {_name(way(conv, role)) for role in ("products", "adjoint", "sums")} == {"columns"}
-    assert _name(way(conv._replace(groups=2, outputs=4), "products")) == "matrices"
+    assert _name(way(conv._replace(groups=2, outputs=4), "products")) == "lines"  # of small groups
+    assert _name(way(conv._replace(groups=2, outputs=80), "products")) == "matrices"
     x, w = torch.ones(1, 2, 9), torch.ones(3, 2, 3)
     assert torch.conv1d(x, w, padding=1)[0, 0].tolist() == [4.0, *[6.0] * 7, 4.0]
 

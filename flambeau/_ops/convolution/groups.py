@@ -33,7 +33,9 @@ def suits(conv: Conv, role: str) -> bool:
     inputs, outputs = conv.inputs // conv.groups, conv.outputs // conv.groups
     few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else inputs <= _ALONE
     size = math.prod(conv.size)
-    if not few or not conv.is_large or len(conv.kernel) != 2 or conv.window > _MOST or inputs * size > _ROOM:
+    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > _MOST or inputs * size > _ROOM:
+        return False
+    if not conv.is_large and (conv.groups == 1 or not size or not conv.work):
         return False
     if role != "adjoint":
         return True

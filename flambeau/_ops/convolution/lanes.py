@@ -123,7 +123,7 @@ class _Products(_Windows):
         held = most.images * math.prod(self.area(most.rows)) * self.pitch
         self.lay(held, positions * self.row, positions * self.made, weights)
         room = self.room(self.threads)
-        rows: list[list[Step]] = [[] for _ in room]
+        rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
             row.append(Step(self._weights(weight[outputs], level[outputs], memory)))
@@ -266,7 +266,7 @@ class _Adjoint(_Windows):
         self.lay(positions * self.given, positions * self.step, images, weights)
         self.zero = self.table("zero", lambda: np.zeros((), "f4"))
         room = self.room(self.threads)
-        rows: list[list[Step]] = [[] for _ in room]
+        rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             inputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
             row.append(Step(self._weights(weight[:, inputs], memory)))

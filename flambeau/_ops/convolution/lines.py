@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .description import Conv, run
+from . import groups
+from .description import Conv, Ints, run
 
 _LINES = 16  # channels from which images stand upright for several threads
 
 
 def suits(conv: Conv, role: str) -> bool:
-    """Whether there is one dimension, and enough to do."""
-    return conv.is_large and len(conv.kernel) == 1
+    """Whether there is one dimension, and enough to do, or small groups."""
+    if len(conv.kernel) != 1 or not conv.has_kernels:
+        return False
+    return conv.is_large or groups.suits(_flat(conv, False), role)
 
 
 def _goes_down(conv: Conv) -> bool:
@@ -19,15 +22,20 @@ def _goes_down(conv: Conv) -> bool:
     return conv.groups == 1 and conv.images < conv.threads and min(conv.inputs, conv.outputs) >= _LINES
 
 
-def _run(conv: Conv, role: str, down: bool, a: Any, b: Any, *bias: Any) -> Any:
-    def with_one(n: tuple[int, ...], one: int = 1) -> tuple[int, ...]:
+def _flat(conv: Conv, down: bool) -> Conv:
+    def with_one(n: Ints, one: int = 1) -> Ints:
         return (*n, one) if down else (one, *n)
 
-    flat = conv._replace(
+    return conv._replace(
         size=with_one(conv.size), kernel=with_one(conv.kernel), stride=with_one(conv.stride),
-        padding=with_one(conv.padding, 0), dilation=with_one(conv.dilation), counts=with_one(conv.counts), part=True,
+        padding=with_one(conv.padding, 0), dilation=with_one(conv.dilation), counts=with_one(conv.counts),
+        part=conv.is_large,
     )  # fmt: skip
-    made = run(flat, role, *((a[..., None], b[..., None]) if down else (a[:, :, None], b[:, :, None])), *bias)
+
+
+def _run(conv: Conv, role: str, down: bool, a: Any, b: Any, *bias: Any) -> Any:
+    given = (a[..., None], b[..., None]) if down else (a[:, :, None], b[:, :, None])
+    made = run(_flat(conv, down), role, *given, *bias)
     return made[..., 0] if down else made[:, :, 0]
 
 

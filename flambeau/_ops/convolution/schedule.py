@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu, native_call, start_of
-from ..._core.allocation import empty, scratch
+from ..._core.allocation import empty, not_planned, scratch
 from ..._kernel import lanes as kernels
 from ..._kernel.conv import lanes
 from ..._kernel.native import pool
@@ -209,10 +209,13 @@ class Schedule(ABC):
         """What windows of so many rows cover."""
 
 
-def run(kind: type[Schedule], conv: Conv, operands: list[Any]) -> None:
+def run(kind: Any, conv: Conv, operands: list[Any]) -> None:
     """All calls of a schedule of this kind, shared by the threads. Operands are dense and have the shapes of the kind."""
     if operands[0].__class__ is not np.ndarray:  # somebody looks at each call
-        for call, given in [call for rows in kind(conv, operands).phases for row in rows for step in row for call in step.calls]:
+        made = kind(conv, operands)
+        if made.threads > 1:
+            not_planned()
+        for call, given in [call for rows in made.phases for step in rows[0] for call in step.calls]:
             call(*given)
         return
     shape, phases, cores, _ = _kept(kind, conv)

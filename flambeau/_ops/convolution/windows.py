@@ -130,9 +130,12 @@ class _Products:
                 self.call(*operands)
             elif operands is not None:
                 panels, given, offsets, made = operands
-                address, (one, two, three, four), *rest = described(self.call, [panels, given[0], offsets, made[0]])
+                address, (one, two, three, four), extents, steps = described(
+                    self.call, [panels, given[0], offsets, made[0]]
+                )
                 step, other = given.strides[0], made.strides[0]
-                calls += [(address, [one, two + step * i, three, four + other * i], *rest) for i in range(len(given))]
+                places = [[one, two + step * i, three, four + other * i] for i in range(len(given))]
+                calls += [(address, p, extents, steps) for p in places]
         if calls:
             pool.run_calls(calls, cores)
         for _, wanted, target, bias in found:

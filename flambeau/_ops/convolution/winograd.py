@@ -143,7 +143,7 @@ class _Products(_Tiles):
         self.lay(self.held, *(COORDINATES * n for n in (self.step, self.made_step, self.weight_step)))
         room = self.room(self.threads)
         windows = weight.swapaxes(0, 1) if self.turned else weight
-        rows: list[list[Step]] = [[] for _ in room]
+        rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
             row.append(Step(self._weights(windows[outputs], memory)))
