@@ -6,7 +6,19 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .._core.dtypes import FLOATING, bool_, complex32, complex64, float32, from_numpy_dtype
+from .._core.dtypes import (
+    FLOATING,
+    INTEGER,
+    bool_,
+    complex32,
+    complex64,
+    float32,
+    from_numpy_dtype,
+    int64,
+    uint16,
+    uint32,
+    uint64,
+)
 from .._tensor import Tensor
 from .batched_layers import convolved, convolved_weight
 from .casting import cast_array
@@ -129,7 +141,7 @@ def convolution_weight(
     return _cast(run(conv, "sums", x, small), d)
 
 
-_PLAIN = {int}
+_PLAIN, _UNSIGNED = {int}, {uint16, uint32, uint64}
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ def _check_tensors(name: str, x: Any, weight: Any, bias: Any) -> None:
         raise TypeError(f"{name}(): argument 'bias' must be Tensor, not {type(bias).__name__}")
 
 
-def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
     names = {"input": x, "weight": weight, "bias": bias}
     for argument in ("weight", "bias"):
         other = names[argument]
@@ -172,8 +184,10 @@ def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             raise RuntimeError(
                 f"Input type ({type_name(x.dtype)}) and {argument} type ({type_name(other.dtype)}) should be the same"
             )
-    if x.dtype is bool_ or (not x.dtype.code and x.dtype is not complex32):
-        raise not_implemented("convolution", x.dtype)
+    d = x.dtype
+    wide = d.category == INTEGER and (transposed or d in _UNSIGNED) and d is not int64
+    if d is bool_ or wide or (not d.code and d is not complex32):
+        raise not_implemented("convolution", d)
 
 
 def _check_shapes(x: Any, weight: Any, bias: Any, transposed: bool, groups: int) -> None:
@@ -226,7 +240,9 @@ def _run(
     _check_numbers(stride, padding, dilation, extra, groups)
     x, w = input._array.shape, weight._array.shape
     _check_shapes(x, w, None if bias is None else bias._array.shape, transposed, groups)
-    _check_dtypes(input, weight, bias)
+    _check_dtypes(input, weight, bias, transposed)
+    if 0 in x[2:] and 0 not in x[:2]:
+        raise RuntimeError(f"Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}")
     kernel = w[2:]
     if 0 in kernel:
         raise RuntimeError(f"{name}: the kernel must not be empty, but its size is {list(kernel)}")

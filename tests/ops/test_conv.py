@@ -254,3 +254,27 @@ def test_volumes_in_several_parts(stride, padding, monkeypatch):
         results.append([y.detach(), *slopes])
     for short, long in zip(*results):
         assert (short.double() - long).abs().max() <= 1e-5 * long.abs().max()
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("function", [F.conv1d, F.conv_transpose1d])
+def test_large_unsigned_integers_are_refused(function, name):
+    x = torch.ones(2, 2, 5).to(getattr(torch, name))
+    with pytest.raises(NotImplementedError, match=f"not implemented for 'UInt{name[4:]}'"):
+        function(x, x)
+
+
+def test_transposed_convolutions_know_one_kind_of_integers():
+    x = torch.arange(6).reshape(1, 2, 3)
+    assert F.conv_transpose1d(x, x[..., :2].reshape(2, 1, 2)).tolist() == [[[9, 24, 32, 22]]]
+    for d in (torch.uint8, torch.int8, torch.int16, torch.int32):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            F.conv_transpose1d(x.to(d), x[..., :2].reshape(2, 1, 2).to(d))
+
+
+def test_little_groups_of_one_dimension():
+    x, w = torch.arange(24.0).reshape(2, 3, 4), torch.tensor([1.0, -1.0]).expand(3, 1, 2)
+    assert F.conv1d(x, w, groups=3).eq(-1).all()
+    with pytest.raises(RuntimeError, match="Only zero batch or zero channel inputs are supported"):
+        F.conv1d(x[:, :, :0], w, padding=1, groups=3)
+    assert F.conv1d(x[:0, :, :0], w, padding=1, groups=3).shape == (0, 3, 1)
