@@ -17,7 +17,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._backend.meta import empty_meta
-from .._core.state import CAPTURE, FUNCTION_MODE, META, local, modes
+from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._ops.primitive import Primitive
 from .._ops.registry import ops
 from .._ops.shape_rules import DataDependent
@@ -47,6 +47,7 @@ class Capture:
 
     def __init__(self, inputs: Any = (), external: Callable[[Tensor], bool] | None = None, of: Capture | None = None):
         self.graph = Graph()
+        self.functions = of is None  # the backward pass of a run that was recorded calls records
         self.external = external
         self.problem: Break | None = None
         self._strange = False  # whether a public function used a tensor that nobody told of
@@ -61,15 +62,17 @@ class Capture:
 
     def __enter__(self) -> Capture:
         local.captures = (*local.captures, self)
-        local.function_modes = (*local.function_modes, self)
         modes.enter(CAPTURE)
-        modes.enter(FUNCTION_MODE)
+        if self.functions:
+            local.function_modes = (*local.function_modes, self)
+            modes.enter(FUNCTION_MODE)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        modes.leave(FUNCTION_MODE)
+        if self.functions:
+            modes.leave(FUNCTION_MODE)
+            local.function_modes = local.function_modes[:-1]
         modes.leave(CAPTURE)
-        local.function_modes = local.function_modes[:-1]
         local.captures = local.captures[:-1]
 
     def finish(self, outputs: Any) -> Graph:
@@ -118,6 +121,13 @@ class Capture:
                 else:
                     self.stop("a tensor that was made in a way that cannot be recorded")
         return value
+
+    def tensor(self, value: Value) -> Tensor:
+        """The tensor of the run that a value stands for."""
+        for array, found in self._values.values():
+            if found is value and array() is not None:
+                return wrap(array(), value.dtype, value.k & ~GRAD)
+        raise Break("a tensor that is needed later was dropped")
 
     def _encoded(self, a: Any) -> Any:
         return replaced(a, Tensor, self.value)
@@ -207,7 +217,7 @@ class Capture:
             if value.number >= numbers and value not in self.graph.inputs:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
-        if any([t._k & 1 for t in _tensors((args, named))]) and local.grad and any([t._k & 1 for t in _tensors(out)]):
+        if any([t._k & GRAD for t in _tensors((args, named))]) and local.grad and any([t._k & GRAD for t in _tensors(out)]):
             self.stop(f"the gradient of {_shown(function)} cannot be recorded")
             return
         if not _shape_is_known(function, args, named):
@@ -222,14 +232,19 @@ class _Unseen:
     """A moment in which nothing is recorded."""
 
     def __enter__(self) -> None:
-        self.captures, local.captures = local.captures, ()
-        self.function_modes, local.function_modes = local.function_modes, ()
         self.profile = sys.getprofile()
         sys.setprofile(None)
+        self.captures, local.captures = local.captures, ()
+        self.function_modes, local.function_modes = local.function_modes, ()
+        self.seen = [CAPTURE] * bool(self.captures) + [FUNCTION_MODE] * len(self.function_modes)
+        for bit in self.seen:
+            modes.leave(bit)
 
     def __exit__(self, *error: Any) -> None:
-        sys.setprofile(self.profile)
+        for bit in self.seen:
+            modes.enter(bit)
         local.captures, local.function_modes = self.captures, self.function_modes
+        sys.setprofile(self.profile)
 
 
 class _Born:

@@ -23,7 +23,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 def _zeros(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """A first state for an input."""
-    if input._k & ~GRAD:
+    if input._k & ~GRAD or modes.on:
         return ops.zeros(size, dtype=input.dtype, device=input.device)  # type: ignore[attr-defined, no-any-return]
     return wrap(np.zeros(size, input.dtype.numpy), input.dtype)
 

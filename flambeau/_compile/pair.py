@@ -1,0 +1,130 @@
+"""A program with history: one graph computes results, another the gradients, and a node of autograd stands between them.
+
+The function runs once, on arguments without history; its own backward pass is then recorded as well. What that needs of the
+forward run becomes further outputs of the forward program, which the node keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._autograd import engine
+from .._autograd.node import Node as History
+from .._autograd.node import edge_of
+from .._core.state import GRAD
+from .._ops.registry import ops
+from .._tensor import Tensor, detached
+from .capture import Capture
+from .graph import Graph, Value
+from .program import Program
+
+
+class Pair:
+    """What a region computes, and how gradients go through it.
+
+    `sources` are the tensors that gradients are wanted for: inputs (by number) and constants.
+    """
+
+    backward_name = "CompiledFunctionBackward"
+    name = "compiled"
+
+    def __init__(self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor]):
+        self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
+        self.spent: list[int] = []  # outputs whose backward pass has been made
+        graph = tape.finish(outputs)
+        self.about = [(t._array.shape, t.dtype, t._k & ~GRAD) for t in outputs]
+        self.count = len(outputs)
+        self.saved: list[Value] = []
+        self.backward_program: Program | None = None
+        self.reached: list[bool] = []
+        self.from_inputs: list[tuple[Value, int]] = []
+        self.sources: list[tuple[int, Tensor | None]] = []  # (number of an input, or -1 and the constant)
+        if self.differentiable:
+            try:
+                self._record_backward(tape, graph, outputs, inputs)
+            except RuntimeError as error:
+                if str(error) != engine.FREED:
+                    raise
+                self.differentiable, self.spent = [], self.differentiable
+        graph.outputs = [*graph.outputs, *self.saved]
+        graph.keep_used()
+        self.first = [*map(detached, outputs), *[tape.tensor(v) for v in self.saved]]  # of the recorded run
+        self.forward_program = Program(graph)
+
+    def _record_backward(
+        self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor]
+    ) -> None:
+        wanted: list[Tensor] = []
+        for i, t in enumerate(inputs):
+            if t._k & GRAD:
+                wanted.append(t)
+                self.sources.append((i, None))
+        for t in graph.constants.values():
+            if t._k & GRAD:
+                wanted.append(t)
+                self.sources.append((-1, t))
+        roots = [outputs[i] for i in self.differentiable]
+        starts = [ops.ones(t._array.shape, dtype=t.dtype) for t in roots]
+        back = Capture(starts, tape.external, of=tape)
+        with back:
+            found = engine.run(roots, starts, True, False, wanted, into_leaves=False)
+        edges = [edge_of(t) for t in wanted]
+        gradients = [found.get((id(e[0]), e[1])) for e in edges]
+        self.reached = [g is not None for g in gradients]
+        made = back.finish([g for g in gradients if g is not None])
+        inside = {v for node in made.nodes for v in node.outs} | set(made.inputs)
+        needed = dict.fromkeys(v for node in made.nodes for v in node.operands() if v not in inside)
+        needed.update(dict.fromkeys(v for v in made.outputs if v not in inside))
+        given = {v: i for i, v in enumerate(graph.inputs)}
+        # Inputs and constants are kept as they are; the rest is made by the forward program.
+        self.from_inputs = [(v, given[v]) for v in needed if v in given]
+        own = {v for node in graph.nodes for v in node.outs}
+        self.saved = [v for v in needed if v in own]
+        for v in needed:
+            if v not in given and v not in own and v not in made.constants:
+                made.constants[v] = graph.constants[v]
+        made.inputs = [*made.inputs, *self.saved, *[v for v, _ in self.from_inputs]]
+        for v in made.inputs:
+            made.constants.pop(v, None)
+        self.backward_program = Program(made)
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs, with a node behind those that need one."""
+        made = self.forward_program.run(inputs)
+        return self.with_history(made, inputs)
+
+    def with_history(self, made: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Outputs of the forward program as the function's."""
+        outputs = made[: self.count]
+        for i in self.spent:
+            outputs[i]._k |= GRAD
+            outputs[i]._edge = (History(self, (), None), 0)
+        if self.backward_program is None:
+            return outputs
+        edges = tuple(edge_of(inputs[i] if t is None else t) for i, t in self.sources)
+        kept = [detached(t) for t in (*made[self.count :], *[inputs[i] for _, i in self.from_inputs])]
+        node = History(self, edges, kept, [self.about[i][:2] for i in self.differentiable])
+        node.versions = [0 if t._storage is None else t._storage.version for t in kept]
+        for number, i in enumerate(self.differentiable):
+            outputs[i]._k |= GRAD
+            outputs[i]._edge = (node, number)
+        return outputs
+
+    def backward(self, node: History, g: Any, create_graph: bool) -> list[Any]:
+        if create_graph:
+            raise RuntimeError(
+                "torch.compile with aot_autograd does not currently support double backward: compute higher derivatives "
+                "outside of the compiled function"
+            )
+        for t, version in zip(node.saved, node.versions):
+            if t._storage is not None and t._storage.version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation"
+                )
+        gradients = [
+            engine.zeros(*self.about[i]) if given is None else given for i, given in zip(self.differentiable, g)
+        ]
+        assert self.backward_program is not None
+        found = iter(self.backward_program.run([*gradients, *node.saved]))
+        return [next(found) if reached else None for reached in self.reached]
