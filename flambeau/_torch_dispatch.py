@@ -1,7 +1,7 @@
 """`__torch_dispatch__`: classes and modes that take over operations below autograd, as operators of `torch.ops.aten`.
 
 The dispatcher offers every record here before it computes it; history is recorded afterwards, on what was returned.
-`_aten_call` says which operator with which arguments a record is. What works on tensors without a record (writes in
+`aten_call` says which operator with which arguments a record is. What works on tensors without a record (writes in
 place, detaching, making tensors, reading a number) comes from the public functions, by `take_function`.
 """
 
@@ -259,7 +259,7 @@ class RecordOperator:
 _records: dict[str, RecordOperator] = {}
 
 
-def _aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     try:
         if isinstance(op, Pointwise):
             return _pointwise_call(op, args)
@@ -415,7 +415,7 @@ def _handler(who: Any, kind: type, rules: Any) -> Callable[..., Any]:
 
 def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
     """The operator of `torch.ops.aten` that a record, or a name, stands for."""
-    return _aten(op) if isinstance(op, str) else _aten_call(op, args)[0]
+    return _aten(op) if isinstance(op, str) else aten_call(op, args)[0]
 
 
 def _fake_mode(tensors: list[Tensor]) -> Any:
@@ -433,7 +433,7 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     fake = _fake_mode(tensors)
     if fake is not None:
         return fake.run(op, args)
-    func, given, named = _aten_call(op, args)
+    func, given, named = aten_call(op, args)
     return _offer(func, given, named, tensors)
 
 

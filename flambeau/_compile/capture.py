@@ -22,15 +22,8 @@ from .._ops.primitive import Primitive
 from .._ops.registry import ops
 from .._ops.shape_rules import DataDependent
 from .._tensor import Tensor, wrap
+from .breaks import Break
 from .graph import Graph, Node, Value, replaced
-
-
-class Break(Exception):
-    """Why a run cannot be recorded, and the user's line."""
-
-    def __init__(self, reason: str, line: tuple[str, int] | None = None):
-        super().__init__(reason)
-        self.reason, self.line = reason, line
 
 
 class Capture:
@@ -88,7 +81,7 @@ class Capture:
     def stop(self, reason: str) -> None:
         """Remembers why the run cannot be recorded; it goes on unrecorded."""
         if self.problem is None:
-            self.problem = Break(reason, _users_line())
+            self.problem = Break(reason, *(_users_line() or ()))
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -217,7 +210,11 @@ class Capture:
             if value.number >= numbers and value not in self.graph.inputs:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
-        if any([t._k & GRAD for t in _tensors((args, named))]) and local.grad and any([t._k & GRAD for t in _tensors(out)]):
+        if (
+            any([t._k & GRAD for t in _tensors((args, named))])
+            and local.grad
+            and any([t._k & GRAD for t in _tensors(out)])
+        ):
             self.stop(f"the gradient of {_shown(function)} cannot be recorded")
             return
         if not _shape_is_known(function, args, named):

@@ -1,4 +1,4 @@
-"""Names of PyTorch's graph capture that programs touch. Programs run eagerly, so that these are switches without effect."""
+"""PyTorch's names around the recording of programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._core.state import local
 from ..compiler import (
     InvalidBackend,
     OptimizedModule,
+    _Options,
     _state,
     allow_in_graph,
     assume_constant_result,
@@ -37,7 +39,9 @@ disallow_in_graph = forbid_in_graph = nonstrict_trace = dont_skip_tracing = allo
 
 
 def graph_break(msg: str = "") -> None:
-    """Ends a captured graph; nothing is captured."""
+    """Says that the function that runs now cannot be recorded."""
+    if is_compiling():
+        local.captures[-1].stop(msg or "torch._dynamo.graph_break()")
 
 
 def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
@@ -160,8 +164,34 @@ def _later(name: str) -> NotImplementedError:
 
 
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """What would be captured of a function; not available yet."""
-    raise _later("explain")
+    """What is recorded of a function, and why not: call the result with its arguments."""
+
+    def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
+        region = _Options().region(getattr(f, "_torchdynamo_orig_callable", f))
+        region(*args, **kwargs)
+        graphs = [entry.program.forward_program.graph for entry in region.entries]
+        reasons = [] if region.problem is None else [region.problem]
+        return ExplainOutput(graphs, reasons, [guard for entry in region.entries for guard in entry.guards.texts()])
+
+    return explained(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else explained
+
+
+class ExplainOutput:
+    """What `explain` found: graphs, reasons why there is none, guards."""
+
+    def __init__(self, graphs: list[Any], break_reasons: list[Any], out_guards: list[str]):
+        self.graphs, self.break_reasons, self.out_guards = graphs, break_reasons, out_guards
+        self.graph_count, self.graph_break_count = len(graphs), len(break_reasons)
+        self.ops_per_graph = [[node.name for node in graph.nodes] for graph in graphs]
+        self.op_count = sum(map(len, self.ops_per_graph))
+
+    def __str__(self) -> str:
+        lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}"]
+        lines += [f"Op Count: {self.op_count}", "Break Reasons:"]
+        lines += [f"  {reason}" for reason in self.break_reasons]
+        for i, graph in enumerate(self.graphs):
+            lines += [f"Graph {i}:", *[f"  {line}" for line in str(graph).splitlines()]]
+        return "\n".join([*lines, "Guards:", *[f"  {guard}" for guard in self.out_guards]])
 
 
 def export(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
-from .._core.state import BATCHED, CUDA, GRAD, META, local, modes
+from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
 from .._kernel.loss import (
     cascade_sum,
     count_targets,
@@ -272,14 +272,35 @@ def _of_matrix(input: Tensor, target: Tensor, skipped: int, mean: bool) -> Tenso
     return out
 
 
+def _of_recorded(g: Any, others: Any, x: Any, target: Any, skipped: int, mean: bool, needs: Any) -> Any:
+    if local.grad:  # its derivative is wanted as well
+        return gradients(lambda x: _by_rows(x, target, skipped, mean), [x], [g], needs[:1])[0], None
+    return others[0] * g, None
+
+
+@primitive(
+    batch=lambda op, size, mapped, args: (*_whole_of_batch(op, size, mapped, args)[:1], None),
+    meta=lambda x, target, skipped, mean, gradient: [((), dtype_of(x)), (x.shape if gradient else (0,), dtype_of(x))],
+    tensors=2, name="cross_entropy_matrix", grad=_of_recorded, backward_name="NllLossBackward0",
+)  # fmt: skip
+def matrix_op(backend: Any, x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> Any:
+    """What `_of_matrix` computes, for programs that are recorded: the loss and, if it is wanted, its gradient."""
+    _check_classes(target, x.shape[1], skipped)  # each time: the kernel relies on it
+    loss, grad = _entropy(x, target, skipped, mean, gradient)
+    return loss, grad if gradient else empty((0,), x.dtype)
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------
 
 
 def _check_targets(target: Tensor, count: int, skipped: int) -> None:
-    if target._k & META:
-        return
-    values = every_element(target)
-    if target._k & CUDA:
+    if not target._k & META:
+        _check_classes(every_element(target), count, skipped, bool(target._k & CUDA))
+
+
+def _check_classes(values: Any, count: int, skipped: int, on_gpu: bool = False) -> None:
+    """Raises unless all targets are classes, or skipped."""
+    if on_gpu:
         wrong = (values != skipped) & ((values < 0) | (values >= count))
         found = bool(wrong.any())
     else:
@@ -445,6 +466,8 @@ def cross_entropy(
         _check_targets(target, shape[1], ignore_index)
         batched = (input._k | target._k) & BATCHED
         if weight is None and reduction != "none" and shape[0] and not batched:
+            if modes.on:
+                return matrix_op(input, target, ignore_index, reduction == "mean", bool(input._k) and local.grad)[0]  # type: ignore[no-any-return]
             return _of_matrix(input, target, ignore_index, reduction == "mean")
         losses, _ = cross_entropy_op(input, target, ignore_index)
         return relabel(_finished(losses, target, weight, ignore_index, reduction), "NllLossBackward0")
@@ -452,7 +475,7 @@ def cross_entropy(
 
 
 def _fusable(input: Tensor, target: Tensor) -> bool:
-    plain = not (input._k | target._k | modes.on) & ~(GRAD | BATCHED)
+    plain = not (input._k | target._k | modes.on) & ~(GRAD | BATCHED | CAPTURE | FUNCTION_MODE)
     wide = input.dtype is float32 or input.dtype is float64
     x, y = input._array, target._array
     fits = x.ndim == 2 and y.ndim == 1 and x.shape[0] == y.shape[0] and x.size > 0

@@ -1,14 +1,21 @@
-"""`compile` and the switches around it. Compiled programs run eagerly for now: the same results, no speed-up yet."""
+"""`compile` and the switches around it.
+
+A compiled function is recorded when it is called in a state of the world that is new to it, and from then on its program runs
+in its place (`_region.py`). What cannot be recorded runs eagerly, with the same results.
+"""
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .._core.state import local
+from .._compile.breaks import Break
+from .._core.state import CAPTURE, local, modes
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
+from ._region import Region, tensors_in
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
@@ -51,9 +58,10 @@ class OptimizedModule(Module):
         self._orig_mod = mod
         self.dynamo_ctx = dynamo_ctx
         self.__dict__["training"] = mod.training
+        self.__dict__["_region"] = (dynamo_ctx or _Options()).region(mod)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._orig_mod(*args, **kwargs)
+        return self.__dict__["_region"](*args, **kwargs)
 
     def train(self, mode: bool = True) -> OptimizedModule:
         """Training or evaluation, for the original too."""
@@ -84,6 +92,44 @@ class OptimizedModule(Module):
         return OptimizedModule, (self._orig_mod, self.dynamo_ctx)
 
 
+class _Options:
+    """How a function is to be compiled."""
+
+    def __init__(self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None):
+        self.fullgraph, self.backend, self.options = fullgraph, backend, options
+
+    def region(self, function: Callable[..., Any]) -> Region:
+        """A function, compiled."""
+        backend = self.backend
+        if isinstance(backend, str):
+            backend = _state["registered"].get(backend)
+        if backend is not None and self.options:
+            backend = functools.partial(backend, **self.options)
+        made = Region(function, _limit, backend, _unsupported if self.fullgraph else None, lambda: _state["stance"])
+        _regions.add(made)
+        return made
+
+    def __reduce__(self) -> Any:
+        return _Options, (self.fullgraph, self.backend, self.options)
+
+
+_regions: weakref.WeakSet[Region] = weakref.WeakSet()
+
+
+def _limit() -> int:
+    from .._dynamo import config  # which needs this module first
+
+    return config.recompile_limit
+
+
+def _unsupported(problem: Break) -> Exception:
+    from .._dynamo.exc import Unsupported  # which needs this module first
+
+    return Unsupported(
+        f"{problem}. With fullgraph=True all of a function must be recorded: move this out of it, or compile without fullgraph."
+    )
+
+
 def compile(
     model: Any = None,
     *,
@@ -94,11 +140,16 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """A module or function with the same results. For now it runs eagerly, whatever the backend; a function given as
-    backend is not called. Also a decorator, with or without arguments.
+    """A module or function with the same results whose calls run as programs. Also a decorator, with or without arguments.
+
+    A call is recorded with all that it depended on, and recorded again when that changes (up to
+    `_dynamo.config.recompile_limit` times, then it runs eagerly): shapes too, whatever `dynamic` says. What cannot be recorded
+    (prints, branches that look at elements, …) makes a function run eagerly; with `fullgraph` it raises
+    `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
+    returns runs in the place of the graph; named backends and modes are all the same here.
 
     >>> import flambeau as torch
-    >>> @torch.compiler.compile(dynamic=True)
+    >>> @torch.compile
     ... def twice(x):
     ...     return x * 2
     >>> twice(torch.ones(2))
@@ -120,16 +171,19 @@ def compile(
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     if disable:
         return model
+    how = _Options(fullgraph, backend, options if not isinstance(backend, str) else None)
     if isinstance(model, Module):
-        return OptimizedModule(model)
+        return OptimizedModule(model, how)
     if isinstance(model, type):
         return model
+    region = how.region(getattr(model, "_torchdynamo_orig_callable", model))
 
     @functools.wraps(model)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return model(*args, **kwargs)
+        return region(*args, **kwargs)
 
     compiled._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
+    compiled._region = region  # type: ignore[attr-defined]
     return compiled
 
 
@@ -137,13 +191,13 @@ def compile(
 
 
 def is_compiling() -> bool:
-    """Whether code is being captured by `torch.compile` or `torch.export`."""
-    return is_exporting()
+    """Whether code is being recorded by `torch.compile` or `torch.export`."""
+    return bool(modes.on & CAPTURE and local.captures) or is_exporting()
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether code is being captured by `torch.compile`."""
-    return False
+    """Whether code is being recorded by `torch.compile`."""
+    return bool(modes.on & CAPTURE and local.captures)
 
 
 def is_exporting() -> bool:
@@ -152,8 +206,26 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Keeps a function out of compiled programs; the function itself. Also a decorator, with or without arguments."""
-    return (lambda given: given) if fn is None else fn
+    """Keeps a function out of compiled programs: Python calls it when they run. Also a decorator, with or without arguments."""
+    if fn is None:
+        return lambda given: disable(given, recursive, reason=reason)
+    if isinstance(fn, Module):
+        fn.forward = disable(fn.forward, recursive, reason=reason)  # type: ignore[method-assign]
+        return fn
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not is_compiling():
+            return fn(*args, **kwargs)
+        tape = local.captures[-1]
+        if local.grad and any(t.requires_grad for t in tensors_in(args, kwargs)):
+            tape.stop(reason or f"{getattr(fn, '__qualname__', fn)} is kept out of compiled programs")
+            return fn(*args, **kwargs)
+        return tape.step(call, args, kwargs)
+
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    call._torchdynamo_disable_msg = reason  # type: ignore[attr-defined]
+    return call
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -196,7 +268,9 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Forgets compiled programs; there are none to forget."""
+    """Forgets all programs; functions are recorded again when they are called next."""
+    for region in list(_regions):
+        region.forget()
 
 
 def cudagraph_mark_step_begin() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 import flambeau as torch
-from flambeau._compile.capture import Break, Capture
+from flambeau._compile.breaks import Break
+from flambeau._compile.capture import Capture
 from flambeau._compile.program import Program
 
 
@@ -131,7 +132,7 @@ def test_what_depends_on_elements_is_not_recorded(function, reason):
         out = function(x)
     with pytest.raises(Break, match=reason) as found:
         tape.finish([out])
-    assert found.value.line[0] == __file__
+    assert found.value.file == __file__
 
 
 def test_nothing_is_recorded_outside():

@@ -44,7 +44,7 @@ UNREACHED = {
 }  # fmt: skip
 # Calls of records that the dispatcher does not see, since those who look get other operations in their place.
 HIDDEN = {
-    "cross_entropy_rows": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_whole": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
+    "cross_entropy_rows": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_matrix": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_whole": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
     "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')", "sparse_values": "x.to_sparse().values()",
     "eigvalsh_op": "torch.linalg.eigvalsh(q.detach() @ q.detach().t())", "sparse_rebuild": "x.to_sparse().to_dense()", "sparse_product": "torch.sparse.mm(x.detach().to_sparse(), m)",
 }  # fmt: skip
@@ -77,6 +77,9 @@ class Names:
         pass
 
     born = accumulate = add_write
+
+    def step(self, function, args, named):
+        return function.__wrapped__(*args, **named)
 
     def __enter__(self):
         local.captures = (*local.captures, self)

@@ -1,0 +1,214 @@
+"""A compiled function: programs for the states of the world in which it was called, and the way to another one."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._autograd.node import Node, edge_of
+from .._compile.breaks import Break
+from .._compile.capture import Capture
+from .._compile.guards import Guards, Trail
+from .._compile.pair import Pair
+from .._core.state import CAPTURE, GRAD, local, modes
+from .._tensor import Tensor, detached
+from ..utils._pytree import tree_flatten, tree_unflatten
+
+logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
+_log = logging.getLogger("flambeau.compile")
+
+
+def log(topic: str, text: str) -> None:
+    """Says something to those who asked for it by TORCH_LOGS."""
+    if topic in logs or "dynamo" in logs:
+        _log.warning("[__%s] %s", topic, text)
+
+
+class Foreign:
+    """A graph in the hands of a backend that somebody wrote: a function of inputs and constants."""
+
+    def __init__(self, tape: Capture, outputs: Sequence[Tensor], backend: Callable[..., Any], **options: Any):
+        from ._fx_form import graph_module  # fx is loaded by those who use it
+
+        graph = tape.finish(outputs)
+        self.constants = list(graph.constants.values())
+        module = graph_module(graph)
+        examples = [tape.tensor(v) for v in graph.inputs]
+        self.call = backend(module, [*examples, *self.constants], **options)
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return list(self.call(*inputs, *self.constants))
+
+
+class Entry:
+    """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
+
+    __slots__ = ("effects", "form", "guards", "places", "program")
+
+    def __init__(self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any]):
+        self.guards, self.program, self.form, self.places, self.effects = guards, program, form, places, effects
+
+    def run(self, args: Any, named: Any) -> Any:
+        inputs = tensors_in(args, named)
+        return self.finish(self.program.run(inputs), inputs)
+
+    def finish(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Any:
+        """What the function returns, after what it changes besides."""
+        sources = outputs, inputs
+        for change, (kind, what) in self.effects:
+            change(what if kind == _ITSELF else sources[kind][what])
+        if self.form is None:
+            kind, what = self.places[0]
+            return what if kind == _ITSELF else sources[kind][what]
+        leaves = [what if kind == _ITSELF else sources[kind][what] for kind, what in self.places]
+        return tree_unflatten(leaves, self.form)
+
+
+_OUTPUT, _INPUT, _ITSELF = range(3)  # where a part of a result comes from
+
+
+def tensors_in(args: Any, named: Any) -> list[Tensor]:
+    """The tensors among arguments, in order."""
+    if not named:
+        for a in args:
+            if not isinstance(a, Tensor):
+                break
+        else:
+            return list(args)
+    return [a for a in tree_flatten((args, named))[0] if isinstance(a, Tensor)]
+
+
+class Region:
+    """A function whose calls are compiled.
+
+    `limit()` says how many programs may be kept, `backend` what is called with a graph (None: it becomes a program of ours),
+    `unsupported(problem)` gives the error for a function that must be recorded whole (None: it need not).
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], limit: Callable[[], int] = lambda: 8, backend: Any = None,
+        unsupported: Callable[[Break], Exception] | None = None, stance: Callable[[], str] = lambda: "default",
+    ):  # fmt: skip
+        self.function, self.limit, self.backend, self.unsupported = function, limit, backend, unsupported
+        self.stance = stance
+        self.entries: list[Entry] = []
+        self.problem: Break | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if modes.on & CAPTURE and local.captures:  # a part of another region
+            return self.function(*args, **named)
+        stance = self.stance()
+        if stance == "force_eager":
+            return self.function(*args, **named)
+        for entry in self.entries:
+            if entry.guards.check(args, named):
+                return entry.run(args, named)
+        return self._not_known(args, named, stance)
+
+    def forget(self) -> None:
+        """Drops all programs."""
+        self.entries, self.problem = [], None
+
+    def _not_known(self, args: Any, named: Any, stance: str) -> Any:
+        if self.problem is not None:
+            return self.function(*args, **named)
+        if self.entries:
+            reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
+            log("recompiles", f"{_shown(self.function)}: {reasons}")
+            if stance == "fail_on_recompile":
+                raise RuntimeError(f"torch.compile stance is 'fail_on_recompile', and {reasons}")
+            if stance == "eager_on_recompile":
+                return self.function(*args, **named)
+        if len(self.entries) >= self.limit():
+            log("recompiles", f"{_shown(self.function)}: limit of {self.limit()} programs reached, runs eagerly")
+            if self.unsupported is not None:
+                raise self.unsupported(
+                    Break(f"{_shown(self.function)} was compiled {len(self.entries)} times, the limit")
+                )
+            return self.function(*args, **named)
+        return self._recorded(args, named)
+
+    def _recorded(self, args: Any, named: Any) -> Any:
+        """Runs the function for real, and keeps what it does."""
+        inputs = tensors_in(args, named)
+        inside = [_inside(t) for t in inputs]
+        copies = iter(inside)
+        leaves, form = tree_flatten((args, named))
+        given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
+        trail = Trail(self.function, given, more)
+        tape = Capture(inside, external=lambda t: id(t._array) in trail.tensors)
+        with trail, tape:
+            out = self.function(*given, **more)
+        try:
+            return self._entry(trail, tape, out, inputs, inside)
+        except Break as problem:
+            self.problem = problem
+            log("graph_breaks", f"{_shown(self.function)} runs eagerly: {problem}")
+            if self.unsupported is not None:
+                raise self.unsupported(problem) from None
+            return out
+
+    def _entry(self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
+        guards = trail.guards()
+        if not tape.graph.nodes and tape.problem is None:  # nothing that a program could do faster
+            return out
+        outputs: list[Tensor] = []
+        place = lambda a: _place(a, tape, outputs, inside, trail)
+        leaves, form = tree_flatten(out)
+        places = [place(a) for a in leaves]
+        effects = [(change, place(new)) for change, new in guards.effects]
+        if self.backend is not None:
+            program: Any = Foreign(tape, outputs, self.backend)
+        else:
+            program = Pair(tape, outputs, inside)
+            log("graph", str(program.forward_program.graph))
+        entry = Entry(guards, program, None if isinstance(out, Tensor) else form, places, effects)
+        self.entries.insert(0, entry)
+        made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
+        if self.backend is None:
+            program.first = None
+        return entry.finish(made, inputs)
+
+
+def _shown(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
+    if not isinstance(a, Tensor):
+        return _ITSELF, a
+    for i, t in enumerate(inside):
+        if a is t:
+            return _INPUT, i
+    value = tape.known(a)
+    if value is None or value in tape.graph.constants:
+        if id(a._array) in trail.tensors:
+            return _ITSELF, a
+        raise Break("a result that was made in a way that cannot be recorded")
+    for i, t in enumerate(outputs):
+        if a is t:
+            return _OUTPUT, i
+    outputs.append(a)
+    return _OUTPUT, len(outputs) - 1
+
+
+class _Entrance:
+    """What stands between a tensor and its form inside a region: gradients go through."""
+
+    name, backward_name = "entrance", "CompiledFunctionBackward"
+
+    @staticmethod
+    def backward(node: Node, g: Any, create_graph: bool) -> list[Any]:
+        return [g]
+
+
+def _inside(t: Tensor) -> Tensor:
+    """A tensor over the same memory, where a backward pass that is recorded ends."""
+    if not t._k & GRAD or not local.grad:
+        return t
+    own = detached(t)
+    own._k |= GRAD
+    own._edge = (Node(_Entrance, (edge_of(t),)), 0)
+    return own
