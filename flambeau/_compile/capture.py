@@ -9,7 +9,7 @@ runs, Python calls it. What reads elements on behalf of Python (`item`, `if x > 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import ref
 
@@ -122,6 +122,11 @@ class Capture:
                 return wrap(array(), value.dtype, value.k & ~GRAD)
         raise Break("a tensor that is needed later was dropped")
 
+    def _made_here(self, t: Tensor) -> Tensor | Value:
+        """The value that a tensor is; one that was there before, as it is."""
+        value = self.known(t)
+        return t if value is None or value in self.graph.constants else value
+
     def _encoded(self, a: Any) -> Any:
         return replaced(a, Tensor, self.value)
 
@@ -166,11 +171,11 @@ class Capture:
 
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""
+        args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # it is called again
         with _Unseen():
             out = function(*args, **named)
         if self.problem is None:
-            given = lambda t: t if self.known(t) is None else self.value(t)  # what was there before, as it is
-            args, named = replaced((args, named), Tensor, given)
+            args, named = replaced((args, named), Tensor, self._made_here)
             self._append(function, args, out, named, opaque=True)
         return out
 
@@ -180,6 +185,10 @@ class Capture:
         named = kwargs or {}
         if self.problem is not None:
             return function(*args, **named)
+        if function.__name__ == "__set__":
+            if function.__self__ is Tensor.grad:  # type: ignore[attr-defined]
+                return self.step(function, args, named)
+            self.stop("an attribute of a tensor is set")
         given = _tensors((args, named))
         before = [(t, _version(t)) for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
@@ -193,7 +202,7 @@ class Capture:
         if self.problem is not None:
             return out
         made = _tensors(out)
-        name = getattr(function, "__name__", "")
+        name = function.__name__
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             self.stop(f"{_shown(function)} reads elements for Python")
             return out

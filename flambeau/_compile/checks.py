@@ -26,7 +26,9 @@ class Guards:
         self.tensors: dict[int, tuple[Tensor, str]] = reach.tensors
         self.grads: dict[int, tuple[Tensor, str]] = {}
         self._arguments = arguments
-        trains = bool(reach.names & {"grad", "backward"})
+        trains = (
+            "grad" in reach.names
+        )  # gradients that only the engine and optimizers see are theirs when the program runs
         if trains:
             for t, path in reach.tensors.values():
                 g = grad_of(t)
@@ -63,6 +65,10 @@ class Guards:
         values = {**self._values, "hold": self._scan.hold, "scan": self._scan.scan}
         exec(compile("\n".join(lines), "<guards>", "exec"), values)
         return values["check"]  # type: ignore[no-any-return]
+
+    def texts(self) -> list[str]:
+        """The guards of arguments and modes, in words."""
+        return [words for _, words in (*self._state, *self._arguments.conditions)]
 
     def reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The first guard that does not hold, in words; an empty text if all do."""

@@ -14,24 +14,13 @@ from typing import Any
 
 from .._kernel.native.site import Site
 from .arguments import Arguments
+from .breaks import Break
 from .checks import Guards
 from .holders import Effect
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
 from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, trust
-
-
-class Break(Exception):
-    """Something that cannot be part of a compiled program, with the user's line."""
-
-    def __init__(self, reason: str, file: str, line: int):
-        super().__init__(reason, file, line)
-        self.reason, self.file, self.line = reason, file, line
-
-    def __str__(self) -> str:
-        return f"{self.reason} ({self.file}:{self.line})"
-
 
 # Functions written in C that give the same result for the same arguments, or change only what they are given.
 _PURE = frozenset((

@@ -38,6 +38,7 @@ class Pair:
         self.saved: list[Value] = []
         self.backward_program: Program | None = None
         self.reached: list[bool] = []
+        self.watched: list[Tensor] = []  # constants that the backward pass reads: nobody may write to them in between
         self.from_inputs: list[tuple[Value, int]] = []
         self.sources: list[tuple[int, Tensor | None]] = []  # (number of an input, or -1 and the constant)
         if self.differentiable:
@@ -87,6 +88,7 @@ class Pair:
         made.inputs = [*made.inputs, *self.saved, *[v for v, _ in self.from_inputs]]
         for v in made.inputs:
             made.constants.pop(v, None)
+        self.watched = [made.constants[v] for v in needed if v in made.constants]
         self.backward_program = Program(made)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -105,7 +107,7 @@ class Pair:
         edges = tuple(edge_of(inputs[i] if t is None else t) for i, t in self.sources)
         kept = [detached(t) for t in (*made[self.count :], *[inputs[i] for _, i in self.from_inputs])]
         node = History(self, edges, kept, [self.about[i][:2] for i in self.differentiable])
-        node.versions = [0 if t._storage is None else t._storage.version for t in kept]
+        node.versions = [_version(t) for t in (*kept, *self.watched)]
         for number, i in enumerate(self.differentiable):
             outputs[i]._k |= GRAD
             outputs[i]._edge = (node, number)
@@ -117,8 +119,8 @@ class Pair:
                 "torch.compile with aot_autograd does not currently support double backward: compute higher derivatives "
                 "outside of the compiled function"
             )
-        for t, version in zip(node.saved, node.versions):
-            if t._storage is not None and t._storage.version != version:
+        for t, version in zip((*node.saved, *self.watched), node.versions):
+            if _version(t) != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation"
                 )
@@ -128,3 +130,7 @@ class Pair:
         assert self.backward_program is not None
         found = iter(self.backward_program.run([*gradients, *node.saved]))
         return [next(found) if reached else None for reached in self.reached]
+
+
+def _version(t: Tensor) -> int:
+    return 0 if t._storage is None else t._storage.version

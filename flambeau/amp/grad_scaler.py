@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from .._core.dtypes import float16, float32, int32
+from .._core.steps import python_step
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -118,6 +119,7 @@ class GradScaler:
                 found[grad.device] = bad if before is None else ops.maximum(before, bad)
         return found or {found_inf.device: found_inf}  # type: ignore[attr-defined]
 
+    @python_step
     def unscale_(self, optimizer: Any) -> None:
         """Divides the gradients of an optimizer by the scale, for example to clip them before `step`."""
         if not self._enabled:
@@ -138,6 +140,7 @@ class GradScaler:
             return optimizer.step(*args, **named)
         return None
 
+    @python_step
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step()`, unless a gradient is infinite or NaN."""
         if not self._enabled:
@@ -184,6 +187,7 @@ class GradScaler:
             state["stage"] = OptState.STEPPED
             del optimizer.grad_scale, optimizer.found_inf
 
+    @python_step
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Sets the scale for the next iteration, from what the steps found or to `new_scale`."""
         if not self._enabled:

@@ -10,7 +10,9 @@ from typing import Any
 from .._autograd.node import Node, edge_of
 from .._compile.breaks import Break
 from .._compile.capture import Capture
-from .._compile.guards import Guards, Trail
+from .._compile.checks import Guards
+from .._compile.guards import Trail
+from .._compile.holders import MISSING, Effect
 from .._compile.pair import Pair
 from .._core.state import CAPTURE, GRAD, local, modes
 from .._tensor import Tensor, detached
@@ -137,8 +139,8 @@ class Region:
         copies = iter(inside)
         leaves, form = tree_flatten((args, named))
         given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
-        trail = Trail(self.function, given, more)
-        tape = Capture(inside, external=lambda t: id(t._array) in trail.tensors)
+        trail = Trail(self.function, args, named)
+        tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors)
         with trail, tape:
             out = self.function(*given, **more)
         try:
@@ -151,14 +153,16 @@ class Region:
             return out
 
     def _entry(self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
+        if tape.problem is not None:
+            raise tape.problem
         guards = trail.guards()
-        if not tape.graph.nodes and tape.problem is None:  # nothing that a program could do faster
+        if not tape.graph.nodes:  # nothing that a program could do faster
             return out
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
         leaves, form = tree_flatten(out)
         places = [place(a) for a in leaves]
-        effects = [(change, place(new)) for change, new in guards.effects]
+        effects = [(_change(effect), place(effect.new)) for effect in guards.effects if effect.kind != "grad"]
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
         else:
@@ -170,6 +174,22 @@ class Region:
         if self.backend is None:
             program.first = None
         return entry.finish(made, inputs)
+
+
+def _change(effect: Effect) -> Callable[[Any], None]:
+    """Makes a change again that a run made to an object of the program, with another value."""
+    holder, key = effect.holder, effect.key
+    if effect.new is MISSING:
+        raise Break(f"the run deletes {effect.path}")
+    if effect.kind == "attribute":
+        return lambda value: setattr(holder, key, value)
+    if effect.kind == "item":
+        return lambda value: holder.__setitem__(key, value)
+    if effect.kind == "append":
+        return lambda value: holder.append(value)
+    if effect.kind == "cell":
+        return lambda value: setattr(holder, "cell_contents", value)
+    raise Break(f"the run changes {effect.path}")
 
 
 def _shown(function: Any) -> str:
@@ -184,7 +204,7 @@ def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], t
             return _INPUT, i
     value = tape.known(a)
     if value is None or value in tape.graph.constants:
-        if id(a._array) in trail.tensors:
+        if id(a._array) in trail.reach.tensors:
             return _ITSELF, a
         raise Break("a result that was made in a way that cannot be recorded")
     for i, t in enumerate(outputs):

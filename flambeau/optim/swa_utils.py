@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from .._autograd.modes import no_grad
 from .._core.dtypes import FLOATING, int64
+from .._core.steps import python_step
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..nn.modules.module import Module
@@ -124,6 +125,7 @@ class AveragedModel(Module):
         return [t.detach() for t in [*model.parameters(), *buffers]]
 
     @no_grad()
+    @python_step
     def update_parameters(self, model: Module) -> None:
         """Takes the parameters of `model` into the average."""
         means = self._values(self.module)

@@ -55,13 +55,10 @@ def test_switches():
     def f():
         return 1
 
-    for mark in (
-        compiler.disable,
-        compiler.disable(recursive=False),
-        compiler.allow_in_graph,
-        compiler.assume_constant_result,
-    ):
+    for mark in (compiler.allow_in_graph, compiler.assume_constant_result):
         assert mark(f) is f
+    for mark in (compiler.disable, compiler.disable(recursive=False)):
+        assert mark(f)() == 1 and mark(f)._torchdynamo_disable
     assert not compiler.is_compiling() and not compiler.is_exporting() and "inductor" in compiler.list_backends()
     with compiler.set_stance("force_eager"):
         assert compiler._state["stance"] == "force_eager"

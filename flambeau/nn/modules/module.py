@@ -13,6 +13,7 @@ from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
 from ..._core.devices import device
 from ..._core.state import DISPATCH, META
+from ..._core.steps import python_step
 from ..._ops.conversion import to_arguments
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -456,6 +457,7 @@ class Module(TreeMethods, StateMethods, HookMethods):
             parameter.requires_grad_(requires_grad)
         return self
 
+    @python_step
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or fills them with zeros."""
         for parameter in self.parameters():

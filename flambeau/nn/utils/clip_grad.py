@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._autograd.modes import no_grad
 from ..._core.state import GRAD
+from ..._core.steps import python_step
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 
@@ -66,6 +67,7 @@ def _euclidean(tensors: list[Tensor]) -> Tensor | None:
     return wrap(np.asarray(math.sqrt(squares), d.numpy), d)
 
 
+@python_step
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
@@ -91,6 +93,7 @@ def _scale(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
             ops.mul_(g, limit)
 
 
+@python_step
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
@@ -130,6 +133,7 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
+@python_step
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limits every value of the gradients, in place, to [-clip_value, clip_value]."""
     limit = float(clip_value)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
+from ..._core.steps import python_step
 from ..._tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -59,6 +60,7 @@ def _note_steps(optimizer: Optimizer) -> None:
     bound = isinstance(step, types.MethodType)
     function, reference = step.__func__ if bound else step, ref(optimizer)  # the optimizer must not hold itself
 
+    @python_step
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         owner: Any = reference()
@@ -67,6 +69,7 @@ def _note_steps(optimizer: Optimizer) -> None:
 
     wrapper._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
     optimizer.step = wrapper  # type: ignore[method-assign]
+    optimizer._opt_called = False  # type: ignore[attr-defined]
 
 
 def without_state(value: Any) -> dict[str, Any] | None:
@@ -129,6 +132,7 @@ class LRScheduler:
         """The rates of epoch `last_epoch`."""
         raise NotImplementedError
 
+    @python_step
     def step(self, epoch: int | None = None) -> None:
         """Goes on to the next epoch; call it after the optimizer's step."""
         if self._step_count == 1:

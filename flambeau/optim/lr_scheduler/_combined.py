@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Literal, SupportsFloat
 
+from ..._core.steps import python_step
 from ..optimizer import Optimizer
 from ._base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, set_value
 
@@ -85,6 +86,7 @@ class SequentialLR(_Combined):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
+    @python_step
     def step(self) -> None:  # type: ignore[override]
         """Makes the step of the schedule whose turn it is."""
         self.last_epoch += 1
@@ -118,6 +120,7 @@ class ChainedScheduler(_Combined):
         self.optimizer = optimizer
         self._last_lr = self._rates()
 
+    @python_step
     def step(self) -> None:  # type: ignore[override]
         """Makes the step of all schedules."""
         for scheduler in self._schedulers:
@@ -179,6 +182,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
+    @python_step
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Notes the metric of an epoch, and reduces the rates if it is time."""
         current = float(metrics)

@@ -7,6 +7,7 @@ from functools import partial
 from math import cos, floor, log, pi
 from typing import Any, Literal
 
+from ..._core.steps import python_step
 from ..optimizer import Optimizer
 from ._base import LRScheduler, check_optimizer, for_groups, set_value, without_state
 
@@ -278,6 +279,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         height = (1 + cos(pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
+    @python_step
     def step(self, epoch: float | None = None) -> None:
         """Goes on to the next epoch, or to the given one."""
         if epoch is None and self.last_epoch < 0:

@@ -1,0 +1,322 @@
+"""Compiled functions, modules and training steps beside the same run eagerly."""
+
+import copy
+import threading
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau._dynamo.exc import Unsupported
+
+F = nn.functional
+
+
+def programs(compiled):
+    return len(getattr(compiled, "_region", None).entries)
+
+
+def _mlp():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 4)), torch.randn(5, 6)
+
+
+def _cnn():
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4),
+    ), torch.randn(5, 3, 8, 8)  # fmt: skip
+
+
+class _Last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(10, 4)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+class _Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm, self.qkv = nn.Embedding(9, 8), nn.LayerNorm(8), nn.Linear(8, 24)
+        self.places = nn.Parameter(torch.randn(7, 8))
+
+    def forward(self, i):
+        x = self.embedding(i) + self.places[torch.arange(i.shape[1])]
+        q, k, v = (z.view(*x.shape[:2], 2, 4).transpose(1, 2) for z in self.qkv(self.norm(x)).split(8, dim=2))
+        return (x + F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape)).mean(1)[
+            :, :4
+        ]
+
+
+MODELS = {
+    "mlp": _mlp, "cnn": _cnn, "lstm": lambda: (_Last(), torch.randn(5, 3, 6)),
+    "attention": lambda: (_Attention(), torch.randint(0, 9, (5, 7))),
+    "encoder": lambda: (
+        nn.Sequential(nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), nn.Flatten(), nn.Linear(18, 4)), torch.randn(5, 3, 6)
+    ),
+}  # fmt: skip
+
+
+def _trained(make, how, steps=6):
+    """Losses and the final state of a model that was trained eagerly or compiled ("model" or the whole "step")."""
+    torch.manual_seed(0)
+    model, x = make()
+    target = torch.tensor([0, 1, 2, 3, 1])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    run = torch.compile(model) if how == "model" else model
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(run(x), target)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        scheduler.step()
+        return loss
+
+    whole = torch.compile(step) if how == "step" else step
+    torch.manual_seed(1)
+    losses = []
+    for i in range(steps):
+        losses.append(whole(x.flip(0) if i % 2 else x).item())
+    if how != "eager":
+        assert programs(whole if how == "step" else run) == 1
+    return losses, model.state_dict()
+
+
+@pytest.mark.parametrize("how", ["model", "step"])
+@pytest.mark.parametrize("name", MODELS)
+def test_training_is_that_of_the_eager_run(name, how):
+    losses, state = _trained(MODELS[name], "eager")
+    found, other = _trained(MODELS[name], how)
+    assert found == pytest.approx(losses, rel=1e-6)
+    for key, t in state.items():
+        assert torch.allclose(other[key].double(), t.double(), rtol=1e-4, atol=1e-6), key
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_inference(name):
+    torch.manual_seed(0)
+    model, x = MODELS[name]()
+    model.eval()
+    compiled = torch.compile(model, fullgraph=True)
+    with torch.no_grad():
+        for given in (x, x.flip(0), x):
+            assert torch.equal(compiled(given), model(given))
+    assert programs(compiled) == 1
+
+
+def test_gradients_go_through():
+    def f(x, y):
+        return (x * y).sin().sum(0), x.exp() * 2
+
+    compiled = torch.compile(f)
+    for _ in range(3):
+        leaves = [torch.randn(3, 4, requires_grad=True) for _ in range(2)]
+        got = [torch.autograd.grad(sum(t.sum() for t in g(leaves[0] * 2, leaves[1])), leaves) for g in (f, compiled)]
+        assert all(torch.allclose(a, b) for a, b in zip(*got))
+    assert programs(compiled) == 1
+    a, _ = compiled(*leaves)
+    a.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        a.sum().backward()
+
+
+def test_leaves_that_were_changed_in_between_are_noticed():
+    w = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(lambda x: x * w.exp() * w)
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(2):
+        out = compiled(x)
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+class _Changing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale, self.options = nn.Linear(3, 3), 2.0, {"add": 1}
+
+    def forward(self, x):
+        x = self.linear(x) * self.scale + self.options["add"]
+        return F.dropout(x, 0.5, self.training) if self.training else x
+
+
+def _replace(model):
+    model.linear = nn.Linear(3, 3)
+
+
+CHANGES = {
+    "attribute": lambda m: setattr(m, "scale", 3.0),
+    "dictionary": lambda m: m.options.update(add=5),
+    "training": lambda m: m.train(),
+    "submodule": _replace,
+    "parameter": lambda m: setattr(m.linear, "weight", nn.Parameter(torch.zeros(3, 3))),
+    "data": lambda m: setattr(m.linear.weight, "data", torch.zeros(3, 3)),
+    "in place": lambda m: m.linear.weight.data.zero_(),
+    "hook": lambda m: m.linear.register_forward_hook(lambda module, args, out: out * 7),
+    "dtype": lambda m: m.double(),
+    "method": lambda m: setattr(m, "forward", lambda x: x + 1),
+    "frozen": lambda m: m.requires_grad_(False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_change_is_missed(name):
+    torch.manual_seed(0)
+    model = _Changing().eval()
+    compiled = torch.compile(model)
+    x = torch.randn(2, 3)
+    for _ in range(2):
+        assert torch.equal(compiled(x), model(x))
+    CHANGES[name](model)
+    x = x.to(next(model.parameters()).dtype)
+    for _ in range(2):
+        torch.manual_seed(5)
+        expected = model(x)
+        torch.manual_seed(5)
+        got = compiled(x)
+        assert torch.equal(got, expected) and got.requires_grad == expected.requires_grad
+
+
+def test_shapes_and_dtypes_have_programs_of_their_own_up_to_a_limit():
+    compiled = torch.compile(lambda x: (x * 2).sum())
+    for n in range(1, 12):
+        assert compiled(torch.ones(n)) == 2 * n
+    assert programs(compiled) == 8
+    compiled._region.forget()
+    assert compiled(torch.ones(3, dtype=torch.int64)).dtype is torch.int64
+
+
+def test_arguments_of_all_kinds():
+    @torch.compile
+    def f(pair, *more, scale, names=None):
+        a, b = pair
+        return {"sum": a + b["x"] * scale, "rest": [t + 1 for t in more], "names": names, "first": a}
+
+    def expected(pair, *more, scale, names=None):
+        return {"sum": pair[0] + pair[1]["x"] * scale, "rest": [t + 1 for t in more], "names": names, "first": pair[0]}
+
+    for scale in (2, 3, 2):
+        a, b, c = (torch.randn(3) for _ in range(3))
+        got, wanted = (g((a, {"x": b}), c, scale=scale, names=("u", 1)) for g in (f, expected))
+        assert torch.equal(got["sum"], wanted["sum"]) and torch.equal(got["rest"][0], c + 1)
+        assert got["names"] == ("u", 1) and got["first"] is a
+
+
+def test_writes_to_arguments_and_state():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+            self.last = None
+
+        def forward(self, x):
+            self.seen += x.sum()
+            x.mul_(2)
+            self.last = x + 1
+            return x + self.seen
+
+    plain, compiled = Counter(), torch.compile(Counter())
+    for i in range(4):
+        a, b = torch.full((2,), i + 1.0), torch.full((2,), i + 1.0)
+        assert torch.equal(plain(a), compiled(b)) and torch.equal(a, b)
+        assert plain.seen == compiled.seen and torch.equal(plain.last, compiled.last)
+
+
+def test_random_numbers_are_those_of_the_eager_run():
+    def f(x):
+        return F.dropout(x, 0.5) + torch.rand(3) + torch.randn_like(x) + torch.randint(0, 5, (3,))
+
+    compiled, x = torch.compile(f), torch.ones(3)
+    torch.manual_seed(0)
+    expected = [f(x) for _ in range(4)]
+    torch.manual_seed(0)
+    assert all(torch.equal(compiled(x), e) for e in expected) and programs(compiled) == 1
+
+
+@pytest.mark.parametrize("function, reason", [
+    (lambda x: x * 2 if x.sum() > 0 else x, "bool"),
+    (lambda x: x * x.sum().item(), "item"),
+    (lambda x: [print(end=""), x][1] * 2, "print"),
+    (lambda x: x[x > 0] * 2, "depends on elements"),
+])  # fmt: skip
+def test_what_cannot_be_recorded_runs_eagerly_or_raises(function, reason):
+    compiled, whole = torch.compile(function), torch.compile(function, fullgraph=True)
+    for x in (torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0, 3.0]), torch.tensor([5.0])):
+        assert torch.equal(compiled(x), function(x))
+    with pytest.raises(Unsupported, match=reason) as found:
+        whole(torch.ones(2))
+    assert "test_compile.py" in str(found.value)
+
+
+def test_backends_get_graphs():
+    seen = []
+
+    def backend(module, examples):
+        seen.append((module, [t.shape for t in examples]))
+        return module.forward
+
+    linear = nn.Linear(3, 2)
+    compiled = torch.compile(lambda x: torch.relu(linear(x)) * 2, backend=backend)
+    for _ in range(2):
+        x = torch.randn(4, 3, requires_grad=True)
+        out = compiled(x)
+        assert torch.equal(out, torch.relu(linear(x)) * 2)
+        (g,) = torch.autograd.grad(out.sum(), x)
+        assert torch.equal(g, torch.autograd.grad((torch.relu(linear(x)) * 2).sum(), x)[0])
+    assert len(seen) == 1 and (4, 3) in seen[0][1] and "relu" in seen[0][0].code
+
+
+def test_functions_kept_out_and_stances():
+    calls = []
+
+    @torch.compiler.disable
+    def outside(x):
+        calls.append(float(x.sum()))
+        return x + 1
+
+    compiled = torch.compile(lambda x: outside(x * 2) * 3)
+    for i in range(3):
+        assert compiled(torch.full((2,), float(i))).tolist() == [(2.0 * i + 1) * 3] * 2
+    assert calls == [0.0, 4.0, 8.0] and programs(compiled) == 1
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="fail_on_recompile"):
+        compiled(torch.ones(5))
+    with torch.compiler.set_stance("force_eager"):
+        assert compiled(torch.ones(5)).shape == (5,)
+    assert programs(compiled) == 1
+    torch.compiler.reset()
+    assert programs(compiled) == 0
+
+
+def test_explain():
+    found = torch._dynamo.explain(lambda x: x.sin() + 1)(torch.ones(2))
+    assert found.graph_count == 1 and found.ops_per_graph == [["sin", "add"]] and "sin" in str(found)
+    found = torch._dynamo.explain(lambda x: x * x.sum().item())(torch.ones(2))
+    assert found.graph_break_count == 1 and "item" in str(found)
+
+
+def test_copies_and_threads():
+    model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    x = torch.randn(3, 4)
+    expected = model(x)
+    assert torch.equal(copy.deepcopy(model)(x), expected)
+    wrong = []
+
+    def work(seed):
+        given = torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))
+        wanted = model._orig_mod(given)
+        wrong.extend([seed for _ in range(50) if not torch.equal(model(given), wanted)])
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
