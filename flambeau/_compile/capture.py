@@ -17,6 +17,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._backend.meta import empty_meta
+from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._ops.primitive import Primitive
 from .._ops.registry import ops
@@ -139,7 +140,10 @@ class Capture:
         if isinstance(op, Primitive) and not op.view and not _shape_is_known(op, args, {}):
             self.stop(f"the shape of {op.name}'s result depends on elements")
             return
-        self._append(op, self._encoded(args), out)
+        drawn = any([a.__class__ is MersenneState for a in args])  # each run draws once
+        if any([isinstance(a, np.ndarray) for a in (args[-1] if drawn else args)]):  # elements of a tensor
+            self._strange = True
+        self._append(op, self._encoded(args), out, opaque=drawn)
 
     def _append(self, op: Any, args: Any, out: Any, named: Any = None, opaque: bool = False, writes: Any = ()) -> None:
         several = isinstance(out, (tuple, list))

@@ -26,9 +26,7 @@ class Guards:
         self.tensors: dict[int, tuple[Tensor, str]] = reach.tensors
         self.grads: dict[int, tuple[Tensor, str]] = {}
         self._arguments = arguments
-        trains = (
-            "grad" in reach.names
-        )  # gradients that only the engine and optimizers see are theirs when the program runs
+        trains = "grad" in reach.names  # what only the engine and optimizers see is theirs when the program runs
         if trains:
             for t, path in reach.tensors.values():
                 g = grad_of(t)
@@ -68,7 +66,7 @@ class Guards:
 
     def texts(self) -> list[str]:
         """The guards of arguments and modes, in words."""
-        return [words for _, words in (*self._state, *self._arguments.conditions)]
+        return [words for _, words in self._conditions]
 
     def reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The first guard that does not hold, in words; an empty text if all do."""

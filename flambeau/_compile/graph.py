@@ -89,11 +89,16 @@ class Graph:
     def once(self) -> Graph:
         """The same program, in which each value is the result of one node: one that a node gives back is another from then on."""
         made, names = Graph(), dict[Value, Value]()
-        made.inputs, made.constants = self.inputs, self.constants
 
         def now(v: Value) -> Value:
             return names.get(v, v)
 
+        for v in (*self.inputs, *self.constants):
+            if v.node is not None:  # of another program, whose result this one is given
+                names[v] = own = copy(v)
+                own.node = None
+        made.inputs = [now(v) for v in self.inputs]
+        made.constants = {now(v): t for v, t in self.constants.items()}
         for node in self.nodes:
             args, named = replaced((node.args, node.named), Value, now)
             writes = [now(v) for v in node.writes]

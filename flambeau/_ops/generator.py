@@ -17,7 +17,6 @@ from .._core.devices import device
 from .._core.dtypes import dtype, uint8
 from .._core.random import MersenneState
 from .._core.state import CUDA, DRAWING, META, held_over_forks, modes
-from .._core.steps import python_step
 from .._dispatch import backend_of
 from .._kernel import jit, samplers
 from .._kernel.native import direct
@@ -142,7 +141,6 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
         return wrap(np.asarray(function(engine, *args)), d)
 
 
-@python_step
 def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtype, shape: Any, *args: Any) -> Tensor:
     """`draw` on the device that the bits in `k` name: a GPU has numbers of its own for a key from the stream."""
     if k & META:

@@ -232,13 +232,14 @@ def test_writes_to_arguments_and_state():
 
 def test_random_numbers_are_those_of_the_eager_run():
     def f(x):
-        return F.dropout(x, 0.5) + torch.rand(3) + torch.randn_like(x) + torch.randint(0, 5, (3,))
+        y = F.dropout(x, 0.5) + torch.rand(3) + torch.randn_like(x) + torch.randint(0, 5, (3,))
+        return y + torch.bernoulli(x.sigmoid()) + torch.multinomial(x.abs() + 1, 3) + torch.zeros(3).normal_()
 
-    compiled, x = torch.compile(f), torch.ones(3)
+    compiled, inputs = torch.compile(f), [torch.tensor([0.5, 1.0, -0.5]) * i for i in range(5)]
     torch.manual_seed(0)
-    expected = [f(x) for _ in range(4)]
+    expected = [f(x) for x in inputs]
     torch.manual_seed(0)
-    assert all(torch.equal(compiled(x), e) for e in expected) and programs(compiled) == 1
+    assert all(torch.equal(compiled(x), e) for x, e in zip(inputs, expected)) and programs(compiled) == 1
 
 
 @pytest.mark.parametrize("function, reason", [
