@@ -93,9 +93,9 @@ class Graph:
         def now(v: Value) -> Value:
             return names.get(v, v)
 
-        for v in (*self.inputs, *self.constants):
-            if v.node is not None:  # of another program, whose result this one is given
-                names[v] = own = copy(v)
+        for given in (*self.inputs, *self.constants):
+            if given.node is not None:  # of another program, whose result this one is given
+                names[given] = own = copy(given)
                 own.node = None
         made.inputs = [now(v) for v in self.inputs]
         made.constants = {now(v): t for v, t in self.constants.items()}

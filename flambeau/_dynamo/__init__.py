@@ -18,6 +18,7 @@ from ..compiler import (
     compile,
     disable,
     is_compiling,
+    is_dynamo_compiling,
     list_backends,
     reset,
     set_stance,
@@ -40,7 +41,7 @@ disallow_in_graph = forbid_in_graph = nonstrict_trace = dont_skip_tracing = allo
 
 def graph_break(msg: str = "") -> None:
     """Says that the function that runs now cannot be recorded."""
-    if is_compiling():
+    if is_dynamo_compiling():
         local.captures[-1].stop(msg or "torch._dynamo.graph_break()")
 
 

@@ -119,7 +119,9 @@ def add_loop(
         made.loop(addresses[ufunc], None, dims, steps, operands, outer, strides)
     elif outer and weight:
         lines = [tuple(line) for line in strides]
-        words = pool.walk(data[0], min(rows, _JOBS), len(operands), dims[0], steps, tuple(dims[1:]), tuple(outer), lines)
+        words = pool.walk(
+            data[0], min(rows, _JOBS), len(operands), dims[0], steps, tuple(dims[1:]), tuple(outer), lines
+        )
         made.loop(*pool.spreading(words), dims, steps, operands)
     else:
         made.loop(address, data, dims, steps, operands, outer, strides)

@@ -215,7 +215,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not is_compiling():
+        if not is_dynamo_compiling():
             return fn(*args, **kwargs)
         tape = local.captures[-1]
         if local.grad and any(t.requires_grad for t in tensors_in(args, kwargs)):

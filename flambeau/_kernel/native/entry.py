@@ -551,7 +551,11 @@ class Offsets:
 
     def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
         moment: Any = type(modes)
-        self.on, self.inferring, self.default = slot_offset(moment.on), slot_offset(moment.inferring), slot_offset(moment.default)
+        self.on, self.inferring, self.default = (
+            slot_offset(moment.on),
+            slot_offset(moment.inferring),
+            slot_offset(moment.default),
+        )
         self.array, self.dtype, self.k = slot_offset(tensor._array), slot_offset(tensor.dtype), slot_offset(tensor._k)
         self.edge, self.meta = slot_offset(tensor._edge), slot_offset(tensor._autograd_meta)
         self.storage, self.view = slot_offset(tensor._storage), slot_offset(tensor._view)
