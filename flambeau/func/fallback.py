@@ -13,7 +13,7 @@ from typing import Any
 
 from .._ops.generator import default_generator
 from .._ops.registry import ops
-from .._ops.striding import address
+from .._ops.striding import address, byte_bounds
 from .._tensor import Tensor
 from .batched import (
     Batched,
@@ -182,6 +182,14 @@ def dynamic(name: str, *by: str) -> ValuesRead:
     )  # fmt: skip
 
 
+def outside(shape: Any, strides: Any, offset: int) -> RuntimeError:
+    """Why a view by strides is refused: samples must not look into each other's memory."""
+    return RuntimeError(
+        f"result = tensor.as_strided({list(shape)}, {list(strides)}, {offset}) can access memory outside of `tensor`, which "
+        "is one sample. This is not supported inside of vmap: use view operations."
+    )
+
+
 def _strided_view(level: int, op: Any, args: tuple[Any, ...]) -> Any:
     """A view of each sample as one view of the batch: strides that the first sample's view has, the batch's before them."""
     value, bdim = unwrap(args[0], level)
@@ -197,7 +205,10 @@ def _strided_view(level: int, op: Any, args: tuple[Any, ...]) -> Any:
     size = array.itemsize
     steps = [s // size for s in (array.strides[bdim], *made.strides)]
     offset = value.storage_offset() + (address(made) - address(array)) // size
+    (low, high), (first, last) = byte_bounds(sample), byte_bounds(made)
+    if made.size and not low <= first <= last <= high:
+        raise outside(made.shape, steps[1:], offset)
     return make_batched(ops.as_strided(value, (array.shape[bdim], *made.shape), steps, offset), 0, level)
 
 
-__all__ = ["as_written", "dynamic", "each_sample", "function_rules", "is_in_place", "not_possible", "on_batches"]
+__all__ = ["as_written", "dynamic", "each_sample", "function_rules", "is_in_place", "not_possible", "on_batches", "outside"]

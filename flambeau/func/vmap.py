@@ -23,7 +23,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from .batched import Batched, deepest, in_front, is_viewed, levels, make_batched, opened, part_samples, unwrap
-from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches
+from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches, outside
 
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
@@ -289,10 +289,7 @@ def _strided(function: Any, level: int, args: Any, named: Any) -> Any:
     start = begin if offset is None else offset
     end = start + sum((n - 1) * s for n, s in zip(size, stride))
     if 0 not in size and (0 in t._array.shape or start < begin or end > last):
-        raise RuntimeError(
-            f"result = tensor.as_strided({list(size)}, {list(stride)}, {start}) can access memory outside of `tensor`, which "
-            "is one sample. This is not supported inside of vmap: use view operations."
-        )
+        raise outside(size, stride, start)
     step = value.stride()[bdim]
     return make_batched(function(value, (value._array.shape[bdim], *size), (step, *stride), offset), 0, level)
 

@@ -126,3 +126,19 @@ def test_refused_writes_are_named():
 def test_chunks_draw_the_same_numbers_where_samples_do():
     made = vmap(lambda x: torch.rand(2) + 0 * x[:2], randomness="same", chunk_size=1)(A)
     assert made[0].equal(made[1]) and made[0].equal(made[2])
+
+
+def test_tangents_of_samples_do_not_look_into_each_other():
+    """A view by strides that fits into the memory of a tensor may not fit into that of its batched tangent."""
+    primal = torch.randn(5)[:4]
+
+    def push(tangent):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(primal, tangent)
+            inside = torch.autograd.forward_ad.unpack_dual(dual.as_strided((2, 2), (2, 1), 0)).tangent
+            with pytest.raises(RuntimeError, match="can access memory outside of `tensor`"):
+                dual.as_strided((5,), (1,), 0)
+            return inside
+
+    tangents = torch.randn(10, 4)
+    assert torch.equal(torch.vmap(push)(tangents), tangents.view(10, 2, 2))
