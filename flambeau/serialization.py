@@ -173,8 +173,8 @@ def _whether_weights_only(given: bool | None, pickle_module: Any) -> bool:
         return True
     if given is None and freed:
         warnings.warn(
-            f"Environment variable {_FORCING[1]} detected: since weights_only was not given to torch.load, it is False, "
-            "and files can run code",
+            f"Environment variable {_FORCING[1]} detected, since the `weights_only` argument was not given to torch.load: "
+            "forcing weights_only=False, with which files can run code",
             UserWarning,
             stacklevel=3,
         )
@@ -188,12 +188,11 @@ _FORCING = ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
 def _advice(error: pickle.UnpicklingError) -> str:
     """What to do about a file that is not accepted as weights."""
     if not isinstance(error, Unsafe):
-        return f"Weights only load failed: {error}."
-    short = error.name.rpartition(".")[2]
+        return f"Weights only load failed. {error}."
+    name = error.name.removeprefix("builtins.")
     return (
-        f"Weights only load failed: {error}. (Unsupported global: {error.name} is not allowed by default.) "
-        f"If you trust the file, declare it safe with torch.serialization.add_safe_globals([{short}]) "
-        f"or with the context manager torch.serialization.safe_globals([{short}]); "
+        f"Weights only load failed. {error}. If you trust the file, use `torch.serialization.add_safe_globals([{name}])` or "
+        f"the context manager `torch.serialization.safe_globals([{name}])` to allowlist it; "
         "or load it with weights_only=False, which can execute any code that the file contains."
     )
 
@@ -257,7 +256,7 @@ def _load_program(f: Any, map_location: Any, weights_only: bool) -> Any:
     """What PyTorch does with TorchScript here: it loads it with a warning, but not as weights."""
     if weights_only:
         raise RuntimeError(
-            "Cannot use weights_only=True with TorchScript archives passed to torch.load: load it with torch.jit.load, "
+            "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``: load it with torch.jit.load, "
             "which executes nothing that is in the file"
         )
     from .jit import load as load_program  # the interpreter is loaded by those who need it

@@ -93,6 +93,12 @@ class MappedSource:
         return np.frombuffer(self.map, np.uint8, count, start)
 
 
+_NOT_SEEKABLE = (
+    "You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to "
+    "load from it instead."
+)
+
+
 @contextmanager
 def opened(f: Any) -> Iterator[Any]:
     """A file to read from: a path is opened unbuffered, a file object is used as it is."""
@@ -102,14 +108,11 @@ def opened(f: Any) -> Iterator[Any]:
         return
     for name in ("seek", "tell", "read"):
         if not hasattr(f, name):
-            raise AttributeError(
-                f"'{type(f).__name__}' object has no attribute '{name}': load needs a path or a seekable file of bytes; "
-                "read the data into an io.BytesIO first"
-            )
+            raise AttributeError(f"'{type(f).__name__}' object has no attribute '{name}'. {_NOT_SEEKABLE}")
     try:
         f.seek(f.tell())
     except (AttributeError, io.UnsupportedOperation) as error:
-        raise AttributeError(f"{error}: load needs a seekable file; read the data into an io.BytesIO first") from None
+        raise AttributeError(f"{error}. {_NOT_SEEKABLE}") from None
     yield f
 
 

@@ -89,8 +89,11 @@ def finished(storage: UntypedStorage, d: dtype | None) -> Any:
 
 def reference(saved: Any, length: int) -> tuple[Any, ...]:
     """The parts of a reference to a storage, checked: (type, key, location, elements, ...)."""
-    if not isinstance(saved, tuple) or len(saved) != length or saved[0] != "storage":
-        raise pickle.UnpicklingError("the file refers to something that is not a storage")
+    if (
+        not isinstance(saved, tuple) or len(saved) != length or saved[0] not in ("storage", b"storage")
+    ):  # encoding="bytes"
+        found = type(saved[0] if isinstance(saved, tuple) and saved else saved)
+        raise pickle.UnpicklingError(f"Only persistent_load of storage is allowed, but got {found}")
     _, kind, key, location, count, *rest = saved
     key, location = _text(key), _text(location)
     if count.__class__ is not int or not 0 <= count < 1 << 62:
@@ -158,7 +161,9 @@ class _ArchiveStorages:
     def _read(self, name: str, nbytes: int, d: dtype | None) -> UntypedStorage:
         size = self.archive.size(name)
         if size != nbytes:
-            raise RuntimeError(f"record {name!r:.100} has {size} bytes, but its storage should have {nbytes}")
+            raise RuntimeError(
+                f"record size ({size} bytes) does not match expected size ({nbytes} bytes) of the storage {name!r:.100}"
+            )
         if self.how.on_meta:
             return empty_storage(nbytes, True)
         if self.mapped and nbytes:

@@ -47,7 +47,9 @@ def full_name(entry: Any) -> tuple[str, Any]:
     name = getattr(entry, "__qualname__", None) or getattr(entry, "__name__", None)
     if name is None:
         raise TypeError(f"expected classes, functions or (object, name) pairs, got {type(entry).__name__}")
-    return ".".join(to_torch(entry.__module__, name, entry)), entry
+    owner = getattr(entry, "__self__", None)  # a built-in method has no module of its own
+    home = entry.__module__ or (owner if isinstance(owner, type) else type(owner)).__module__
+    return ".".join(to_torch(home, name, entry)), entry
 
 
 def get_safe_globals() -> list[Any]:

@@ -47,7 +47,7 @@ class Storages:
         low, high = byte_bounds(memory.array)
         place = (low, high) if high > low else id(memory)
         key, _, known = self._found.setdefault(place, (str(len(self._found)), memory, d))
-        if known is not d:
+        if known is not d and high > low:
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         kind = self._classes[f"torch.{storage._pickle_storage_type()}"] if typed else UntypedStorage
         made = ("storage", kind, key, location_tag(untyped), (high - low) // d.itemsize)

@@ -12,6 +12,7 @@ import pickle
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from types import BuiltinMethodType, MethodType
 from typing import Any
 
 from .._core.quantizers import SCHEMES
@@ -178,15 +179,18 @@ class Unpickler:
 
     def _setitem(self) -> None:
         value, key = self._stack.pop(), self._stack.pop()
-        self._put([key, value])
+        self._put([key, value], "SETITEM")
 
     def _setitems(self) -> None:
-        self._put(self._pop_mark())
+        self._put(self._pop_mark(), "SETITEMS")
 
-    def _put(self, items: list[Any]) -> None:
+    def _put(self, items: list[Any], operation: str) -> None:
         target = self._stack[-1]
         if target.__class__ not in (dict, OrderedDict, Counter) and not _is_declared(target.__class__):
-            raise problem("items are added to something that is not a dictionary")
+            raise problem(
+                f"Can only {operation} for dict, collections.OrderedDict, collections.Counter, but the file adds items to an "
+                f"object of {target.__class__}"
+            )
         if len(items) % 2:
             raise problem("a key of a dictionary has no value")
         keys = [self._plain(key) for key in items[::2]]
@@ -201,7 +205,7 @@ class Unpickler:
     def _dict(self) -> None:
         items = self._pop_mark()
         self._stack.append({})
-        self._put(items)
+        self._put(items, "DICT")
 
     def _list_of(self) -> None:
         items = self._pop_mark()
@@ -224,7 +228,10 @@ class Unpickler:
 
     def _look_up(self, module: str, name: str, full: str) -> Any:
         if blocked(full):
-            raise problem(f"the file names {full:.300}, which is blocked: it is never loaded as weights")
+            raise problem(
+                f"Trying to load unsupported GLOBAL {full:.300} whose module {module:.100} is blocked: it is never loaded as "
+                "weights"
+            )
         found = _allowed_object(full)
         if found is not None:
             return found
@@ -252,7 +259,9 @@ class Unpickler:
         elif _is_declared(function):
             self._stack.append(self._foreign(function, *args))
         else:
-            raise problem("the file calls something that may only be named")
+            raise problem(
+                f"Trying to call {_described(function)}, which is not among the functions that files of weights may call"
+            )
 
     def _called(self, function: _Callable, args: tuple[Any, ...]) -> Any:
         self._spend(copied(args))
@@ -347,11 +356,23 @@ class Unsafe(pickle.UnpicklingError):
 
     def __init__(self, name: str):
         self.name = name[:300]
-        super().__init__(f"the file names {self.name}, which is not among what weights may consist of")
+        super().__init__(
+            f"Unsupported global: GLOBAL {self.name.removeprefix('builtins.')} was not an allowed global by default"
+        )
 
 
 def _is_declared(value: Any) -> bool:
-    return any(value is safe for safe in _safe.values())
+    """Whether an object was declared safe; a method is another object each time it is asked for."""
+    bound = value.__class__ in (MethodType, BuiltinMethodType)
+    return any(
+        value is safe or (bound and value.__class__ is safe.__class__ and value == safe) for safe in _safe.values()
+    )
+
+
+def _described(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    of = f" of {owner.__module__}.{owner.__qualname__}" if isinstance(owner, type) else ""
+    return f"{function!r:.200}{of}"
 
 
 def _set_state(target: Any, state: Any) -> None:

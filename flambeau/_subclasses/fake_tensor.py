@@ -26,7 +26,7 @@ from ..utils._pytree import tree_map
 
 __all__ = [
     "CrossRefFakeMode", "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor",
-    "FakeTensorDeviceMismatchError", "FakeTensorMode", "UnsupportedFakeTensorException", "UnsupportedOperatorException",
+    "FakeTensorConverter", "FakeTensorDeviceMismatchError", "FakeTensorMode", "UnsupportedFakeTensorException", "UnsupportedOperatorException",
     "is_fake", "unset_fake_temporarily",
 ]  # fmt: skip
 _NOT_FAKE = "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {}"
@@ -346,6 +346,14 @@ def _without_memory(t: Tensor) -> Tensor:
         return t
     steps = tuple([s // t._array.itemsize for s in t._array.strides])
     return wrap(empty_meta(t._array.shape, t.dtype, steps), t.dtype, META)
+
+
+class FakeTensorConverter:
+    """Makes fake tensors of real ones; which are known already, each mode knows itself."""
+
+    def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, **named: Any) -> FakeTensor:
+        """The fake form of a tensor in a mode."""
+        return fake_mode.from_tensor(t)
 
 
 class unset_fake_temporarily:

@@ -225,6 +225,9 @@ def set_state(t: Tensor, state: Any) -> None:
 
 
 def state_of(t: Tensor) -> Any:
+    """The attributes of a tensor, or what its class says that its state is."""
+    if getattr(type(t), "__getstate__", None) is not getattr(object, "__getstate__", None):
+        return t.__getstate__()  # type: ignore[attr-defined]
     own = dict(t.__dict__)
     names = [name for name in own_slots(type(t)) if hasattr(t, name)]
     return (own, {n: getattr(t, n) for n in names}) if names else own or None
@@ -325,6 +328,9 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
         meta_of(made).grad = _deepcopy(self._autograd_meta.grad, memo)
     if self.__dict__:
         made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    for name in own_slots(type(self)):
+        if hasattr(self, name):
+            setattr(made, name, copy.deepcopy(getattr(self, name), memo))
     return made
 
 

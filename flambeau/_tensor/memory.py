@@ -9,9 +9,10 @@ import numpy as np
 from .._backend import segments
 from .._backend.placement import cuda_problem
 from .._core.sizes import contiguous_strides, size_argument
-from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, SPARSE, local
+from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local
 from .._ops.basic import empty_array
 from .._ops.inplace import check_writable
+from .._ops.quantization import with_quantizer
 from .._ops.registry import public
 from .._ops.rules import type_name
 from .._ops.striding import address, byte_bounds, storage_bounds
@@ -77,7 +78,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
         return self
     if not isinstance(source, Tensor):
-        if size is not None and not isinstance(source, TypedStorage):
+        if size is not None and not isinstance(source, TypedStorage) and not self._k & QUANTIZED:
             _make_room(self, source, storage_offset, size, stride)
         source = tensor_of_storage(source, d)
         size = (source._array.size - storage_offset,) if size is None else size
@@ -88,6 +89,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         shape = size_argument((size,))
         steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
         array = view_memory(memory, d, shape, steps, storage_offset)
+    if self._k & QUANTIZED:
+        array = with_quantizer(array, self._array.quantizer)
     self._array, self._storage, self._view = array, memory, None
     return self
 
