@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..utils import _pytree
+from . import _archive
 from ._export import exported
 from .dynamic_shapes import Dim, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
@@ -57,14 +58,31 @@ def draft_export(mod: Any, args: tuple[Any, ...], kwargs: Any = None, **options:
     raise _later("draft_export")
 
 
-def save(ep: ExportedProgram, f: Any, **options: Any) -> None:
-    """Writes an exported program to a file; not available yet."""
-    raise _later("save")
+def save(
+    ep: ExportedProgram,
+    f: Any,
+    *,
+    extra_files: dict[str, Any] | None = None,
+    opset_version: dict[str, int] | None = None,
+    pickle_protocol: int = 2,
+) -> None:
+    """Writes an exported program as a `.pt2` archive, which PyTorch reads as well.
+
+    >>> import io
+    >>> import flambeau as torch
+    >>> held = io.BytesIO()
+    >>> torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.ones(2),)), held)
+    >>> torch.export.load(held).module()(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    _archive.save(ep, f, extra_files)
 
 
-def load(f: Any, **options: Any) -> ExportedProgram:
-    """Reads an exported program from a file; not available yet."""
-    raise _later("load")
+def load(
+    f: Any, *, extra_files: dict[str, Any] | None = None, expected_opset_version: dict[str, int] | None = None
+) -> ExportedProgram:
+    """Reads a `.pt2` archive that `save` or PyTorch wrote. Nothing in the file is executed; a damaged one raises."""
+    return _archive.load(f, extra_files)
 
 
 def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
