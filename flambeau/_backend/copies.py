@@ -66,7 +66,7 @@ def with_gaps(x: Any) -> Any:
 
 def in_order_of(x: Any, made: Any) -> Any:
     """The elements of `made`, a result of the shape of `x`, in the memory order of `x`."""
-    if x.__class__ is not np.ndarray or (x.flags.c_contiguous and made.flags.c_contiguous):
+    if not isinstance(x, np.ndarray) or (x.flags.c_contiguous and made.flags.c_contiguous):
         return made
     out = empty_like(x, made.dtype)
     place(out, made)

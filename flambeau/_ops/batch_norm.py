@@ -44,7 +44,6 @@ from .registry import ops, public, relabel
 from .replay import second
 from .rules import floating_only
 from .shape_rules import dense, dtype_of, same
-from .sites import planned_step
 
 _LINE = 16  # channels that a thread takes at least, where channels lie side by side
 
@@ -250,6 +249,7 @@ def _shapes(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any,
     name="batch_norm",
     grad=_grad,
     backward_name="NativeBatchNormBackward0",
+    planned=True,
 )
 def batch_norm_op(
     backend: Any, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
@@ -306,6 +306,7 @@ def _given_grad(g: Any, x: Any, mean: Any, variance: Any, weight: Any, eps: floa
     name="batch_norm_given",
     grad=_given_grad,
     backward_name="NativeBatchNormBackward0",
+    planned=True,
 )
 def given_op(backend: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result by given statistics, which do not require gradients."""
@@ -321,7 +322,6 @@ _scale_shift = pointwise(
 )  # fmt: skip
 
 
-@planned_step
 def with_given(
     input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -401,7 +401,7 @@ def _batch_norm(
         if t is not None:
             k |= t._k
     if k <= GRAD:
-        out, mean, scale, *moved = _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
+        out, mean, scale, *moved = batch_norm_op(input, weight, bias, running_mean, running_var, momentum, eps)
         for t, new in zip((running_mean, running_var), moved):
             if t is not None:
                 _renew(t, new)
@@ -429,15 +429,6 @@ def _mean(input: Tensor) -> Tensor:
 
 def _variance(input: Tensor) -> Tensor:
     return ops.var(input, _over(input), correction=0)  # type: ignore[no-any-return]
-
-
-@planned_step
-def _of_batch(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, momentum: float, eps: float,
-) -> tuple[Any, ...]:  # fmt: skip
-    """What can be planned: running statistics are given, not written to."""
-    return batch_norm_op(input, weight, bias, running_mean, running_var, momentum, eps)  # type: ignore[no-any-return]
 
 
 @public("batch_norm", method=False)

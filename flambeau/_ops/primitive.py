@@ -29,20 +29,19 @@ from .._tensor import (
     storage_of,
 )
 from .primitive_call import (
+    arrays_call,
     derivative,
     fitted,
     list_call,
-    pair_call,
     plain_call,
-    several_call,
     single_backward,
-    single_call,
     view_call,
     wrapped,
 )
 from .registry import derivative_name, memory_problem, parameter_names, records
 from .saved import pack, trace, versions_of
 from .shape_rules import DataDependent
+from .sites import planned_call
 
 _new = object.__new__
 _KEPT = CUDA | META  # properties that a result inherits
@@ -64,6 +63,7 @@ class Primitive:
         differentiable: bool = True,
         batch: Callable[..., Any] | None = None,
         tangent: Any = None,
+        planned: bool = False,
     ):
         self.tangent = tangent  # how tangents go through it (see `tangents`); by its derivative without
         self.batch = batch  # how it runs on a whole batch (see `batching`); sample by sample without
@@ -93,13 +93,13 @@ class Primitive:
         short = not view and plain.compute is Primitive.compute
         if alone and not self.joint and self.derivatives and plain.backward is Primitive.backward:
             self.backward = single_backward(self)  # type: ignore[method-assign]
-        if alone and short and plain.record is Primitive.record:
-            self.call = single_call(self)
-        elif short and (tensors == 1 or not many):
-            self.call = list_call(self) if many else pair_call(self) if tensors == 2 else several_call(self)
+        if short and (tensors == 1 or not many):
+            self.call = (list_call if many else arrays_call)(self)
         else:
-            self.call = view_call(self) if view and alone else plain_call(self)
+            self.call = (view_call if view and alone else plain_call)(self)
         self.call.__name__ = self.call.__qualname__ = self.name
+        if planned:  # not only as a part of planned functions
+            self.call = planned_call(self.call, self.names)
         records[self.name] = self
 
     def __repr__(self) -> str:

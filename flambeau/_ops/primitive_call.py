@@ -1,25 +1,23 @@
-"""The short ways through a primitive: its call on plain tensors, with history, and its derivative at a node."""
+"""A primitive's call on plain tensors, and its derivative at a node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from .._autograd import engine
-from .._autograd.node import Node, SavedOutput, sequence
+from .._autograd.node import Node
 from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, from_numpy_dtype
 from .._core.state import CUDA, GRAD, SPECIAL, local, modes
 from .._dispatch import backend_of, special
-from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
+from .._tensor import Tensor, wrap
 from .registry import memory_problem, ops
-from .saved import fetch, versions_of
+from .saved import fetch
 from .sites import planned_formula
 
-_new = object.__new__
 _ndarray = np.ndarray
 
 
@@ -88,8 +86,8 @@ def list_call(op: Any) -> Callable[..., Any]:
     return call
 
 
-def several_call(op: Any) -> Callable[..., Any]:
-    """The call of a primitive with a fixed number of tensors, some of which may be missing."""
+def arrays_call(op: Any) -> Callable[..., Any]:
+    """The call of a primitive whose tensors (some may be missing) are arguments of their own, and which has no other `compute`."""
     forward, n = op.forward, op.tensors
 
     def call(*args: Any) -> Any:
@@ -107,85 +105,6 @@ def several_call(op: Any) -> Callable[..., Any]:
         out = wrapped(made, 0)
         if k and local.grad:
             op.record(args, out)
-        return out
-
-    return call
-
-
-def single_call(op: Any) -> Callable[..., Any]:
-    """The call of a primitive with one tensor; a node for one result is filled in place."""
-    forward, general = op.forward, plain_call(op)
-    recorded = op.differentiable or op.missing
-    dropped, keeps_output, _ = op.plan(1)
-    keeps_input = 0 not in dropped
-    arguments = len(op.names) - 1
-
-    def call(x: Any, *static: Any) -> Any:
-        try:
-            k = x._k | modes.on
-        except AttributeError:
-            return general(x, *static)
-        if k > 1:
-            return special(op, (x, *static), k)
-        array = x._array
-        try:
-            made = forward(cpu, array, *static)
-        except (MemoryError, ValueError) as error:
-            raise (memory_problem(error) or error) from None
-        if made.__class__ is not _ndarray or len(static) != arguments:
-            out = wrapped(made, 0)
-            if k and local.grad:
-                op.record((x, *static), out)
-            return out
-        d = x.dtype
-        if made.dtype is not d.numpy:
-            d = BY_NUMPY.get(made.dtype) or from_numpy_dtype(made.dtype)
-        t = _new(Tensor)
-        t._array, t.dtype, t._k = made, d, 0
-        t._edge = t._storage = t._view = None
-        marks = modes.inferring
-        t._autograd_meta = None if marks is None else marks.get(get_ident())
-        if k and recorded and local.grad and d.category >= 2:
-            node = _new(Node)
-            node.op, node.edges, node.seq = op, (x._edge or (x, 0),), sequence()
-            node.info = ((array.shape, x.dtype, 1),)
-            node.hooks = node.pre_hooks = node.outputs = node.versions = kept = None
-            if keeps_output:
-                kept = t._storage = _new(SavedOutput)
-                kept.array, kept.dtype, kept.k, kept.number, kept.version = made, d, 1, 0, 0
-                kept.shared = kept.views = None
-            if keeps_input:
-                if x._autograd_meta.__class__ is InferenceMeta:
-                    refuse_inference((x,))
-                node.saved = [x, *static, kept]
-                if x._storage is not None and x._storage.version:
-                    node.versions = versions_of(node.saved)
-            else:
-                node.saved = [None, *static, kept]
-            t._k, t._edge = 1, (node, 0)
-        return t
-
-    return call
-
-
-def pair_call(op: Any) -> Callable[..., Any]:
-    """The call of a primitive with two tensors."""
-    forward, general = op.forward, plain_call(op)
-
-    def call(x: Any, y: Any = None, *static: Any) -> Any:
-        try:
-            k = x._k | y._k | modes.on
-        except AttributeError:
-            return general(x, y, *static)
-        if k > 1:
-            return special(op, (x, y, *static), k)
-        try:
-            made = forward(cpu, x._array, y._array, *static)
-        except (MemoryError, ValueError) as error:
-            raise (memory_problem(error) or error) from None
-        out = wrapped(made, 0)
-        if k and local.grad:
-            op.record((x, y, *static), out)
         return out
 
     return call

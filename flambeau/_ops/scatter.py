@@ -179,7 +179,7 @@ def _of_src(g: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
 
 
 @update(
-    tensors=3, name="scatter", rows=True,  # a number has no dimensions, where an index has some
+    tensors=3, name="scatter", rows=True, planned=True,  # a number has no dimensions, where an index has some
     backward_name=lambda node: f"ScatterBackward{int(node.info[2][0] == () != node.info[1][0])}",
     grad={
         "x": lambda g, index, dim: _put_zero(g, index, dim),
@@ -193,7 +193,7 @@ def scatter_op(backend: Any, x: Any, index: Any, src: Any, dim: int) -> None:
 
 
 @update(
-    tensors=3, name="scatter_add", rows=True,
+    tensors=3, name="scatter_add", rows=True, planned=True,
     grad={"x": lambda g: g, "src": lambda g, index, src_shape, dim: _of_src(g, index, src_shape, dim)},
     batch=along,
     tangent=linear("x", "src"),
@@ -485,7 +485,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 
 
 @update(
-    tensors=3, name="index_add", rows=True,
+    tensors=3, name="index_add", rows=True, planned=True,
     grad={
         "x": lambda g: g,
         "source": lambda g, index, source_shape, dim, alpha: ops.reshape(
@@ -530,7 +530,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 @update(
-    tensors=3, name="index_copy", rows=True,
+    tensors=3, name="index_copy", rows=True, planned=True,
     grad={
         "x": lambda g, index, dim: ops.index_fill(g, dim, index, 0),
         "source": lambda g, index, source_shape, dim: ops.reshape(index_select_op(g, index, dim), source_shape),

@@ -24,12 +24,19 @@ from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .shape_rules import dense, same
 from .tangents import linear
-from .views import by_name, expanded
+from .views import by_name
 
 # -- order of elements -------------------------------------------------------------------------------------------
 
 
-@primitive(name="flip", grad={"x": lambda g, dims: flip_op(g, dims)}, batch=along, meta=dense, tangent=linear("x"))
+@primitive(
+    name="flip",
+    grad={"x": lambda g, dims: flip_op(g, dims)},
+    batch=along,
+    meta=dense,
+    tangent=linear("x"),
+    planned=True,
+)
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
 
@@ -79,6 +86,7 @@ def flipud(input: Tensor) -> Tensor:
     grad={"x": lambda g, shifts, dims: roll_op(g, tuple([-s for s in shifts]), dims)},
     batch=rolled,
     tangent=linear("x"),
+    planned=True,
 )  # fmt: skip
 def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     for shift, dim in zip(shifts, dims):
@@ -172,10 +180,11 @@ def _repeat_gradient(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
     meta=lambda x, times: (_tiling(x.shape, times)[3], from_numpy_dtype(x.dtype)),
     batch=repeated,
     tangent=linear("x"),
+    planned=True,
 )  # fmt: skip
 def repeat_op(backend: Any, x: Any, times: tuple[int, ...]) -> Any:
     spread, wide, _, full = _tiling(x.shape, times)
-    return row_major(expanded(x.reshape(spread), wide)).reshape(full)
+    return row_major(backend.xp.broadcast_to(x.reshape(spread), wide)).reshape(full)
 
 
 @public("Tensor.repeat")
@@ -295,7 +304,9 @@ def _kept_columns(rows: int, columns: int, diagonal: int, lower: bool) -> Any:
     diagonal = max(-rows - 1, min(diagonal, columns))
     edge = np.clip(np.arange(rows) + (diagonal + lower), 0, columns)
     other = np.full_like(edge, 0 if lower else columns)
-    return np.stack([other, edge] if lower else [edge, other], 1)
+    made = np.stack([other, edge] if lower else [edge, other], 1)
+    made.flags.writeable = False
+    return made
 
 
 def _triangle(name: str, lower: bool) -> Any:
@@ -330,7 +341,7 @@ def _triangle(name: str, lower: bool) -> Any:
     function.__name__ = function.__qualname__ = name
     side = "below" if lower else "above"
     function.__doc__ = f"The part of each matrix on and {side} a diagonal; zeros elsewhere."
-    return public(out="exact", inplace=True)(function)
+    return public(out="exact", inplace=True, planned=True)(function)
 
 
 tril = _triangle("tril", True)

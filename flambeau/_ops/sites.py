@@ -102,10 +102,14 @@ def _planned(slow: Any, name: str) -> Any:
     return made
 
 
-def planned_step(function: Any) -> Any:
-    """A part of a function that cannot be planned as a whole, whose calls are planned by watching them."""
-    names, table = registry.parameter_names(function), Table()
-    return site(function, _remembering(function, names, table, len(names)), table, names) if _native else function
+def planned_call(call: Any, names: Sequence[str]) -> Any:
+    """The call of a record, whose arguments go by position, planned by watching it."""
+
+    def by_name(**given: Any) -> Any:
+        return call(*given.values())
+
+    table = Table()
+    return site(call, _remembering(by_name, names, table, len(names)), table, names) if _native else call
 
 
 def planned_formula(formula: Any) -> Any:

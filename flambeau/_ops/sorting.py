@@ -328,6 +328,7 @@ def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     backward_name="MedianBackward1",
     batch=along,
     tangent=chosen_along(),
+    planned=True,
 )
 def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     if x.ndim == 0:

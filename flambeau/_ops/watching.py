@@ -88,6 +88,8 @@ class Watched(np.ndarray):
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
         if function is np.concatenate and not named:
             return _current().joined(*args)
+        if function is np.broadcast_to and not named:
+            return np.broadcast_to(np.asarray(args[0]), args[1]).view(Watched)
         raise Unplannable(f"{function.__name__} of NumPy's")
 
     def __getattribute__(self, name: str) -> Any:
@@ -246,11 +248,12 @@ class Watch:
         call(source.view(bits), target.view(bits))
 
     def joined(self, arrays: Any, dim: int = 0) -> Any:
-        """`np.concatenate` of arrays of one dtype that are row-major."""
+        """`np.concatenate` of arrays of one dtype that are row-major, but for gaps."""
         shape = list(arrays[0].shape)
         shape[dim] = sum([a.shape[dim] for a in arrays])
         for a in arrays:
-            if [*a.shape[:dim], *a.shape[dim:][1:]] != [*shape[:dim], *shape[dim:][1:]] or not a.flags.c_contiguous:
+            rows = a.flags.c_contiguous or list(a.strides) == sorted(map(abs, a.strides), reverse=True)
+            if [*a.shape[:dim], *a.shape[dim:][1:]] != [*shape[:dim], *shape[dim:][1:]] or not rows:
                 raise Unplannable("arrays that do not fit, or in another order")
         made, start = self.empty(shape, arrays[0].dtype), 0
         for a in arrays:

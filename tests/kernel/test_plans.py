@@ -9,7 +9,6 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import plan, site
-from flambeau._ops import batch_norm
 from flambeau._ops.patterns import Unplannable
 from flambeau._ops.registry import functions, methods, records
 from flambeau._ops.watching import CallWatch, Watched
@@ -313,7 +312,28 @@ def test_batch_norm_moves_its_running_statistics_outside_of_the_plan():
     made, count = moved(5)
     assert count == version == 5
     assert all(a.equal(b) for a, b in zip(made, expected))
-    assert plans_of(batch_norm._of_batch) and plans_of(batch_norm.with_given)
+    assert plans_of(records["batch_norm"].call) and plans_of(records["batch_norm_given"].call)
+
+
+def test_records_that_are_planned_by_themselves():
+    """Functions that take any number of arguments, or write, cannot be planned; the records they call are."""
+    x, i = [torch.randn(4, 6) for _ in range(4)], torch.tensor([[0, 3, 1, 2, 0, 0]])
+    calls = {
+        "flip": lambda a: a.flip(0, 1), "roll": lambda a: a.roll((1, 2), (0, 1)), "repeat": lambda a: a.repeat(2, 1, 3),
+        "scatter": lambda a: a.scatter(0, i, 2.0), "scatter_add": lambda a: a.scatter_add(0, i, a),
+        "index_add": lambda a: a.index_add(0, i[0, :4], a), "index_copy": lambda a: a.index_copy(0, i[0, :4], a),
+        "median": lambda a: a.median(1).values,
+    }  # fmt: skip
+    for name, call in calls.items():
+        for a in x:
+            made = call(a)
+            with site.switched_off():
+                assert made.equal(call(a)), name
+        assert plans_of(records[name].call), name
+    for _ in range(3):
+        x[0].scatter(0, i, 1.0)
+    with pytest.raises(RuntimeError, match="out of bounds"):  # asked again by the plan
+        x[0].scatter(0, i + 1, 1.0)
 
 
 def test_inference_tensors_are_refused_by_planned_calls():
