@@ -8,6 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .._kernel.native.direct import address_function
 from .._tensor import Tensor
 from .holders import plain, same
 
@@ -29,7 +32,6 @@ class Arguments:
             self._describe(value, f"args[{i}]", names[i])
         for name, value in kwargs.items():
             self._describe(value, f"kwargs[{name!r}]", name)
-        self._aliases()
 
     def constant(self, value: Any) -> str:
         """The name under which conditions know a value."""
@@ -87,8 +89,9 @@ class Arguments:
         ):
             self.need(f"{at} {self.constant(value)}", words)
         if t.__dict__:
-            self.objects.append((t, path))
-            self.need(f"t is {self.constant(t)}", f"{path} is the same tensor")
+            self.need(f"(*t.__dict__,) == {self.constant(tuple(t.__dict__))}", f"attributes of {path}")
+            for name, value in t.__dict__.items():
+                self._describe(value, f"{place}.__dict__[{name!r}]", f"{path}.{name}")
 
     def guard_leaves(self) -> None:
         """Code asks which tensors are leaves."""
@@ -96,12 +99,27 @@ class Arguments:
             leaf = t._edge is None
             self.need(f"({place}._edge is None) is {leaf}", f"{path}.is_leaf == {leaf}")
 
-    def _aliases(self) -> None:
-        """Which tensors are one object, or lie in the same memory."""
+    def guard_memory(self, externals: list[Tensor]) -> None:
+        """Which tensors are one object, and which lie in the same memory, as each other or as tensors from elsewhere."""
         for i, (a, place, path) in enumerate(self.tensors):
             for b, other, name in self.tensors[:i]:
-                is_one = "is" if a is b else "is not"
-                self.need(f"{place} {is_one} {other}", f"{path} {is_one} {name}")
+                if a is b:
+                    self.need(f"{place} is {other}", f"{path} is {name}")
+        first = {id(t): i for i, (t, _, _) in reversed(list(enumerate(self.tensors)))}
+        several = [self.tensors[i] for i in sorted(first.values())]
+        memory = Memory([t._array for t, _, _ in several], [t._array for t in externals])
+        arrays = ", ".join(f"{place}._array" for _, place, _ in several)
+        owners = [f"(a if (b := (a := {place}._array).base) is None else b)" for _, place, _ in several]
+        text = f"{self.constant(memory.holds)}(({arrays},))"
+        if not memory.shared and several:
+            away = f"{self.constant(memory.owners)}.isdisjoint({{{', '.join(f'id({o})' for o in owners)}}})"
+            apart = f"len({{{', '.join(f'id({o})' for o in owners)}}}) == {len(owners)}"
+            if len(owners) == 1:
+                text = f"id({owners[0]}) not in {self.constant(memory.owners)} or {text}"
+            else:
+                text = f"({apart} and {away}) or {text}"
+        if several:
+            self.need(text, "which arguments lie in the same memory")
 
     def changed(self) -> str | None:
         """A container among the arguments that does not hold what it held."""
@@ -115,6 +133,48 @@ class Arguments:
             if not same(now, before):
                 return path
         return None
+
+
+class Memory:
+    """Which arrays lie in the same memory: pairs among themselves, and with others that stay where they are."""
+
+    def __init__(self, arrays: list[Any], others: list[Any]):
+        self.others = others
+        self.owners = frozenset(id(_owner(a)) for a in others)
+        self._by_owner: dict[int, list[Any]] = {}
+        for a in others:
+            self._by_owner.setdefault(id(_owner(a)), []).append(a)
+        self.shared = self._overlaps(arrays)
+
+    def _overlaps(self, arrays: Any) -> list[tuple[Any, ...]]:
+        """(which, which other, bytes between their first elements) of all pairs that overlap."""
+        found: list[tuple[Any, ...]] = []
+        for i, a in enumerate(arrays):
+            for j in range(i):
+                if _overlap(a, arrays[j]):
+                    found.append((i, j, _start(a) - _start(arrays[j])))
+            for b in self._by_owner.get(id(_owner(a)), ()):
+                if _overlap(a, b):
+                    found.append((i, id(b), _start(a) - _start(b)))
+        return found
+
+    def holds(self, arrays: Any) -> bool:
+        return self._overlaps(arrays) == self.shared
+
+
+def _owner(array: Any) -> Any:
+    base = getattr(array, "base", None)
+    return array if base is None else base
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return _owner(a) is _owner(b)
+    return _owner(a) is _owner(b) and bool(np.may_share_memory(a, b))
+
+
+def _start(array: Any) -> int:
+    return address_function()(array) if isinstance(array, np.ndarray) else 0
 
 
 def _is_record(value: Any) -> bool:

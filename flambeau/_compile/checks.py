@@ -32,6 +32,7 @@ class Guards:
                 g = grad_of(t)
                 if g is not None:
                     self.grads[id(g._array)] = t, f"{path}.grad"
+        arguments.guard_memory([t for t, _ in reach.tensors.values()])
         if reach.names & _LEAVES:
             arguments.guard_leaves()
         self._holders: list[Holder] = [*moment.holders, *reach.holders]

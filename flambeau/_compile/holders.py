@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -79,18 +79,20 @@ def same(a: Any, b: Any) -> bool:
 
 
 class Holder:
-    """What a guard looks at: `now()` are its values at the moment, `expected` those before the run, `labels` their names."""
+    """What a guard looks at: `now()` are its values at the moment, `expected` those before the run, `labels()` their names."""
 
-    __slots__ = ("expected", "ids", "labels", "path")
+    __slots__ = ("expected", "ids", "path")
 
     def __init__(self, path: str):
         self.path = path
         self.expected: tuple[Any, ...] = ()
         self.ids: tuple[int, ...] = ()
-        self.labels: tuple[str, ...] = ()
 
     def close(self) -> None:
-        """Told when no names are added any more: fills in `expected` and `labels`."""
+        """Told when no names are added any more: fills in `expected`."""
+
+    def labels(self) -> Iterable[str]:
+        raise NotImplementedError
 
     def now(self) -> tuple[Any, ...]:
         raise NotImplementedError
@@ -110,7 +112,7 @@ class Holder:
             return f"{self.path}: {error.args[0] if error.args else 'something'} is missing"
         if len(values) != len(self.expected):
             return f"len({self.path}) == {len(self.expected)}"
-        for label, a, b in zip(self.labels, values, self.expected):
+        for label, a, b in zip(self.labels(), values, self.expected):
             if not same(a, b):
                 return f"{label} == {b!r}" if plain(b) else f"{label} is {shown(b)}"
         return None
@@ -119,8 +121,8 @@ class Holder:
         """What the run changed."""
         return iter(())
 
-    def seal(self, labels: tuple[str, ...], expected: tuple[Any, ...]) -> None:
-        self.labels, self.expected, self.ids = labels, expected, tuple(map(id, expected))
+    def seal(self, expected: tuple[Any, ...]) -> None:
+        self.expected, self.ids = expected, tuple(map(id, expected))
 
 
 def shown(value: Any) -> str:
@@ -167,9 +169,11 @@ class Fields(Holder):
     def close(self) -> None:
         names = list(self.names)
         self.get = _getter(names)
+        self.seal((self.kind, self.bases, self.keys, *(self.before[name] for name in names)))
+
+    def labels(self) -> Iterable[str]:
         about = (f"type({self.path})", f"bases of {self.path}", f"attributes of {self.path}")
-        labels = (*about, *(f"{self.path}.{name}" for name in names))
-        self.seal(labels, (self.kind, self.bases, self.keys, *(self.before[name] for name in names)))
+        return (*about, *(f"{self.path}.{name}" for name in self.names))
 
     def now(self) -> tuple[Any, ...]:
         own = self._own()
@@ -197,8 +201,10 @@ class Slots(Holder):
         self.before = dict(zip(slots, self.now()[1:]))
 
     def close(self) -> None:
-        labels = (f"type({self.path})", *(f"{self.path}.{name}" for name in self.slots))
-        self.seal(labels, (self.kind, *self.before.values()))
+        self.seal((self.kind, *self.before.values()))
+
+    def labels(self) -> Iterable[str]:
+        return (f"type({self.path})", *(f"{self.path}.{name}" for name in self.slots))
 
     def now(self) -> tuple[Any, ...]:
         return (self.owner.__class__, *(_slot(self.owner, member) for member in self.slots.values()))
@@ -232,8 +238,11 @@ class Namespace(Holder):
         return self.before[name]
 
     def close(self) -> None:
+        self.seal(tuple(self.before.values()))
+
+    def labels(self) -> Iterable[str]:
         prefix = f"{self.path}." if self.path else ""
-        self.seal(tuple(prefix + name for name in self.before), tuple(self.before.values()))
+        return [prefix + name for name in self.before]
 
     def now(self) -> tuple[Any, ...]:
         get = self.owner.get
@@ -256,9 +265,11 @@ class Items(Holder):
         self.before = dict(owner)
 
     def close(self) -> None:
-        labels = [f"key {key!r} of {self.path}" for key in map(_short, self.before)]
-        labels += [f"{self.path}[{key!r}]" for key in map(_short, self.before)]
-        self.seal(tuple(labels), (*self.before, *self.before.values()))
+        self.seal((*self.before, *self.before.values()))
+
+    def labels(self) -> Iterable[str]:
+        keys = list(map(_short, self.before))
+        return [f"key {key!r} of {self.path}" for key in keys] + [f"{self.path}[{key!r}]" for key in keys]
 
     def now(self) -> tuple[Any, ...]:
         return (*self.owner, *self.owner.values())
@@ -282,7 +293,10 @@ class Sequence(Holder):
         self.owner, self.before = owner, tuple(owner)
 
     def close(self) -> None:
-        self.seal(tuple(f"{self.path}[{i}]" for i in range(len(self.before))), self.before)
+        self.seal(self.before)
+
+    def labels(self) -> Iterable[str]:
+        return [f"{self.path}[{i}]" for i in range(len(self.before))]
 
     def now(self) -> tuple[Any, ...]:
         return tuple(self.owner)
@@ -307,7 +321,10 @@ class Members(Holder):
         self.owner, self.before = owner, tuple(owner)
 
     def close(self) -> None:
-        self.seal(tuple(f"an element of {self.path}" for _ in self.before), self.before)
+        self.seal(self.before)
+
+    def labels(self) -> Iterable[str]:
+        return [f"an element of {self.path}" for _ in self.before]
 
     def now(self) -> tuple[Any, ...]:
         return tuple(self.owner)
@@ -328,7 +345,10 @@ class Cell(Holder):
         self.before = self.now()[0]
 
     def close(self) -> None:
-        self.seal((self.path,), (self.before,))
+        self.seal((self.before,))
+
+    def labels(self) -> Iterable[str]:
+        return (self.path,)
 
     def now(self) -> tuple[Any, ...]:
         try:
@@ -353,8 +373,11 @@ class Code(Holder):
         self.before = self.now()
 
     def close(self) -> None:
+        self.seal(self.before)
+
+    def labels(self) -> Iterable[str]:
         names = ("__code__", "__defaults__", "__kwdefaults__", "keyword defaults", "__closure__")
-        self.seal(tuple(f"{self.path}.{name}" for name in names), self.before)
+        return [f"{self.path}.{name}" for name in names]
 
     def now(self) -> tuple[Any, ...]:
         function = self.owner
@@ -375,7 +398,10 @@ class Answer(Holder):
     def __init__(self, ask: Callable[[], Any], path: str):
         super().__init__(path)
         self.ask = ask
-        self.seal((path,), (ask(),))
+        self.seal((ask(),))
+
+    def labels(self) -> Iterable[str]:
+        return (self.path,)
 
     def now(self) -> tuple[Any, ...]:
         return (self.ask(),)
@@ -401,12 +427,12 @@ class External(Holder):
         return t.__class__, t._array, t.dtype, t._k, t._edge is None
 
     def close(self) -> None:
-        names = ["type", "data", "dtype", "requires_grad and layout", "is_leaf"]
         expected = self.before[:5]
-        if self.trains:
-            names += ["grad is None", "hooks"]
-            expected += (self.before[5] is None, _hooks(self.owner))
-        self.seal(tuple(f"{self.path}.{name}" for name in names), expected)
+        self.seal((*expected, self.before[5] is None, _hooks(self.owner)) if self.trains else expected)
+
+    def labels(self) -> Iterable[str]:
+        names = ("type", "data", "dtype", "requires_grad and layout", "is_leaf", "grad is None", "hooks")
+        return [f"{self.path}.{name}" for name in names]
 
     def now(self) -> tuple[Any, ...]:
         t = self.owner

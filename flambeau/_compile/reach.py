@@ -35,8 +35,8 @@ _PACKAGE = __name__.partition(".")[0]
 # Parts of the package that read attributes of users' objects, as users' code does; the others are trusted.
 _READERS = tuple(
     _ROOT + part.replace("/", os.sep)
-    for part in ("amp/", "ao/", "distributions/", "metrics/", "nn/modules/", "nn/parallel/", "nn/utils/", "optim/", "quantization/",
-                 "utils/", "vision/", "_demo/", "nn/attention/", "masked/")
+    for part in ("amp/", "ao/", "backends/", "distributed/", "distributions/", "export/", "fx/", "jit/", "masked/", "metrics/", "nested/",
+                 "nn/attention/", "nn/modules/", "nn/parallel/", "nn/utils/", "optim/", "quantization/", "utils/", "vision/", "_demo/")
 )  # fmt: skip
 _CALLS = _ROOT + os.path.join("nn", "modules", "module.py"), _ROOT + os.path.join("nn", "modules", "_hooks.py")
 # What a call of a module reads of it, besides what its layers name.
@@ -195,7 +195,7 @@ class Reach:
         if name not in module.__dict__:
             value = getattr(module, name, MISSING)  # parts of packages are loaded when they are named
             if name not in module.__dict__ and value is not MISSING and not isinstance(value, types.ModuleType):
-                if whose == USERS and not module.__name__.startswith(_PACKAGE):
+                if plain(value) or (whose == USERS and not module.__name__.startswith(_PACKAGE)):
                     self.add(Answer(lambda: getattr(module, name, MISSING), path))
                     self.reach(value, path)
                 return

@@ -87,20 +87,22 @@ def known() -> bool:
 def _entries(own: dict[Any, Any]) -> list[tuple[Any, int]]:
     """The keys of a dictionary, with the addresses of their values."""
     base, step, at, count, _ = _table(own)
+    apart = word_at(id(own) + _VALUES)  # keys that many dictionaries share, and values of this one
+    apart += 8 if apart and sys.version_info >= (3, 13) else 0
     keys = {id(key): key for key in own}
     words = (ctypes.c_uint64 * (count * step // 8)).from_address(base)
     found = []
     for i in range(count):
         key = keys.get(words[(i * step + at - 8) // 8], MISSING)
         if key is not MISSING:
-            found.append((key, base + i * step + at))
+            found.append((key, apart + 8 * i if apart else base + i * step + at))
+    if any(word_at(place) != id(own[key]) for key, place in found) or len(found) != len(own):
+        raise Elsewhere("an unknown table")
     return found
 
 
 def _table(own: dict[Any, Any]) -> tuple[int, int, int, int, int]:
     """Where the entries of a dictionary begin, their size, where the value stands in one, how many, where that is written."""
-    if word_at(id(own) + _VALUES):
-        raise Elsewhere("the values lie apart from the keys")
     keys = word_at(id(own) + _KEYS)
     if sys.version_info < (3, 11):
         size = word_at(keys + 8)
@@ -111,25 +113,23 @@ def _table(own: dict[Any, Any]) -> tuple[int, int, int, int, int]:
     return start, 16 if texts else 24, 8 if texts else 16, word_at(keys + 24), keys + 24
 
 
-def _dictionary(own: dict[Any, Any], names: Rows[Any] | None, closely: bool) -> list[Pair]:
-    """Words of a dictionary: its version, or its table with the values of some names (all, if None)."""
+def _dictionary(own: dict[Any, Any], names: Rows[Any] | None, closely: bool) -> tuple[list[Pair], list[Pair]]:
+    """Words of a dictionary, and words that must not stand there: its version, or its table with the values of some names
+    (all, if None)."""
     if not own:
-        return [(id(own) + _USED, 0)]
+        return [(id(own) + _USED, 0)], []
     if _VERSIONED and not closely:
-        return [(id(own) + _VERSION, word_at(id(own) + _VERSION))]
+        return [(id(own) + _VERSION, word_at(id(own) + _VERSION))], []
     base, step, at, count, counted = _table(own)
     found = dict(_entries(own))
-    last = base + (count - 1) * step + at - 8
-    words = [
-        (id(own) + _VALUES, 0),
-        (id(own) + _KEYS, word_at(id(own) + _KEYS)),
-        (counted, count),
-        (last, word_at(last)),
-    ]
-    for name in own if names is None else names:
-        if name in own:
-            words.append((found[name], id(own[name])))
-    return [*words, (id(own) + _USED, len(own))] if names is None else words
+    places, forbidden = [id(own) + _VALUES, id(own) + _KEYS], []
+    if word_at(places[0]):  # which keys there are: as many as before, and none of those is missing
+        places.append(id(own) + _USED)
+        forbidden = [(place, 0) for place in found.values()]
+    else:  # new keys come last
+        places += [counted, base + (count - 1) * step + at - 8, *([id(own) + _USED] if names is None else ())]
+    words = [(place, word_at(place)) for place in places]
+    return words + [(found[n], id(own[n])) for n in (own if names is None else names) if n in own], forbidden
 
 
 @functools.cache
@@ -189,11 +189,12 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
         words = [(id(owner) + _TYPE, id(holder.kind)), (place, id(own))]  # type: ignore[attr-defined]
         if isinstance(owner, type):
             words.append((_place_in_class(owner, owner.__mro__), id(owner.__mro__)))
-        return words + _dictionary(own, list(holder.names), closely), [], own  # type: ignore[attr-defined]
+        more, forbidden = _dictionary(own, list(holder.names), closely)  # type: ignore[attr-defined]
+        return words + more, forbidden, own
     if kind is Namespace:
-        return _dictionary(owner, list(holder.before), True), [], owner  # type: ignore[attr-defined]
+        return *_dictionary(owner, list(holder.before), True), owner  # type: ignore[attr-defined]
     if kind is Items and isinstance(owner, dict) and not (isinstance(owner, OrderedDict) and owner):
-        return _dictionary(owner, None, closely), [], owner
+        return *_dictionary(owner, None, closely), owner
     if kind is Sequence and isinstance(owner, list):
         items = word_at(id(owner) + _ITEMS)
         words = [(id(owner) + _SIZE, len(owner)), (id(owner) + _ITEMS, items)]
@@ -203,7 +204,8 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
     if kind is Code:
         words = [(id(owner) + offset, word_at(id(owner) + offset)) for offset in _function_offsets()]
         named = owner.__kwdefaults__
-        return words + (_dictionary(named, None, closely) if named else []), [], named
+        more, forbidden = _dictionary(named, None, closely) if named else ([], [])
+        return words + more, forbidden, named
     if kind is Slots:
         slots = [id(owner) + slot_offset(member) for member in holder.slots.values()]  # type: ignore[attr-defined]
         return [(id(owner) + _TYPE, id(type(owner))), *((place, word_at(place)) for place in slots)], [], owner

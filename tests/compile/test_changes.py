@@ -765,7 +765,14 @@ def first(*args, **kwargs):
     return None
 
 
+def tagged(value):
+    t = x()
+    t.tag = value
+    return t
+
+
 SHARED = torch.ones(2, 4)
+LONG = torch.ones(40)
 OTHER_ARGUMENTS = {
     "shape": ((x(),), (torch.ones(3, 4),)),
     "rank": ((x(),), (torch.ones(2, 4, 1),)),
@@ -780,6 +787,10 @@ OTHER_ARGUMENTS = {
     "conjugate": ((x().cfloat(),), (x().cfloat().conj(),)),
     "aliased": ((x(), x()), (SHARED, SHARED)),
     "no_longer_aliased": ((SHARED, SHARED), (x(), x())),
+    "overlapping_views": ((x(), x()), (LONG[:8].view(2, 4), LONG[4:12].view(2, 4))),
+    "views_that_overlapped": ((LONG[:8].view(2, 4), LONG[4:12].view(2, 4)), (x(), x())),
+    "views_that_overlap_otherwise": ((LONG[:8], LONG[4:12]), (LONG[:8], LONG[2:10])),
+    "attribute_of_a_tensor": ((tagged(1),), (tagged(2),)),
     "number_of_arguments": ((x(),), (x(), 1)),
     "none": ((x(), None), (x(), x())),
     "number": ((x(), 2), (x(), 3)),
@@ -818,6 +829,22 @@ def test_leaves_are_told_from_results_where_code_asks():
     guards = guards_of(lambda h: h * 2 if h.is_leaf else h, leaf)
     assert guards.check((leaf,), {}) and not guards.check((result,), {})
     assert guards.reason((result,), {}) == "h.is_leaf == True"
+
+
+def test_views_that_do_not_overlap_are_as_good_as_others():
+    guards = guards_of(first, x(), x())
+    assert guards.check((LONG[:8].view(2, 4), LONG[8:16].view(2, 4)), {})
+
+
+def test_an_argument_in_the_memory_of_a_parameter():
+    weight = torch.ones(2, 4)
+    f = lambda h: h * weight
+    guards = guards_of(f, x())
+    assert guards.check((x(),), {})
+    assert not guards.check((weight,), {}) and not guards.check((weight[:],), {})
+    assert guards.reason((weight,), {}) == "which arguments lie in the same memory"
+    guards = guards_of(f, weight)
+    assert guards.check((weight,), {}) and not guards.check((x(),), {})
 
 
 def test_named_arguments_are_not_positional_ones():
