@@ -17,12 +17,20 @@ from .rules import Refusing, Rule, comparison, equality, integral, ordering
 
 # -- comparisons -------------------------------------------------------------------------------------------------
 
-eq_op = pointwise("eq", lambda m, x, y: x == y, equality, numbers="right")
-ne_op = pointwise("ne", lambda m, x, y: x != y, equality, aliases=("not_equal",), numbers="right")
-lt_op = pointwise("lt", lambda m, x, y: x < y, ordering, aliases=("less",), numbers="right")
-le_op = pointwise("le", lambda m, x, y: x <= y, ordering, aliases=("less_equal",), numbers="right")
-gt_op = pointwise("gt", lambda m, x, y: x > y, ordering, aliases=("greater",), numbers="right")
-ge_op = pointwise("ge", lambda m, x, y: x >= y, ordering, aliases=("greater_equal",), numbers="right")
+eq_op = pointwise("eq", lambda m, x, y: x == y, equality, numbers="right", in_place_name="EqBackward")
+ne_op = pointwise(
+    "ne", lambda m, x, y: x != y, equality, aliases=("not_equal",), numbers="right", in_place_name="NeBackward"
+)
+lt_op = pointwise("lt", lambda m, x, y: x < y, ordering, aliases=("less",), numbers="right", in_place_name="LtBackward")
+le_op = pointwise(
+    "le", lambda m, x, y: x <= y, ordering, aliases=("less_equal",), numbers="right", in_place_name="LeBackward"
+)
+gt_op = pointwise(
+    "gt", lambda m, x, y: x > y, ordering, aliases=("greater",), numbers="right", in_place_name="GtBackward"
+)
+ge_op = pointwise(
+    "ge", lambda m, x, y: x >= y, ordering, aliases=("greater_equal",), numbers="right", in_place_name="GeBackward"
+)
 
 # -- tests -------------------------------------------------------------------------------------------------------
 

@@ -492,9 +492,12 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         result._edge = None
         result._k &= ~GRAD
         result._view = None
-        op.record((before, *args), result)
+        forgets = op.in_place_name is not None and not op.differentiable  # what stood there has no gradient any more
+        (records["zero"] if forgets else op).record((before, *args), result)
         if result._edge is not None:
-            if op.in_place_name is not None:
+            if forgets:
+                result._edge[0].label = f"{op.in_place_name}{int(isinstance(args[0], Tensor))}"
+            elif op.in_place_name is not None:
                 result._edge[0].label = op.in_place_name
             rewrite_history(t, result._edge)
     return t

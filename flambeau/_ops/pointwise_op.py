@@ -214,7 +214,8 @@ class Pointwise:
         self.fast: dict[dtype, Any] = {}  # CPU: operand dtype -> (callable, result dtype), when no operand is cast
         self.fast_cuda: dict[dtype, Any] = {}  # the same on a GPU
         self.backward_name = backward_name or derivative_name(name)
-        self.in_place_name = in_place_name  # of the derivative, where PyTorch has another for the in-place form
+        # of the derivative of the in-place form: PyTorch's other name, or what a comparison in place, which forgets, begins with
+        self.in_place_name = in_place_name
         self.second_name = second_name  # of the derivative's derivative, where PyTorch has an operation for the first
         if number_names:  # of the derivative, where PyTorch has others for operands that are numbers
             self.record = _naming(self.record, {self.names.index(n): s for n, s in number_names.items()})  # type: ignore[method-assign]

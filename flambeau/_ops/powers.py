@@ -32,12 +32,14 @@ def _by_base(m: Any, g: Any, x: Any, y: Any) -> Any:
 def _by_exponent(m: Any, g: Any, x: Any, y: Any, out: Any) -> Any:
     if not m.symbolic and not isinstance(x, Tensor):
         logarithm = -math.inf if x == 0 else cmath.log(x) if isinstance(x, complex) or x < 0 else math.log(x)
-        if isinstance(logarithm, complex) and not isinstance(x, complex):
+        if isinstance(logarithm, complex) and not isinstance(x, complex) and not m.is_complex(out):
             logarithm = math.nan
         if x != 0:
             return g * m.conj(out * logarithm)
         return m.where(_not_negative(m, y), m.zeros_like(g), g * m.conj(out * logarithm))
     certain = (x == 0.0) & _not_negative(m, y)
+    if m.is_complex(out) and not m.is_complex(x):
+        x = x + m.zeros_like(out)  # a negative number has a complex logarithm
     return m.where(certain, m.zeros_like(g), g * m.conj(out * m.log(x)))
 
 

@@ -302,3 +302,27 @@ def test_a_sparse_gradient_that_nobody_else_holds_is_kept_without_a_copy():
     weight.grad.zero_()
     torch.nn.functional.embedding(torch.tensor([1]), Seen.apply(weight), sparse=True).sum().backward()
     assert weight.grad.to_dense()[1].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_a_comparison_in_place_forgets_what_stood_there(name):
+    x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    y, z = x * 2, x * 3
+    getattr(y, name + "_")(1)
+    getattr(z[1:], name + "_")(torch.ones(2))
+    assert y.grad_fn.name() == f"{name.title()}Backward0"
+    (y + z).sum().backward()
+    assert x.grad.tolist() == [3, 0, 0]
+
+
+def test_powers_of_real_numbers_by_complex_ones_twice():
+    x = torch.tensor([-2.0, 3.0], requires_grad=True)
+    z = torch.tensor([1 + 1j, 0.5j], requires_grad=True)
+    for made, expected in (
+        (x**z, [-0.1197 + 0.3746j, 1.5106 + 0.3634j]),
+        ((-2.0) ** z, [-0.1197 + 0.3746j, 0.5769 - 0.7495j]),
+    ):
+        loss = torch.view_as_real(made).sum()
+        for again in (False, True):
+            (found,) = torch.autograd.grad(loss, z, create_graph=again, retain_graph=True)
+            torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-3, atol=1e-4)
