@@ -140,9 +140,11 @@ def _remembering(function: Any, names: Sequence[str], table: Table, positional: 
             return
         if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
             return
-        history = _history(values)
-        plan = watched_plan(_way(function), names, values, bool(history)) or NO_PLAN
-        table.add(description(values, Tensor, history), plan, values)
+        history, plan = _history(values), None
+        results = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
+        if all([t._k <= GRAD and t._array.flags.c_contiguous for t in results]):  # as plans make them
+            plan = watched_plan(_way(function), names, values, bool(history))
+        table.add(description(values, Tensor, history), plan or NO_PLAN, values)
 
     return remember
 

@@ -217,3 +217,11 @@ def test_forms_of_unique_with_all_their_results():
     assert torch._unique2(x, return_counts=True)[2].tolist() == [1, 2]
     assert [t.tolist() for t in torch._unique(x, return_inverse=True)] == [[1, 3], [1, 0, 1]]
     assert torch._VF.unique_dim(x, 0, return_counts=True)[2].tolist() == [1, 2]
+
+
+def test_planned_results_lie_as_the_operand_does():
+    x = torch.arange(12.0).reshape(3, 4)
+    for _ in range(4):
+        values, places = torch.sort(x.t(), -1)
+        assert values.stride() == places.stride() == (1, 4)
+        assert torch.argsort(x.t(), 0).stride() == (1, 4)
