@@ -30,3 +30,10 @@ FILES = (
 @pytest.mark.parametrize(("call", "expected"), calls.parameters(*FILES))
 def test_recorded(call, expected):
     calls.check(torch, call, expected)
+
+
+@pytest.mark.parametrize(("call", "expected"), calls.parameters("corners"))
+def test_recorded_again(call, expected):
+    """Operands that lie unusually, views that are written to, given memory: the third call goes by the plan of the others."""
+    for _ in range(3):
+        calls.check(torch, call, expected)

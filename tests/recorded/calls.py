@@ -25,22 +25,28 @@ CLOSE = {"float64": 1e-7, "complex128": 1e-7, "float32": 1e-4, "complex64": 1e-4
 _SHORT = re.compile(r"\b(h|hb|hm|f|bfloat16|float16)\b")  # what a call with few digits names
 
 
-def operands(torch: Any) -> dict[str, Any]:
-    """The tensors that calls may use; the floating ones require gradients."""
+def operands(torch: Any, call: str) -> dict[str, Any]:
+    """The tensors that a call uses; the floating ones require gradients."""
 
     def random(name: str) -> Any:
         return np.random.default_rng(zlib.crc32(name.encode()))
 
     def real(name: str, *shape: int, dtype: Any = torch.float32, low: float = -2.0, high: float = 2.0) -> Any:
-        return torch.from_numpy(random(name).uniform(low, high, shape)).to(dtype).requires_grad_()
+        return lambda: torch.from_numpy(random(name).uniform(low, high, shape)).to(dtype).requires_grad_()
 
     def whole(name: str, *shape: int, low: int = 0, high: int = 9, dtype: Any = torch.int64) -> Any:
-        return torch.from_numpy(random(name).integers(low, high, shape)).to(dtype)
+        return lambda: torch.from_numpy(random(name).integers(low, high, shape)).to(dtype)
 
     def complexes(name: str, *shape: int) -> Any:
-        generator = random(name)
-        made = generator.normal(size=shape) + 1j * generator.normal(size=shape)
-        return torch.from_numpy(made).to(torch.complex64).requires_grad_()
+        def make() -> Any:
+            generator = random(name)
+            made = generator.normal(size=shape) + 1j * generator.normal(size=shape)
+            return torch.from_numpy(made).to(torch.complex64).requires_grad_()
+
+        return make
+
+    def given(*args: Any, **named: Any) -> Any:
+        return lambda: torch.tensor(*args, **named)
 
     shapes = {
         "x": (3, 4), "y": (3, 4), "m": (4, 5), "n": (5, 4), "q": (4, 4), "v": (4,), "w": (4,), "s": (), "b": (2, 3, 4),
@@ -48,7 +54,7 @@ def operands(torch: Any) -> dict[str, Any]:
         "seq": (2, 3, 9), "wide": (40, 700), "tall": (700, 40), "long": (30000,), "big": (300, 400), "bq": (2, 4, 4),
         "at": (2, 2, 6, 8), "grid": (2, 3, 5, 2), "grid3": (1, 2, 3, 2, 3),
     }  # fmt: skip
-    return {
+    made = {
         **{name: real(name, *shape) for name, shape in shapes.items()},
         "p": real("p", 3, 4, low=0.1), "unit": real("unit", 3, 4, low=0.05, high=0.95),
         "d": real("d", 3, 4, dtype=torch.float64), "dq": real("dq", 4, 4, dtype=torch.float64),
@@ -59,20 +65,22 @@ def operands(torch: Any) -> dict[str, Any]:
         "k": whole("k", 3, 4, low=-5), "l": whole("l", 3, 4, high=4), "g": whole("g", 3, 4, high=3), "i": whole("i", 5, high=3),
         "j": whole("j", 5, high=4), "t": whole("t", 6, high=3), "ix": whole("ix", 2, 4, high=3), "c3": whole("c3", 3, high=4),
         "k32": whole("k32", 3, 4, low=-5, dtype=torch.int32), "bytes8": whole("bytes8", 3, 4, high=200, dtype=torch.uint8),
-        "klong": whole("klong", 20000, low=-50, high=50), "mask": whole("mask", 3, 4, high=2).to(torch.bool),
-        "mwide": whole("mwide", 40, 700, high=2).to(torch.bool), "iwide": whole("iwide", 40, 700, high=40),
-        "ilong": whole("ilong", 3000, high=40), "row": torch.tensor([True, False, True]),
-        "twice": torch.tensor([[1.0, 2.0, 2.0, 1.0, 3.0, 3.0, 3.0], [3.0, 2.0, 1.0, 1.0, 0.0, 2.0, 5.0]], requires_grad=True),
-        "ties": torch.tensor([[1.0, 2.0, -1.0], [0.0, 2.0, 3.0]], requires_grad=True),
-        "tied": torch.tensor([[1.0, -2.0, -1.0], [0.0, 2.0, 4.0]], requires_grad=True),
-        "order": torch.tensor([[0.5, 1.0, 1.5], [0.2, 0.4, 0.9]]),
-        "edge": torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 30.0, -30.0, 1e-30, 1e30, -1e30, math.inf, -math.inf, math.nan]),
-        "dedge": torch.tensor(
+        "klong": whole("klong", 20000, low=-50, high=50), "mask": whole("mask", 3, 4, high=2, dtype=torch.bool),
+        "mwide": whole("mwide", 40, 700, high=2, dtype=torch.bool), "iwide": whole("iwide", 40, 700, high=40),
+        "ilong": whole("ilong", 3000, high=40), "row": given([True, False, True]),
+        "twice": given([[1.0, 2.0, 2.0, 1.0, 3.0, 3.0, 3.0], [3.0, 2.0, 1.0, 1.0, 0.0, 2.0, 5.0]], requires_grad=True),
+        "ties": given([[1.0, 2.0, -1.0], [0.0, 2.0, 3.0]], requires_grad=True),
+        "tied": given([[1.0, -2.0, -1.0], [0.0, 2.0, 4.0]], requires_grad=True),
+        "order": given([[0.5, 1.0, 1.5], [0.2, 0.4, 0.9]]),
+        "edge": given([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 30.0, -30.0, 1e-30, 1e30, -1e30, math.inf, -math.inf, math.nan]),
+        "dedge": given(
             [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -2.5, 12.0, 170.5, 800.0, -800.0, 1e-300, 1e300, math.inf, -math.inf, math.nan],
             dtype=torch.float64,
         ),
-        "holes": torch.tensor([[1.0, math.nan, 3.0, -2.0], [math.nan, 0.5, 0.25, 4.0], [7.0, 1.0, math.nan, 2.0]], requires_grad=True),
+        "holes": given([[1.0, math.nan, 3.0, -2.0], [math.nan, 0.5, 0.25, 4.0], [7.0, 1.0, math.nan, 2.0]], requires_grad=True),
     }  # fmt: skip
+    used = set(re.findall(r"\w+", call))
+    return {name: make() for name, make in made.items() if name in used}
 
 
 def weights(shape: Any, shift: int = 0) -> Any:
@@ -147,7 +155,7 @@ def _loss(torch: Any, found: list[Any], shift: int) -> Any:
 
 def outcome(torch: Any, call: str) -> dict[str, Any]:
     """What a call gives: results and derivatives, or the kind of error."""
-    known = operands(torch)
+    known = operands(torch, call)
     scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "dev": "cpu", "filled": lambda module: _filled(torch, module),
              "ones": torch.ones, "inf": math.inf, "nan": math.nan, **known}  # fmt: skip
     torch.manual_seed(0)

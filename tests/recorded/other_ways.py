@@ -23,7 +23,7 @@ def parameters(name: str) -> list[Any]:
 
 def function(torch: Any, operand: str, call: str) -> tuple[Callable[[Any], Any], Any]:
     """A call as a function of one of its operands, and that operand; the others are constants."""
-    known = {name: t.detach() for name, t in calls.operands(torch).items()}
+    known = {name: t.detach() for name, t in calls.operands(torch, call).items()}
     scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "dev": "cpu", "inf": math.inf, "nan": math.nan,
              "ones": torch.ones, **known}  # fmt: skip
     code = compile(call, "call", "eval")
