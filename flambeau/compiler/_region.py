@@ -16,6 +16,8 @@ from .._compile.holders import MISSING, Effect
 from .._compile.pair import Pair
 from .._core.state import CAPTURE, GRAD, local, modes
 from .._tensor import Tensor, detached
+from ..nn.modules.container import ModuleDict, ModuleList
+from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -97,6 +99,7 @@ class Region:
         self.stance = stance
         self.entries: list[Entry] = []
         self.problem: Break | None = None
+        self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if modes.on & CAPTURE and local.captures:  # a part of another region
@@ -111,11 +114,11 @@ class Region:
 
     def forget(self) -> None:
         """Drops all programs."""
-        self.entries, self.problem = [], None
+        self.entries, self.problem, self.parts = [], None, {}
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if self.problem is not None:
-            return self.function(*args, **named)
+            return self._in_parts(args, named)
         if self.entries:
             reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
             log("recompiles", f"{_shown(self.function)}: {reasons}")
@@ -150,7 +153,20 @@ class Region:
             log("graph_breaks", f"{_shown(self.function)} runs eagerly: {problem}")
             if self.unsupported is not None:
                 raise self.unsupported(problem) from None
+            for module in _modules_of(self.function, args):
+                self.parts[module] = Region(module._call_impl, self.limit, self.backend, None, self.stance)
             return out
+
+    def _in_parts(self, args: Any, named: Any) -> Any:
+        """Runs the function eagerly, and modules that it calls as programs."""
+        mine = [(m.__dict__, part) for m, part in self.parts.items() if "_compiled_call_impl" not in m.__dict__]
+        for own, part in mine:
+            own["_compiled_call_impl"] = part
+        try:
+            return self.function(*args, **named)
+        finally:
+            for own, _ in mine:
+                own.pop("_compiled_call_impl", None)
 
     def _entry(self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
         if tape.problem is not None:
@@ -174,6 +190,32 @@ class Region:
         if self.backend is None:
             program.first = None
         return entry.finish(made, inputs)
+
+
+def _modules_of(function: Any, args: Any) -> list[Module]:
+    """The modules that a function calls, as far as one can see: parts of a module, or what a function knows."""
+    own = getattr(function, "__self__", function)
+    if isinstance(own, Module):
+        found: list[Any] = list(own.children())
+    else:
+        cells = [c.cell_contents for c in getattr(function, "__closure__", None) or () if _is_filled(c)]
+        names = getattr(getattr(function, "__code__", None), "co_names", ())
+        known = [function.__globals__[n] for n in names if n in function.__globals__]
+        found = [a for a in (*args, *cells, *known, *(vars(own).values() if hasattr(own, "__dict__") else ()))]
+    modules: dict[Module, None] = {}
+    for m in found:
+        if isinstance(m, (ModuleList, ModuleDict)):  # they are not called themselves
+            modules.update(dict.fromkeys(m.children()))
+        elif isinstance(m, Module):
+            modules[m] = None
+    return list(modules)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _change(effect: Effect) -> Callable[[Any], None]:

@@ -257,6 +257,30 @@ def test_what_cannot_be_recorded_runs_eagerly_or_raises(function, reason):
     assert "test_compile.py" in str(found.value)
 
 
+def test_modules_of_a_function_that_cannot_be_recorded_are_compiled_by_themselves():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    seen = []
+
+    def step(x):
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        seen.append(loss.item())
+        return loss
+
+    compiled = torch.compile(step)
+    for i in range(4):
+        x = torch.randn(5, 3)
+        model.zero_grad()
+        compiled(x)
+        got = model[0].weight.grad
+        model.zero_grad()
+        model(x).pow(2).mean().backward()
+        assert torch.equal(got, model[0].weight.grad) and len(seen) == i + 1
+        assert "_compiled_call_impl" not in model.__dict__
+    (part,) = compiled._region.parts.values()
+    assert len(part.entries) == 1 and compiled._region.problem.reason.startswith("item")
+
+
 def test_backends_get_graphs():
     seen = []
 
