@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import allocation
 from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
 from .._kernel import loops
@@ -98,6 +99,9 @@ class Cpu:
 
     def side_by_side(self, call: Callable[..., Any], operands: list[list[Any]]) -> None:
         """Calls of one generalized ufunc with different operands (outputs last), on the cores."""
+        if allocation.watcher is not None and allocation.watcher.here():
+            allocation.watcher.side_by_side(call, operands)
+            return
         found = [native_call(call, given) for given in operands]
         if all(f is not None for f in found):
             pool.run_calls(found, threads.get_num_threads())  # type: ignore[arg-type]

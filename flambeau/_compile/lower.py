@@ -27,7 +27,7 @@ from .._tensor import Tensor, bump, detached, wrap
 from .capture import _Born, write
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
-from .steps import Call, Loop, Question, Step, Work
+from .steps import Call, Loop, Question, Step, Together, Work
 
 
 @kernel("(n)->()")
@@ -56,7 +56,7 @@ class NodeWatch(Watch):
     def empty(self, shape: Any, dtype: Any) -> Any:
         array = allocator[0](shape, dtype)
         if not array.size:
-            raise Unplannable("nothing")
+            return self.shown(array)
         memory = Memory(MADE, array)
         self.blocks.append(memory)
         self.new.append(memory)
@@ -83,14 +83,14 @@ class NodeWatch(Watch):
             raise Unplannable("work of another thread of Python's")
         super().add(ufunc, operands)
 
-    def work(self, words: Any, threads: int, places: Sequence[int], inside: Sequence[tuple[int, int]] = ()) -> None:
+    def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
         found = []
         for p in places:
             holding = [m for m in self.blocks if m.holds(words[p])]
             if len(holding) != 1:
                 raise Unplannable("memory that was made elsewhere, or that operands share")
             found.append((holding[0], words[p] - holding[0].address))
-        self.calls.append((words, threads, places, found, inside))
+        self.calls.append((words, threads, places, found, inside, kept))
 
     def move(self, target: Any, source: Any) -> None:
         if isinstance(source, Watched) and source.dtype == target.dtype and target.nbytes >= SHARED:
@@ -98,6 +98,14 @@ class NodeWatch(Watch):
                 fill(target, source)
                 return
         super().move(target, source)
+
+    def side_by_side(self, call: Any, jobs: Any) -> None:
+        mark = len(self.calls)
+        super().side_by_side(call, jobs)
+        together = self.calls[mark:]
+        if len(together) != len(jobs) or any([len(c) != 3 or c[0] is None for c in together]):
+            raise Unplannable("calls that are more than loops")
+        self.calls[mark:] = [together]
 
     def any_of(self, array: Any) -> bool:
         if array.dtype != np.bool_ or not array.flags.c_contiguous:
@@ -110,9 +118,11 @@ class NodeWatch(Watch):
         """What was done."""
         found: list[Step] = []
         for call in self.calls:
-            if len(call) == 5:
-                words, threads, places, operands, inside = call
-                found.append(Work(words, threads, places, operands, inside, node))
+            if isinstance(call, list):
+                found.append(Together([Loop(ufunc, dtypes, about, node) for ufunc, dtypes, about in call], node))
+            elif len(call) == 6:
+                words, threads, places, operands, inside, kept = call
+                found.append(Work(words, threads, places, operands, inside, kept, node))
             elif call[0] is None:
                 found.append(Question(call[2], call[1], node))
             else:
@@ -132,7 +142,7 @@ class Lowering:
         self.steps: list[Step] = []
         self.written: list[Value] = []  # by native loops, whose writes the tensors that others have must count
         self.reasons: dict[int, str] = {}  # why Python runs a node
-        last: dict[Value, int] = {}
+        last = self.last = dict[Value, int]()  # the node that needs a value last
         for i, node in enumerate(graph.nodes):
             last.update(dict.fromkeys([v for v in (*node.operands(), *node.outs) if v is not None], i))
         ends = len(graph.nodes)
@@ -250,7 +260,8 @@ class Lowering:
                 out = op.compute(wrapped, 0)
             arrays = [t._array if isinstance(t, Tensor) else None for t in (out if node.several else (out,))]
         steps = watch.steps(number)
-        found = {v: self._checked(watch, v, array) for v, array in zip(node.outs, arrays) if v is not None}
+        used = [(v, a) for v, a in zip(node.outs, arrays) if v is not None and (a.size or self.last[v] > number)]
+        found = {v: self._checked(watch, v, array) for v, array in used}
         new = set(watch.new)
         if steps or any([m in new for m, _ in found.values()]):
             if any([m not in new for step in steps if not isinstance(step, Work) for m in step.writes()]):

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import allocator, empty, empty_strided
+from .._core.allocation import LARGE, allocator, empty, empty_strided
 from .._core.layouts import is_disjoint
 from .._core.state import local
 from .._kernel.native.direct import address_function
 from .._kernel.native.plan import Plan
-from .._kernel.native.runner import runner
+from .._kernel.native.runner import run_words, runner, runner_on
 from .._tensor import Tensor, bump, detached, storage_of, wrap
 from .fuse import fused, live
 from .graph import Graph, Node, Value, replaced
 from .lower import Lowering
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, placed
 from .steps import Call, Question, Step
+
+_array = np.ndarray
 
 
 class Program:
@@ -82,6 +84,10 @@ class Frame:
         self.at = self.bases.buffer_info()[0]
         self.tables = [s.encoded() if isinstance(s, Stretch) else Stretch([]).encoded() for s in program.parts]
         self.starts = [t[0].buffer_info()[0] for t in self.tables]
+        self.words = b""
+        if program.whole:
+            (part,) = program.parts
+            self.words = run_words(self.starts[0], len(part.steps), self.at, program.tensors)
 
 
 class Lowered:
@@ -106,6 +112,7 @@ class Lowered:
         self.written = low.written
         self._find_memory(steps)
         self._find_tensors()
+        self._find_short_way()
         self._frames: list[Frame] = []
 
     def _find_memory(self, steps: list[Step]) -> None:
@@ -172,11 +179,37 @@ class Lowered:
 
     # -- running -------------------------------------------------------------------------------------------------------
 
+    def _find_short_way(self) -> None:
+        """Whether a run is one native call, whose operands are the inputs, the constants and the outputs."""
+        made = [(m, v) for m, v in self.fresh_values if v is not None]
+        only = len(self.parts) == 1 and isinstance(self.parts[0], Stretch) and not self.written
+        self.whole = (
+            only and runner_on(Tensor) is not None and [v for _, v in made] == list(dict.fromkeys(self.outputs))
+        )
+        self.whole = self.whole and len(made) == len(self.fresh) == len(self.outputs)
+        self.used = [i for _, i in self.from_inputs]
+        self.known = [t for _, t in self.from_constants]
+        self.tensors = [n for n, _ in (*self.from_inputs, *self.from_constants)] + [m.number for m, _ in made]
+        sizes = [v.dtype.itemsize for _, v in made]
+        self.results = [
+            (v.shape, v.dtype.numpy, tuple([s // size for s in v.strides]), v.strides, v.dtype, m.nbytes < LARGE)
+            for (m, v), size in zip(made, sizes)
+        ]
+
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
+        if self.whole:
+            made = [
+                wrap(_array(shape, d, None, 0, steps) if small else empty_strided(shape, d, strides), dtype)
+                for shape, d, strides, steps, dtype, small in self.results
+            ]
+            left = runner_on(Tensor)(frame.words, [*[inputs[i] for i in self.used], *self.known, *made])
+            if left == 0:
+                self._frames.append(frame)
+                return made
         outer, local.grad = local.grad, False
         try:
             return _Run(self, frame, inputs).outputs()

@@ -131,14 +131,15 @@ def encode_pointwise(plan: Plan, alone: int, kernel: int, data: Any, walk: Any, 
 class Work(Step):
     """What the pool does by words, in which operands have their addresses at certain places."""
 
-    __slots__ = ("inside", "operands", "places", "threads", "words")
+    __slots__ = ("inside", "kept", "operands", "places", "threads", "words")
 
     def __init__(
         self, words: Any, threads: int, places: Sequence[int], operands: Sequence[Operand],
-        inside: Sequence[tuple[int, int]], node: int,
+        inside: Sequence[tuple[int, int]], kept: Any, node: int,
     ):  # fmt: skip
         self.words, self.threads, self.places, self.operands, self.node = words, threads, places, operands, node
         self.inside = inside  # addresses of the words themselves: (place, bytes from the first)
+        self.kept = kept  # what other addresses point to
 
     def reads(self) -> Iterator[Memory]:
         return (m for m, _ in self.operands if m is not None)
@@ -147,7 +148,37 @@ class Work(Step):
 
     def encode(self, plan: Plan) -> None:
         at = [(number, offset, place) for (number, offset), place in zip(numbered(self.operands), self.places)]
+        plan.keep.append(self.kept)
         plan.work(pool.entry(), self.words, self.threads, at, self.inside)
+
+
+class Together(Step):
+    """Loops that threads run side by side: none needs what another makes."""
+
+    __slots__ = ("loops",)
+
+    def __init__(self, loops: list[Loop], node: int):
+        self.loops, self.node = loops, node
+
+    def reads(self) -> Iterator[Memory]:
+        return (m for loop in self.loops for m in loop.reads())
+
+    def writes(self) -> Iterator[Memory]:
+        return (m for loop in self.loops for m in loop.writes())
+
+    def encode(self, plan: Plan) -> None:
+        calls, operands = [], []
+        for loop in self.loops:
+            dims, steps, outer, _ = loop.walk.merged()
+            if outer or loop.ufunc not in addresses:
+                raise Unplannable("a loop over several dimensions")
+            calls.append([(addresses[loop.ufunc], [1] * len(loop.operands), dims, steps)])
+            operands.append(numbered(loop.operands))
+            plan.keep.append((loop.ufunc, loop.constants))
+        words = pool.sequences(calls)
+        each = words[2]
+        at = [(n, o, pool.HEADER + i * each + 1 + k) for i, own in enumerate(operands) for k, (n, o) in enumerate(own)]
+        plan.work(pool.entry(), words, -min(len(calls), pool.settings[0]), at)
 
 
 class Question(Step):

@@ -15,6 +15,7 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, dtype
 from .._core.sizes import contiguous_strides
+from .._kernel.lang import kernel
 from .._kernel.reduce import (
     FOLDS,
     extremum_columns,
@@ -278,26 +279,33 @@ def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) ->
     return _in_pieces(y, -2, fold_columns, code, target, fold, how)
 
 
-def _in_pieces(y: Any, axis: int, kernel: Any, code: str, target: str, fold: str, how: str | None) -> Any:
+def _in_pieces(y: Any, axis: int, way: Any, code: str, target: str, fold: str, how: str | None) -> Any:
     """One long fold: each thread takes a piece of the folded dimension, the pieces are folded afterwards."""
     n = y.shape[axis]
     parts = max(1, min(threads.get_num_threads(), n // 64))
     each, rest = divmod(n, parts)
     wide = FOLDS[fold].wide(code)
-    call = cpu.kernel(kernel, (code, wide), fold=fold, how=None)
+    call = cpu.kernel(way, (code, wide), fold=fold, how=None)
     lead, tail = y.shape[:axis], y.shape[1 + axis :] if axis < -1 else ()
     columns = (slice(None),) * len(tail)
-    partial: Any = np.empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])
+    partial: Any = empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])
     whole = y[(..., slice(parts * each), *columns)].reshape(*lead, parts, each, *tail)
     cpu.rows(call, [whole], [partial[(..., slice(parts), *columns)]], y.size)
     if rest:
         call(y[(..., slice(parts * each, n), *columns)], partial[(..., parts, *columns)])
     kind, last = (wide, None) if how == "mean" else (target, how)
-    made = _asarray(cpu.kernel(kernel, (wide, kind), fold=FOLDS[fold].again, how=last)(partial))
+    made = empty((*lead, *tail), _NUMPY[kind])
+    cpu.kernel(way, (wide, kind), fold=FOLDS[fold].again, how=last)(partial, made)
     if how != "mean":
         return made
-    with np.errstate(all="ignore"):
-        return _asarray(made / n).astype(_NUMPY[target])
+    out = empty(made.shape, _NUMPY[target])
+    cpu.kernel(_divided, (wide, wide, target))(made, np.asarray(n, _NUMPY[wide]), out)
+    return out
+
+
+@kernel("(),()->()")
+def _divided(m: Any, x: Any, n: Any, out: Any) -> None:
+    out[()] = x[()] / n[()]
 
 
 def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:

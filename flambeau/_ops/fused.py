@@ -13,6 +13,7 @@ from typing import Any
 from .._autograd.node import Node
 from .._backend import threads
 from .._backend.cpu import PARALLEL, native_call
+from .._core import allocation
 from .._core.state import GRAD, modes
 from .._kernel.native import pool
 from .._tensor import Tensor, refuse_inference
@@ -54,6 +55,9 @@ def side_by_side(call: Any, jobs: list[list[Any]]) -> None:
     """Calls a generalized ufunc with each list of operands (inputs, then outputs), on the native threads if it can."""
     if len(jobs) == 1:
         call(*jobs[0])
+        return
+    if allocation.watcher is not None and allocation.watcher.here():
+        allocation.watcher.side_by_side(call, jobs)
         return
     native = [native_call(call, operands) for operands in jobs]
     if None in native:

@@ -12,7 +12,7 @@ import numpy as np
 from .._backend.copies import row_major
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty, zeros
-from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32, float64
 from .._core.info import finfo
 from .._core.state import CUDA, GRAD, modes
 from .._kernel.lang import independent, kernel
@@ -23,6 +23,7 @@ from . import row_programs, tangents
 from .basic import in_dtype
 from .batched_layers import normalized, normalized_backward
 from .batching import aligned, folded
+from .folding import fold_array
 from .fused import is_flat, parts_of, side_by_side
 from .primitive import primitive
 from .registry import functions, ops, public, relabel
@@ -153,17 +154,14 @@ def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool)
     call = _backward_kernel(g.dtype, x.dtype, w.dtype, mean.dtype, flat, center)
     parts = parts_of(rows, x.size * WORK)
     room = wide_of(x).numpy
-    jobs = []
-    for low, high in parts:
-        sums = [zeros(count, _DOUBLE), zeros(count, _DOUBLE), empty(count, room), empty(count, room)]
+    jobs, totals = [], zeros((len(parts), 2, count), _DOUBLE)
+    for i, (low, high) in enumerate(parts):
+        sums = [totals[i, 0], totals[i, 1], empty(count, room), empty(count, room)]
         given = [x[low:high], w, mean[low:high], scale[low:high], out[low:high]]
         jobs.append([g if flat else g[low:high], *given, *sums])
     side_by_side(call, jobs)
-    by_weight, by_bias = jobs[0][6:8]
-    for job in jobs[1:]:
-        by_weight += job[6]
-        by_bias += job[7]
-    return out, by_weight.astype(w.dtype), by_bias.astype(w.dtype)
+    total = totals[0] if len(parts) == 1 else fold_array(cpu, totals, (0,), False, "sum", float64)
+    return out, total[0].astype(w.dtype), total[1].astype(w.dtype)
 
 
 def _formula(

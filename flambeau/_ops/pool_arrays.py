@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, unchanging
 from .._core.dtypes import BY_NUMPY
 from .._kernel import pooling as kernels
 from .casting import cast_array
@@ -192,6 +192,7 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
         numbers = [*windows.inside, np.asarray(number, np.int64), np.asarray(windows.overlap, np.int64)]
         options = {"single": windows.overlap == 0, "divide": number != 0}
     work = max(math.prod(given), count * math.prod(made) * 4)
+    numbers = [unchanging(a.view()) for a in numbers]
     return _kernel(kernel, d, 1 + len(numbers), count, work, **options), planes, numbers, results, made
 
 

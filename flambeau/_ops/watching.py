@@ -219,10 +219,15 @@ class Watch:
             raise Unplannable("memory with gaps")
         return made
 
-    def work(self, words: Any, threads: int, places: Any, inside: Any = ()) -> None:
+    def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
         """The pool is about to do what words describe; operands' addresses are at places among them, and addresses of the words
-        themselves (place, bytes from the first) `inside`."""
+        themselves (place, bytes from the first) `inside`. What other addresses point to is `kept`."""
         raise Unplannable("work for the pool")
+
+    def side_by_side(self, call: Any, jobs: Any) -> None:
+        """Calls of a kernel that threads may share."""
+        for operands in jobs:
+            call(*operands)
 
     def zeros(self, shape: Any, dtype: Any) -> Any:
         made = self.empty(shape, dtype)

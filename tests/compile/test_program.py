@@ -6,6 +6,7 @@ import pytest
 from program_reference import agrees, captured, interpreted, same_bits
 
 import flambeau as torch
+from flambeau._compile.capture import Capture
 from flambeau._compile.program import Program, Stretch
 
 F = torch.nn.functional
@@ -201,8 +202,6 @@ def test_forward_and_backward_of_models(name):
         torch.manual_seed(seed)
         return [torch.randn(shape), *[torch.randn_like(p).requires_grad_() for p in model.parameters()]]
 
-    from flambeau._compile.capture import Capture
-
     own = {id(t._array) for t in model.buffers()}
     given = inputs(0)
     with Capture(given, external=lambda t: id(t._array) in own) as tape:
@@ -220,3 +219,43 @@ def test_forward_and_backward_of_models(name):
         found = program.run(given)
         for a, b in zip([*found, *model.buffers()], [*expected, *after]):
             assert same_bits(a, b)
+
+
+def test_running_statistics_are_those_of_eager_runs():
+    torch.manual_seed(0)
+    mine, other = torch.nn.BatchNorm2d(8), torch.nn.BatchNorm2d(8)
+    own = {id(t._array) for t in (*mine.parameters(), *mine.buffers())}
+    x = torch.randn(4, 8, 6, 6)
+    with Capture([x], external=lambda t: id(t._array) in own) as tape:
+        out = mine(x)
+    program = Program(tape.finish([out]))
+    other(x)
+    for seed in range(3):
+        (x,) = random((4, 8, 6, 6))(seed)
+        assert same_bits(program.run([x])[0], other(x).detach())
+        assert all(same_bits(a, b) for a, b in zip(mine.buffers(), other.buffers()))
+    assert native(program)
+
+
+LAYERS = {
+    "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (2, 16, 12, 12), (16, 16, 3, 3)),
+    "strided": (lambda x, w: F.conv2d(x, w, stride=2), (2, 16, 13, 13), (32, 16, 3, 3)),
+    "pooled": (lambda x: F.max_pool2d(F.avg_pool2d(x, 2), 3, 2, 1), (2, 3, 20, 20)),
+    "attention": (lambda q, k: F.scaled_dot_product_attention(q, k, k + 1, is_causal=True), (2, 3, 40, 16), (2, 3, 40, 16)),
+    "normalized": (lambda x, w: F.layer_norm(x, (64,), w, None) + F.group_norm(x[:, :, None], 8)[:, :, 0], (300, 64), (64,)),
+    "long": (lambda x: x.mean() + x.sum() + x.amax(), (1 << 19,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_run_natively_with_their_gradients(name):
+    function, *shapes = LAYERS[name]
+
+    def with_gradients(*inputs):
+        out = function(*inputs)
+        return out, *torch.autograd.grad(out.square().sum(), inputs)
+
+    def make(seed):
+        return [t.requires_grad_() for t in random(*shapes)(seed)]
+
+    assert native(agrees(with_gradients, make, 2))

@@ -149,13 +149,17 @@ def run_shares(words: Any, threads: int, places: list[int], inside: list[int]) -
     _pool()(start, -threads)
 
 
-def run_sequences(work: int, threads: int) -> None:
-    """Runs rows of calls side by side; `work` is the address of words as `sequences` makes them."""
+def run_sequences(work: int, threads: int, places: list[int] | None = None, kept: Any = None) -> None:
+    """Runs rows of calls side by side; `work` is the address of words as `sequences` makes them.
+
+    If some operands are constants, which `kept` keeps, `places` says where the others are."""
     if allocation.watcher is not None and allocation.watcher.here():
         rows, calls, each, operands, _ = (ctypes.c_int64 * HEADER).from_address(work)
         words = array("q", (ctypes.c_int64 * (HEADER + rows * calls * each)).from_address(work))
-        starts = range(HEADER, len(words), each)
-        allocation.watcher.work(words, -threads, [s + i for s in starts for i in range(1, operands) if words[s + i]])
+        if places is None:
+            starts = range(HEADER, len(words), each)
+            places = [s + i for s in starts for i in range(1, operands) if words[s + i]]
+        allocation.watcher.work(words, -threads, places, (), kept)
     _pool()(work, -threads)
 
 

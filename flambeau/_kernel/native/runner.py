@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .dialect import compile_function, run_loops
+from .direct import bound_function, known_layout
+from .entry import slot_offset
+from .site import usable
 
 OPERANDS = 32  # of a loop, at most
+_HEAD = object.__basicsize__  # where an array's own fields begin
+_TYPE, _BYTES = _HEAD - 8, bytes.__basicsize__ - 1
 
 
 def _run(m, place, loops, bases):  # type: ignore[no-untyped-def]
@@ -21,3 +30,33 @@ def runner() -> Any:
     are left when a question is not answered as expected."""
     made = compile_function("run_program", _run, ["place", "loops", "bases"])
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(made)
+
+
+# The words behind the first argument: as `runner` takes them, how many tensors there are, and which operand each one is.
+def _run_on(m, self, args, given):  # type: ignore[no-untyped-def]
+    words, tensors = m.word(args) + _BYTES, m.word(args, 8)
+    bases = m.word(words, 16)
+    for i in range(m.word(words, 24)):
+        array = m.word(m.call("PyList_GetItem", tensors, i), m.word(self, _BYTES))
+        if m.word(array, _TYPE) != m.word(self, _BYTES + 8):
+            return m.call("PyLong_FromLong", -1)
+        m.put(bases, m.word(words, 32 + i * 8), m.word(array, _HEAD))
+    thread = m.call("PyEval_SaveThread")
+    left = run_loops(m, m.word(words), m.word(words, 8), bases, m.space(OPERANDS), 0)
+    m.run("PyEval_RestoreThread", thread)
+    return m.call("PyLong_FromLong", left)
+
+
+@functools.cache
+def runner_on(tensor: type) -> Any:
+    """The function (words, list of tensors) that finds the tensors' addresses, and runs all loops; -1 if it cannot.
+
+    None where the interpreter is one that machine code does not know."""
+    if not usable() or not known_layout():
+        return None
+    return bound_function(_run_on, struct.pack("2q", slot_offset(tensor._array), id(np.ndarray)))  # type: ignore[attr-defined]
+
+
+def run_words(table: int, loops: int, bases: int, operands: Sequence[int]) -> bytes:
+    """The words for `runner_on`; `operands` are the numbers of those that tensors are."""
+    return struct.pack(f"{4 + len(operands)}q", table, loops, bases, len(operands), *[8 * n for n in operands])

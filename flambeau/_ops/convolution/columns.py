@@ -16,7 +16,7 @@ import numpy as np
 from ..._backend import blas
 from ..._backend.copies import rows_of
 from ..._backend.cpu import PARALLEL, cpu
-from ..._core.allocation import empty
+from ..._core.allocation import empty, unchanging
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.columns import add_up_windows, lay_out_windows
 from .description import Conv, Ints, nothing
@@ -60,7 +60,7 @@ class _Layout:
                 (1, *size), (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *counts)
             )  # fmt: skip
         self.size, self.kernel, self.stride, self.counts = size, kernel, stride, counts
-        self.tables = _tables(size, kernel, stride, padding, dilation, counts)
+        self.tables = [unchanging(t) for t in _tables(size, kernel, stride, padding, dilation, counts)]
         self.window, self.positions = math.prod(kernel), math.prod(counts)
         self.extents = [nothing(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
 

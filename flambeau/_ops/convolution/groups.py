@@ -11,11 +11,14 @@ import numpy as np
 
 from ..._backend import threads
 from ..._backend.copies import row_major, rows_of
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty, zeros
+from ..._core.dtypes import BY_NUMPY
 from ..._kernel import conv_groups as kernels
 from ..._kernel.conv_groups import Window
 from ..._kernel.native import pool
 from ..._kernel.value import SIZE
+from ..folding import fold_array
 from ..fused import side_by_side
 from .description import CODES, Conv, Ints, nothing
 
@@ -129,5 +132,5 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
     side_by_side(kernels.sums(code, window), [
         [given[i, c], gradient[i, c], numbers, scratch[n], made[n // each, c]] for n, (i, c) in enumerate(parts)
     ])  # fmt: skip
-    total = made[0] if cut == 1 else made.sum(0)
+    total = made[0] if cut == 1 else fold_array(cpu, made, (0,), False, "sum", BY_NUMPY[made.dtype])
     return total.reshape(conv.weight_shape)

@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu, native_call, start_of
+from ..._core import allocation
 from ..._core.allocation import empty, not_planned, scratch
 from ..._kernel import lanes as kernels
 from ..._kernel.conv import lanes
@@ -211,18 +212,18 @@ class Schedule(ABC):
 
 def run(kind: Any, conv: Conv, operands: list[Any]) -> None:
     """All calls of a schedule of this kind, shared by the threads. Operands are dense and have the shapes of the kind."""
-    if operands[0].__class__ is not np.ndarray:  # somebody looks at each call
+    if operands[0].__class__ is not np.ndarray and not allocation.watcher.shows:  # somebody looks at each call
         made = kind(conv, operands)
         if made.threads > 1:
             not_planned()
         for call, given in [call for rows in made.phases for step in rows[0] for call in step.calls]:
             call(*given)
         return
-    shape, phases, cores, _ = _kept(kind, conv)
+    shape, phases, cores, tables = _kept(kind, conv)
     room = empty(shape, operands[0].dtype)
     starts = np.array([start_of(a) for a in (*operands, room)])
     for calls in phases:
-        calls.run(starts, cores)
+        calls.run(starts, cores, operands, tables)
 
 
 @functools.lru_cache(256)
@@ -272,11 +273,15 @@ class Calls:
     def _owner(self, address: int) -> int:
         return next((i for i, (s, e) in enumerate(zip(self.starts, self.ends)) if s <= address < e), -1)
 
-    def run(self, starts: Any, cores: int) -> None:
-        """`starts` are the addresses of the operands."""
+    def run(self, starts: Any, cores: int, operands: Any, tables: Any) -> None:
+        """`starts` are the addresses of the operands; other addresses are in tables."""
         words = self.words.copy()
         words[self.where] += starts[self.which]
-        pool.run_sequences(start_of(words), cores)
+        places = self.where
+        if allocation.watcher is not None:  # who needs to know which operands are others at each call
+            fixed = [i for i, a in enumerate(operands) if not a.flags.writeable and a.__class__ is np.ndarray]
+            places = places[~np.isin(self.which, fixed)]
+        pool.run_sequences(start_of(words), cores, places, (operands, tables))
 
 
 def described(call: Any, operands: list[Any]) -> pool.Call:
