@@ -62,16 +62,19 @@ class Moved:
 
     def along(self, direction: Any, step: float) -> Tensor:
         """The input with all elements moved at once: `direction` has a number for each place."""
-        moved = self.values.copy()
-        moved[self.chosen()] += step * direction
+        moved = np.asarray(self.values + step * self.spread(direction))
         if self.tensor._k & SPARSE:
             return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))  # type: ignore[no-any-return]
         ops.copy_(self.tensor.data, wrap(moved, self.tensor.dtype))  # type: ignore[attr-defined]
         return self.tensor
 
-    def chosen(self) -> Any:
-        """The places as a key of NumPy's."""
-        return tuple(np.array(self.places, np.intp).reshape(len(self.places), self.values.ndim).T)
+    def spread(self, direction: Any) -> Any:
+        """An array like the input with the numbers of `direction` at the places, zeros elsewhere."""
+        if len(self.places) == self.values.size:
+            return direction.reshape(self.values.shape)
+        whole = np.zeros(self.values.shape, self.values.dtype)
+        whole[tuple(np.array(self.places, np.intp).reshape(len(self.places), whole.ndim).T)] = direction
+        return whole
 
     def read(self, g: Tensor | None) -> Any:
         """The elements of a gradient by this input, in the order in which they are moved."""

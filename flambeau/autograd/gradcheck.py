@@ -186,8 +186,7 @@ def _check_projected(
                 _check_repeated(a, b, nondet_tol)
     if forward:
         for place, m in moved.items():
-            tangent = np.zeros(m.values.shape, m.values.dtype)
-            tangent[m.chosen()] = steps[place]
+            tangent = m.spread(steps[place])
             for i, pair in enumerate(_pushed(func, inputs, {**_still(moved), place: wrap(tangent, m.tensor.dtype)})):
                 ends = starts[i].conj().ravel()
                 if not agree((ends * _column(*pair)).sum(), (ends * numerical[place][i].ravel()).sum(), i, place):

@@ -139,6 +139,9 @@ def test_the_fast_check_of_other_kinds_of_functions():
     assert gradcheck(lambda x: x.detach() * 0, (x,), fast_mode=True)
     with pytest.raises(GradcheckError, match="expected to be zero"):
         gradcheck(lambda x: x.detach() * 2, (x,), fast_mode=True)
+    scalar = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(torch.sin, (scalar,), fast_mode=True, check_forward_ad=True)
+    assert gradgradcheck(lambda s, x: s * x.sum(), (scalar, x), fast_mode=True)
     sparse = numbers(3, 3).detach().triu().to_sparse().requires_grad_()
     assert gradcheck(lambda s: s.to_dense(masked_grad=True) * 2, (sparse,), masked=True, fast_mode=True)
 
