@@ -132,12 +132,9 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
     if ndim < 2:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {ndim}")
-    if plane[0] == plane[1] or abs(plane[0] - plane[1]) == ndim:
+    a, b = (wrap_dim(d, ndim) for d in plane)
+    if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}")
-    for name, d in (("0", plane[0]), ("1", plane[1])):
-        if not -ndim <= d < ndim:
-            raise IndexError(f"Rotation dim{name} out of range, dim{name} = {d}")
-    a, b = (d % ndim for d in plane)
     turns = k % 4
     if turns == 1:
         return ops.transpose(flip_op(input, (b,)), a, b)

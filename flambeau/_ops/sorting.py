@@ -153,7 +153,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     if dim is True or dim is False:
         raise TypeError("sort() received an invalid combination of arguments: dim must be int, not bool")
     if input.dtype.category == COMPLEX:
-        raise RuntimeError("Sort does not support complex dtypes on CPU")
+        raise RuntimeError("sort(): Sort does not support complex dtypes on CPU")
     if not input.dtype.code:
         raise not_implemented("sort", input.dtype)
     dim = wrap_dim(dim, input._array.ndim)

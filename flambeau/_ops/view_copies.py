@@ -8,12 +8,13 @@ from .._backend.copies import with_gaps
 from .._core.sizes import wrap_dim
 from .._tensor import Tensor
 from .basic import clone
-from .batching import along
+from .batching import along, leading
 from .parts import diagonal_array, diagonal_dims, diagonal_extent, diagonal_op, index_op, place
 from .primitive import primitive
 from .registry import expose, labelled, ops, public, relabel
 from .shape_rules import dense
 from .tangents import linear
+from .view_op import view_primitive
 
 
 def _copy_of(view: Tensor) -> Tensor:
@@ -39,11 +40,13 @@ def _copy_form(view: str, tuple_result: bool = False) -> None:
     public(method=False, out=True)(copied)
 
 
-def _alias(input: Tensor) -> Tensor:
-    return input
+@view_primitive(lambda g, x_shape: g, "alias", batch=leading)
+def alias_op(backend: Any, x: Any) -> Any:
+    """The same memory as another tensor."""
+    return x[...]
 
 
-expose("alias", _alias, None, None)
+expose("alias", alias_op, None, None)
 for _name in (
     "alias", "detach", "diagonal", "expand", "permute", "select", "slice", "squeeze", "t", "transpose", "unfold",
     "unsqueeze", "view", "view_as_real", "view_as_complex", "as_strided",

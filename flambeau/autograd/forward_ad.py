@@ -111,7 +111,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Setting a forward grad that itself has a forward gradient at the same level is not supported."
         )
-    dual: Tensor = ops.view_as(tensor, tensor)
+    dual: Tensor = ops.alias(tensor)
     set_tangent(dual, laid_out(tensor, tangent))
     return dual
 

@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.autograd.forward_ad as fwad
+from flambeau.utils._mode_utils import no_dispatch
 
 
 def numbers(*values):
@@ -171,3 +172,29 @@ def test_what_forward_mode_refuses():
         with pytest.raises(RuntimeError, match="cannot resize variables that has a forward grad"):
             d.resize_(1)
         assert fwad.unpack_dual(d.data).tangent is None
+
+
+def test_a_dual_is_an_alias_of_its_tensor():
+    """What classes with `__torch_dispatch__` see of it, as in PyTorch."""
+    seen = []
+
+    class Seen(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_subclass(cls, data)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            with no_dispatch():
+                return func(*args, **(kwargs or {}))
+
+    with fwad.dual_level():
+        fwad.make_dual(Seen(torch.tensor(1.0)), torch.tensor(2.0))
+    assert seen == ["aten.alias.default"]
+    x = torch.ones(2, requires_grad=True)
+    y = torch.ops.aten.alias(x)
+    assert y is not x and y._base is x and type(y.grad_fn).__name__ == "AliasBackward0"
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    assert torch.vmap(torch.ops.aten.alias)(x).shape == (2,)

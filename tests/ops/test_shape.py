@@ -156,6 +156,10 @@ def test_combinations_in_order(again):
 
 
 def test_flip_and_rot90_refuse():
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.rot90(torch.zeros(2, 2, 2), 1, (0, 3))
+    with pytest.raises(RuntimeError, match="dims to be different, but got dim0 = 0 and dim1 = -3"):
+        torch.rot90(torch.zeros(2, 2, 2), 1, (0, -3))
     x = torch.ones(2, 2)
     with pytest.raises(TypeError, match="missing 1 required positional"):
         x.flip()

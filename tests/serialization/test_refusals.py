@@ -60,8 +60,9 @@ def test_names_that_are_not_allowed_are_told_with_the_way_out():
 def test_methods_may_be_declared_safe():
     file = saved(zoneinfo.ZoneInfo("UTC"))
     message = r"Trying to call .*_unpickle.*zoneinfo.ZoneInfo"
-    with torch.serialization.safe_globals([getattr, zoneinfo.ZoneInfo]):
-        pytest.raises(pickle.UnpicklingError, loaded, file).match(message)
+    known = torch.serialization.safe_globals([getattr, zoneinfo.ZoneInfo])
+    with known, pytest.raises(pickle.UnpicklingError, match=message):
+        loaded(file)
     with torch.serialization.safe_globals([getattr, zoneinfo.ZoneInfo, zoneinfo.ZoneInfo._unpickle]):
         assert loaded(file) is zoneinfo.ZoneInfo("UTC")
 
