@@ -241,6 +241,18 @@ def _share(m, out, at, g, a, a_end, b, b_end, c, c_end):
                 out[at] = out[at] + g[i, j, k]
 
 
+@kernel("(a,b,c),(a,t),(b,t),(c,t),()->(a,b,c)")
+def divide_planes(m, g, over_d, over_h, over_w, divisor, out):
+    """Shares of what means get: divided by a divisor, or by the number of elements that count where that is 0."""
+    given = divisor[()]
+    for a in range(over_d.shape[0]):
+        for b in range(over_h.shape[0]):
+            rows = over_d[a, 2] * over_h[b, 2]
+            for c in independent(out.n):
+                count = m.cast(m.where(given != 0, given, rows * over_w[c, 2]), "f64" if g.type == "f64" else "f32")
+                out[a, b, c] = g[a, b, c] / count
+
+
 @kernel("(a,b,c),(d,t),(h,t),(w,t),(),()->(d,h,w)")
 def spread_planes(m, g, in_d, in_h, in_w, divisor, overlap, out, single, divide):
     """The adjoint of a sum over windows; tables give the first and last window that an element lies in, and whether

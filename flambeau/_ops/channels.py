@@ -63,7 +63,7 @@ def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None
             if not applies(args):
                 return made
             if isinstance(made, (tuple, list)):
-                return [with_channels_last(backend, a) if a.ndim == args[0].ndim else a for a in made]
+                return tuple([with_channels_last(backend, a) if a.ndim == args[0].ndim else a for a in made])
             return with_channels_last(backend, made)
 
         def layout(number: int, shape: tuple[int, ...], args: Any) -> tuple[int, ...] | None:

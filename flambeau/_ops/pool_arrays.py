@@ -81,7 +81,12 @@ class Windows:
             same = np.zeros(n, np.int64)
             same[1:] = (first[1:] == first[:-1]) & (last[1:] == last[:-1])
             made.append(np.stack([first, last, same], 1))
-        return made
+        return [_fixed(t) for t in made]
+
+    @functools.cached_property
+    def extent(self) -> int:
+        """How many elements count in every window; 0 where that differs."""
+        return math.prod([int(t[0, 2]) if len(t) and (t[:, 2] == t[0, 2]).all() else 0 for t in self.tables])
 
     @functools.cached_property
     def overlap(self) -> int:
@@ -92,7 +97,31 @@ class Windows:
 
 def _three(tables: Sequence[Any]) -> list[Any]:
     missing = np.array([[0, 1, 1]])[:, : tables[0].shape[-1]]
-    return [missing] * (3 - len(tables)) + [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t for t in tables]
+    made = [missing] * (3 - len(tables)) + [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t for t in tables]
+    return [_fixed(t) for t in made]
+
+
+def _fixed(table: Any) -> Any:
+    """A table that stays as it is, so that plans may point to it."""
+    table.flags.writeable = False
+    return table
+
+
+def described(kind: str, *numbers: tuple[int, ...]) -> tuple[Any, ...]:
+    """Windows in words: the name of a function that makes tables, and its arguments for one dimension after the other."""
+    return (kind, *[n for row in zip(*numbers) for n in row])
+
+
+def windows_of(given: Any) -> Windows:
+    """Windows that are told in words, or are there already."""
+    return given if isinstance(given, Windows) else _windows(*given)
+
+
+@functools.lru_cache(1024)
+def _windows(kind: str, *numbers: int) -> Windows:
+    make, count = _TABLES[kind]
+    rows = [numbers[i : i + count] for i in range(0, len(numbers), count)]
+    return Windows([make(*row) for row in rows], tuple([row[0] for row in rows]))
 
 
 def sliding(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> Any:
@@ -104,7 +133,7 @@ def sliding(size: int, count: int, kernel: int, stride: int, padding: int, dilat
     return np.stack([start, end, np.full_like(start, dilation)], 1)
 
 
-def counted(size: int, count: int, kernel: int, stride: int, padding: int, include_padding: bool) -> Any:
+def counted(size: int, count: int, kernel: int, stride: int, padding: int, include_padding: int) -> Any:
     """As `sliding`, with the number of elements that count in a mean."""
     start = np.arange(count, dtype=np.int64) * stride - padding
     whole = np.minimum(start + kernel, size + padding) - start
@@ -112,12 +141,16 @@ def counted(size: int, count: int, kernel: int, stride: int, padding: int, inclu
     return np.stack([start, end, whole if include_padding else end - start], 1)
 
 
-def adaptive(size: int, count: int, extents: bool) -> Any:
+def adaptive(size: int, count: int, extents: int) -> Any:
     """Windows that share a size among so many results."""
     i = np.arange(count, dtype=np.int64)
     start = i * size // max(count, 1)
     end = -(-(i + 1) * size // max(count, 1))
     return np.stack([start, end, end - start if extents else np.ones_like(i)], 1)
+
+
+# What makes a table, and how many arguments it takes, of which the first is the size.
+_TABLES: dict[str, tuple[Any, int]] = {"sliding": (sliding, 6), "counted": (counted, 6), "adaptive": (adaptive, 3)}
 
 
 def _lowest(d: Any) -> Any:
@@ -149,7 +182,7 @@ def _taps(table: Any, size: int) -> tuple[Any, int] | None:
     begins = np.where(inside, columns, size).min(0)
     if not (np.array_equal(inside.sum(0), counts) and np.array_equal(begins[counts > 0], table[counts > 0, 0])):
         return None
-    return np.array(taps), stride
+    return _fixed(np.array(taps)), stride
 
 
 # -- kernels over planes -------------------------------------------------------------------------------------------
@@ -190,7 +223,7 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
     else:
         planes, results, made, given = results, planes, given, made
         numbers = [*windows.inside, np.asarray(number, np.int64), np.asarray(windows.overlap, np.int64)]
-        options = {"single": windows.overlap == 0, "divide": number != 0}
+        options = {"single": windows.overlap == 0, "divide": number != 0}  # elements of one window alone
     work = max(math.prod(given), count * math.prod(made) * 4)
     numbers = [unchanging(a.view()) for a in numbers]
     return _kernel(kernel, d, 1 + len(numbers), count, work, **options), planes, numbers, results, made
@@ -256,29 +289,22 @@ def means(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool) ->
     return out
 
 
-@functools.lru_cache(1024)
-def _divisors(windows: Windows, divisor: int, d: Any) -> Any:
-    """What each result was divided by: the elements that count in it, unless a divisor is given."""
-    counts = divisor or functools.reduce(np.multiply.outer, [t[:, 2] for t in windows.tables])
-    return np.asarray(counts, d)
-
-
 def spread(backend: Any, g: Any, windows: Windows, divisor: int) -> Any:
     """The adjoint of `means`."""
-    d = BY_NUMPY[g.dtype]
-    counts = _divisors(windows, divisor, d.wide.numpy)
-    even = backend is cpu and windows.overlap == 0 and counts.size > 0 and bool((counts == counts.flat[0]).all())
-    number = int(counts.flat[0]) if even else 0  # by which the kernel divides
+    number = divisor or windows.extent
     call, results, numbers, planes, shape = _plan(windows, g.shape, g.dtype, "spread", number)
     if not g.size:
         return backend.zeros(shape, g.dtype)
-    out = backend.empty(shape, g.dtype)
-    shares = g
-    if not number:
-        counts = backend.xp.asarray(counts)
-        shares = g / counts if d.wide is d else cast_array(cast_array(g, d.wide) / counts, d)
-    if backend is cpu:
-        call(shares.reshape(results), *numbers, out.reshape(planes))
-    else:
-        _by_result(backend, kernels.spread_element, shares.reshape(results), windows.inside, [out.reshape(planes)])
+    out, shares = backend.empty(shape, g.dtype), g.reshape(results)
+    if backend is not cpu:
+        d = BY_NUMPY[g.dtype]
+        counts = number or functools.reduce(np.multiply.outer, [t[:, 2] for t in windows.three])
+        shares = cast_array(cast_array(shares, d.wide) / backend.xp.asarray(counts, d.wide.numpy), d)
+        _by_result(backend, kernels.spread_element, shares, windows.inside, [out.reshape(planes)])
+        return out
+    if windows.overlap or not number:
+        shares = empty(results, g.dtype)
+        divide = _kernel(kernels.divide_planes, g.dtype, 5, 1, g.size)
+        divide(g.reshape(results), *windows.three, np.asarray(number, np.int64), shares)
+    call(shares, *numbers, out.reshape(planes))
     return out

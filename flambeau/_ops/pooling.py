@@ -9,21 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import cpu
-from .._core.dtypes import FLOATING, bfloat16, dtype, float32, from_numpy_dtype, int64
-from .._core.state import GRAD, local, modes
+from .._core.dtypes import FLOATING, bfloat16, dtype, float32, int64
+from .._core.state import modes
 from .._tensor import Tensor, wrap
 from . import pool_arrays as arrays
 from . import tangents
 from .batching import folded
 from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
 from .convolution.description import Ints
-from .fused import Fused, record
-from .pool_arrays import Windows
+from .pool_arrays import Windows, described, windows_of
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .rules import not_implemented
-from .saved import fetch
 from .scatter import scatter_add_op
 from .shape_rules import dtype_of
 from .tangents import linear
@@ -59,9 +56,8 @@ def _check_gradient(kind: str, shape: Sequence[int], rank: int) -> None:
         )
 
 
-def _max_shape(x: Any, windows: Windows) -> list[Any]:
-    shape = (*x.shape[: x.ndim - len(windows)], *windows.counts)
-    return [(shape, from_numpy_dtype(x.dtype)), (shape, int64)]
+def _shape(x: Any, windows: Any, rank: int, *rest: Any) -> Ints:
+    return (*x.shape[: x.ndim - rank], *windows_of(windows).counts)
 
 
 def _numbered(name: str) -> Any:
@@ -71,7 +67,7 @@ def _numbered(name: str) -> Any:
     """
 
     def named(node: Any) -> str:
-        rank = len(node.info[0][0]) - 2 if node.saved is None else len(node.saved[1])
+        rank = len(node.info[0][0]) - 2 if node.saved is None else node.saved[2]
         return "SqueezeBackward1" if rank == 1 else name.format(rank)
 
     return named
@@ -84,75 +80,52 @@ def _named(out: Tensor, kind: str, rank: int) -> Tensor:
 
 def _pooled(op: Any, size: int, mapped: Any, args: Any) -> Any:
     """A batch joins the images; windows that differ from plane to plane are those of each sample."""
-    x, windows = args
-    if not windows.shared:
+    x, windows, rank = args
+    if isinstance(windows, Windows):
         windows = Windows([np.concatenate([t] * size) for t in windows.tables], windows.size)
-    return folded()(op, size, mapped, (x, windows))
+    return folded()(op, size, mapped, (x, windows, rank))
 
 
 @primitive(
-    name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"), meta=_max_shape,
-    grad={"x": lambda g, others, x_shape, windows: to_places(g, others[0], x_shape, len(windows))},
+    name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"),
+    meta=lambda x, *rest: [(_shape(x, *rest), dtype_of(x)), (_shape(x, *rest), int64)],
+    grad={"x": lambda g, others, x_shape, rank: to_places(g, others[0], x_shape, rank)},
     batch=_pooled,
     tangent=tangents.largest,
 )  # fmt: skip
-@keeps_channels_last(takes=lambda x, windows: x.ndim == len(windows) + 2 > 3)
-def max_pool(backend: Any, x: Any, windows: Windows) -> Any:
+@keeps_channels_last(takes=lambda x, windows, rank: x.ndim == rank + 2 > 3)
+def max_pool(backend: Any, x: Any, windows: Any, rank: int) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
-    made = arrays.largest(backend, x, windows)
-    if x.ndim == 4 and len(windows) == 3 and volume_has_channels_last(x):
-        return [with_channels_last(backend, a.reshape((1, *a.shape)))[0] for a in made]
+    made = arrays.largest(backend, x, windows_of(windows))
+    if x.ndim == 4 and rank == 3 and volume_has_channels_last(x):
+        return tuple([with_channels_last(backend, a.reshape((1, *a.shape)))[0] for a in made])
     return made
-
-
-def _max_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    shape, rank = node.saved[1:]
-    return (to_places(g, fetch(node, 0), shape, rank),)
-
-
-_FUSED_MAX = [
-    Fused("max_pool", "SqueezeBackward1" if rank == 1 else f"MaxPool{rank}DWithIndicesBackward0", _max_gradient)
-    for rank in range(4)
-]
-
-
-def _maxima(input: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
-    """`max_pool`, with little ado for plain tensors."""
-    k = input._k | modes.on
-    if k > GRAD:
-        return max_pool(input, windows)  # type: ignore[no-any-return]
-    made, places = max_pool.forward(cpu, input._array, windows)
-    out, index = wrap(made, input.dtype), wrap(places, int64)
-    if k and local.grad:
-        rank = len(windows)
-        record(_FUSED_MAX[rank], out, (input,), [index, input._array.shape, rank])
-    return out, index
 
 
 @primitive(
     name="mean_pool", backward_name=_numbered("AvgPool{}DBackward0"),
-    meta=lambda x, windows, divisor, narrow: _max_shape(x, windows)[0],
-    grad={"x": lambda g, windows, divisor, narrow: mean_pool_backward(g, windows, divisor, narrow)},
+    meta=lambda x, *rest: (_shape(x, *rest), dtype_of(x)),
+    grad={"x": lambda g, windows, rank, divisor, narrow: mean_pool_backward(g, windows, rank, divisor, narrow)},
     batch=folded(),
     tangent=linear("x"),
 )  # fmt: skip
-@keeps_channels_last(takes=lambda x, windows, *rest: x.ndim == len(windows) + 2 < 5)
-def mean_pool(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
+@keeps_channels_last(takes=lambda x, windows, rank, *rest: x.ndim == rank + 2 < 5)
+def mean_pool(backend: Any, x: Any, windows: Any, rank: int, divisor: int, narrow: bool) -> Any:
     """Means over windows along the last dimensions; `narrow` sums of 16-bit floats are rounded at every step."""
-    return arrays.means(backend, x, windows, divisor, narrow)
+    return arrays.means(backend, x, windows_of(windows), divisor, narrow)
 
 
 @primitive(
-    meta=lambda x, windows, *rest: ((*x.shape[: x.ndim - len(windows)], *windows.size), dtype_of(x)),
+    meta=lambda x, windows, rank, *rest: ((*x.shape[: x.ndim - rank], *windows_of(windows).size), dtype_of(x)),
     name="mean_pool_backward", backward_name="AvgPoolBackwardBackward0",
-    grad={"x": lambda g, windows, divisor, narrow: mean_pool(g, windows, divisor, narrow)},
+    grad={"x": lambda g, windows, rank, divisor, narrow: mean_pool(g, windows, rank, divisor, narrow)},
     batch=folded(),
     tangent=linear("x"),
 )  # fmt: skip
-def mean_pool_backward(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool = False) -> Any:
+def mean_pool_backward(backend: Any, x: Any, windows: Any, rank: int, divisor: int, narrow: bool) -> Any:
     """The adjoint of `mean_pool`."""
-    _check_gradient("adaptive_avg", x.shape, len(windows))
-    return arrays.spread(backend, x, windows, divisor)
+    _check_gradient("adaptive_avg", x.shape, rank)
+    return arrays.spread(backend, x, windows_of(windows), divisor)
 
 
 _INT_MAX = (1 << 31) - 1
@@ -241,14 +214,14 @@ def _max_pool(
     step = kernel if stride is None or stride == [] or stride == () else spread(name, "stride", stride, rank)
     around, spacing = spread(name, "padding", padding, rank), spread(name, "dilation", dilation, rank)
     shape = _check(name, input, rank, "if")
-    return _maxima(input, _sliding(name, shape[-rank:], kernel, step, around, spacing, bool(ceil_mode)))
+    return max_pool(input, _sliding(name, shape[-rank:], kernel, step, around, spacing, bool(ceil_mode)), rank)  # type: ignore[no-any-return]
 
 
 @functools.lru_cache(1024)
-def _sliding(name: str, size: Ints, kernel: Ints, step: Ints, around: Ints, spacing: Ints, ceil_mode: bool) -> Windows:
+def _sliding(name: str, size: Ints, kernel: Ints, step: Ints, around: Ints, spacing: Ints, ceil_mode: bool) -> Any:
     """The windows of `max_pool`, after PyTorch's checks."""
     counts = _results(name, size, kernel, step, around, spacing, ceil_mode)
-    return Windows([arrays.sliding(*n) for n in zip(size, counts, kernel, step, around, spacing)], size)
+    return described("sliding", size, counts, kernel, step, around, spacing)
 
 
 def _define_max_pool(rank: int) -> None:
@@ -287,11 +260,10 @@ def _define_max_pool(rank: int) -> None:
     plain.__doc__ = f"`nn.functional.{name}`, values only."
     for function, label in ((values, f"functional_{name}"), (with_indices, name + "_with_indices"), (plain, name)):
         function.__name__ = function.__qualname__ = label
-    public(f"nn.functional.{name}", method=False)(values)
-    public(f"nn.functional.{name}_with_indices", *(["max_pool1d_with_indices"] if rank == 1 else []), method=False)(
-        with_indices
-    )
-    public(name, method=False)(plain)
+    public(f"nn.functional.{name}", method=False, planned=True)(values)
+    own = ["max_pool1d_with_indices"] if rank == 1 else []
+    public(f"nn.functional.{name}_with_indices", *own, method=False, planned=True)(with_indices)
+    public(name, method=False, planned=True)(plain)
 
 
 def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> Ints:
@@ -318,18 +290,12 @@ def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> In
     return made
 
 
-@functools.lru_cache(1024)
-def _sharing(size: Ints, counts: Ints, extents: bool) -> Windows:
-    """Windows that share dimensions among so many results."""
-    return Windows([arrays.adaptive(n, count, extents) for n, count in zip(size, counts)], size)
-
-
 def _adaptive_max(name: str, rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     size = _adaptive_size(name, output_size, input._array.shape, rank)
     shape = _check(name, input, rank, "f")
     if rank == 3:  # of which PyTorch knows no other order
         input = ops.contiguous(input)
-    out, index = _maxima(input, _sharing(shape[-rank:], size, False))
+    out, index = max_pool(input, described("adaptive", shape[-rank:], size, (0,) * rank), rank)
     return _named(out, "AdaptiveMax", rank), index
 
 
@@ -352,11 +318,11 @@ def _define_adaptive_max_pool(rank: int) -> None:
     with_indices.__doc__ = f"`{name}` with the places of the maxima: (values, indices)."
     values.__name__ = values.__qualname__ = name
     with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
-    public("nn.functional." + name, method=False)(values)
-    public(f"nn.functional.{name}_with_indices", method=False)(with_indices)
+    public("nn.functional." + name, method=False, planned=True)(values)
+    public(f"nn.functional.{name}_with_indices", method=False, planned=True)(with_indices)
 
 
-@public("adaptive_max_pool1d", method=False)
+@public("adaptive_max_pool1d", method=False, planned=True)
 def adaptive_max_pool1d_both(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """`nn.functional.adaptive_max_pool1d` with the places of the maxima."""
     return _adaptive_max("adaptive_max_pool1d", 1, input, output_size)
@@ -435,7 +401,7 @@ def _fractional(
     ]
     if len(shape) == rank + 1:
         tables = [t[0] for t in tables]
-    out, index = _maxima(ops.contiguous(input), Windows(tables, shape[-rank:]))
+    out, index = max_pool(ops.contiguous(input), Windows(tables, shape[-rank:]), rank)
     return _named(out, "FractionalMax", rank), index
 
 
@@ -490,19 +456,19 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     shape = _check(name, input, rank, "fl", *((bfloat16,) if rank == 3 else ()))
     windows = _counted(name, shape[-rank:], kernel, step, around, bool(ceil_mode), bool(count_include_pad))
-    return mean_pool(input, windows, divisor_override or 0, False)
+    return mean_pool(input, windows, rank, divisor_override or 0, False)
 
 
 @functools.lru_cache(1024)
 def _counted(
     name: str, size: Ints, kernel: Ints, step: Ints, around: Ints, ceil_mode: bool, include_padding: bool
-) -> Windows:
+) -> Any:
     """The windows of means, after PyTorch's checks."""
     counts = _results(name, size, kernel, step, around, (1,) * len(size), ceil_mode)
-    return Windows([arrays.counted(*n, include_padding) for n in zip(size, counts, kernel, step, around)], size)
+    return described("counted", size, counts, kernel, step, around, (int(include_padding),) * len(size))
 
 
-@public("avg_pool1d", "nn.functional.avg_pool1d", method=False)
+@public("avg_pool1d", "nn.functional.avg_pool1d", method=False, planned=True)
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -516,7 +482,7 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@public("nn.functional.avg_pool2d", method=False, out="exact")
+@public("nn.functional.avg_pool2d", method=False, out="exact", planned=True)
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -536,7 +502,7 @@ def avg_pool2d(
     )
 
 
-@public("nn.functional.avg_pool3d", method=False, out="exact")
+@public("nn.functional.avg_pool3d", method=False, out="exact", planned=True)
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -574,7 +540,8 @@ def _define_adaptive_avg_pool(rank: int) -> None:
         whole = rank > 1 and size == (1,) * rank  # PyTorch's is then a mean
         if whole and len(shape) > rank and input._array.flags.c_contiguous:
             return ops.mean(input, _SPACE[rank], True)  # type: ignore[no-any-return]
-        out = mean_pool(input, _sharing(shape[-rank:], size, True), 0, rank == 3 and max(size) > 1)
+        windows = described("adaptive", shape[-rank:], size, (1,) * rank)
+        out = mean_pool(input, windows, rank, 0, rank == 3 and max(size) > 1)
         if whole:
             return relabel(out, "MeanBackward1")
         return _named(out, "AdaptiveAvg", rank)
@@ -586,7 +553,7 @@ def _define_adaptive_avg_pool(rank: int) -> None:
     tensor([0.5000, 2.5000])
     """
     adaptive_avg_pool.__name__ = adaptive_avg_pool.__qualname__ = name
-    public(*([name] if rank == 1 else []), "nn.functional." + name, method=False)(adaptive_avg_pool)
+    public(*([name] if rank == 1 else []), "nn.functional." + name, method=False, planned=True)(adaptive_avg_pool)
 
 
 def _lp_pool(
@@ -614,7 +581,7 @@ def _define_lp_pool(rank: int) -> None:
     5.0
     """
     lp_pool.__name__ = lp_pool.__qualname__ = name
-    public("nn.functional." + name, method=False)(lp_pool)
+    public("nn.functional." + name, method=False, planned=True)(lp_pool)
 
 
 for _rank in (1, 2, 3):

@@ -90,7 +90,7 @@ def _check(name: str, input: Any) -> None:
         raise not_implemented(name, input.dtype)
 
 
-@public("nn.functional.unfold", method=False)
+@public("nn.functional.unfold", method=False, planned=True)
 def functional_unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The blocks that slide over images, as columns: (N, C, H, W) becomes (N, C * block, number of blocks).
 
@@ -120,7 +120,7 @@ def functional_unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, paddin
     return im2col(input, kernel, spacing, around, step)
 
 
-@public("nn.functional.fold", method=False)
+@public("nn.functional.fold", method=False, planned=True)
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

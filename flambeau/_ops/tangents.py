@@ -127,7 +127,7 @@ def log_softmax_backward(y_cotangent: Tensor, y: Tensor, dim: int) -> Any:
 
 def largest(op: Any, args: Any, out: Any, tangents: Any) -> Any:
     """Of maxima over windows, whose places are counted over all dimensions of space."""
-    t, places, rank = tangents[0], out[1], len(args[1])
+    t, places, rank = tangents[0], out[1], args[2]
     flat, index = (
         ops.reshape(v, (*v._array.shape[: v._array.ndim - rank], math.prod(v._array.shape[v._array.ndim - rank :])))
         for v in (t, places)

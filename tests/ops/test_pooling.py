@@ -1,9 +1,13 @@
 """Pooling against windows cut out one by one; places, gradients, arguments and errors."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._kernel.native import site
+from flambeau._ops import sites
 from flambeau.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional
@@ -201,3 +205,68 @@ def test_windows_of_one_size_serve_any_batch_and_dtype():
         x = torch.arange(float(np.prod(shape)), dtype=d).reshape(shape)
         assert torch.equal(F.max_pool2d(x, 2), x[..., 1::2, 1::2])
         assert torch.equal(F.avg_pool2d(x, 2), x[..., ::2, ::2] + 2.5)
+
+
+# -- plans ---------------------------------------------------------------------------------------------------------
+
+PLANNED = {
+    "max_pool1d": lambda x: F.max_pool1d(x[0], 2),
+    "max_pool2d": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max_pool2d dilated": lambda x: F.max_pool2d(x, 2, 1, 0, 2, True),
+    "max_pool3d": lambda x: F.max_pool3d(x, 2),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 2),
+    "avg_pool2d padded": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "avg_pool2d divided": lambda x: F.avg_pool2d(x, 3, 1, divisor_override=5),
+    "avg_pool3d": lambda x: F.avg_pool3d(x, (1, 2, 2)),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, 3),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+    "lp_pool2d": lambda x: F.lp_pool2d(x.abs(), 2, 2),
+    "unfold": lambda x: F.unfold(x, 3, padding=1),
+}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_planned_calls_give_the_same(name, monkeypatch):
+    planned = []
+    plain = sites.watched_plan
+
+    def watched(function, *rest):
+        made = plain(function, *rest)
+        planned.append((function.__name__, made is not None))
+        return made
+
+    monkeypatch.setattr(sites, "watched_plan", watched)
+    torch.manual_seed(0)
+    x, results = torch.randn(2, 3, 7, 8, requires_grad=True), []
+    for turn in range(6):
+        with site.switched_off() if turn == 5 else contextlib.nullcontext():
+            out = PLANNED[name](x)
+            results.append((out.detach(), *torch.autograd.grad(out, x, out.detach()), out.grad_fn.name()))
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0][:2], other)) and other[2] == results[0][2]
+    assert all(worked for _, worked in planned), planned
+
+
+@pytest.mark.parametrize("function", [F.max_pool2d, F.adaptive_max_pool2d])
+def test_both_results_come_in_a_tuple(function):
+    for x in (torch.randn(2, 3, 4, 4), torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)):
+        for _ in range(4):
+            both = function(x, 2, return_indices=True)
+            assert type(both) is tuple and both[0].stride() == both[1].stride()
+
+
+def test_places_of_planned_maxima():
+    for i in range(6):
+        x = torch.zeros(1, 1, 4, 4)
+        x[0, 0, i % 4, 1] = 1.0
+        values, places = F.max_pool2d(x, 4, return_indices=True)
+        assert values.item() == 1.0 and places.item() == 4 * (i % 4) + 1
+
+
+def test_second_derivatives_of_planned_means():
+    x = torch.arange(4.0).reshape(1, 1, 4).requires_grad_()
+    for _ in range(5):
+        (g,) = torch.autograd.grad(F.avg_pool1d(x, 3, 1, 1).square().sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(g.sum(), x)
+    assert torch.allclose(9 * g, torch.tensor([8.0, 20.0, 28.0, 22.0]))
+    assert torch.allclose(9 * second, torch.tensor([10.0, 16.0, 16.0, 10.0]))
