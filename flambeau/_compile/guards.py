@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import abc
 import contextvars
+import enum
+import functools
 import gc
 import inspect
 import random
+import re
 import sys
 import types
+import typing
 from collections import OrderedDict, defaultdict, deque
-from functools import partial
 from typing import Any
 
 from .._kernel.native.site import Site
@@ -77,7 +81,9 @@ class Trail:
         self._inner: set[int] = set()  # code of functions that code which ran may have made
         self._outer: Any = None
         self._busy = False
-        self._lookups = Lookups(partial(self._asked, self.reach.learn_one), partial(self._asked, self.reach.all_of))
+        self._lookups = Lookups(
+            functools.partial(self._asked, self.reach.learn_one), functools.partial(self._asked, self.reach.all_of)
+        )
         code = getattr(getattr(function, "forward", function), "__code__", None)
         self._place = (getattr(code, "co_filename", "?"), getattr(code, "co_firstlineno", 0))
         self.moment = Moment()
@@ -132,7 +138,7 @@ class Trail:
             whose = asked
         elif asked == IMPORT or code.co_name == "<module>":
             whose = IMPORT
-        elif code is _SIGNATURE:
+        elif code in _HARMLESS or code.co_filename in _HARMLESS_FILES:
             whose = TRUSTED
         elif whose == LIBRARY:  # it does what its caller wants of it
             whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
@@ -185,7 +191,9 @@ class Trail:
                     if whose == USERS:  # somebody kept the function itself
                         self.reach.learn_everything()
                     return None
-                if name == "id" and trust(frame.f_code.co_filename) == LIBRARY:  # to know objects again
+                if name == "id" and (
+                    whose == OURS or trust(frame.f_code.co_filename) == LIBRARY
+                ):  # to know objects again
                     return None
                 return None if name in _PURE else f"{name}() cannot be part of a compiled program"
             if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS):
@@ -254,7 +262,9 @@ class Trail:
         return Guards(self.arguments, self.moment, self.reach, self.effects)
 
 
-_SIGNATURE = inspect.signature.__code__  # asks functions about what guards know of them
+# Parts of the library that ask about what guards know anyway, or keep only what they can find out again.
+_HARMLESS = frozenset((inspect.signature.__code__, functools.cached_property.__get__.__code__))
+_HARMLESS_FILES = frozenset(module.__file__ for module in (abc, enum, re, typing))
 _TRANSPARENT = TRANSPARENT | {Trail._asked.__code__}  # code that works for whoever calls it
 _OF_ALL = frozenset(("__sizeof__", "__format__", "__init_subclass__"))
 _WHOLE = frozenset(("__reduce__", "__reduce_ex__", "__dir__", "__getstate__"))  # read all attributes

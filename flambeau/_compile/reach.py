@@ -275,6 +275,8 @@ class Reach:
             self._instance(value, path)
         elif kind not in _CONSTANTS:
             raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
+        elif kind in (operator.attrgetter, operator.methodcaller):
+            self.learn_everything()
 
     def _tensor(self, value: Tensor, path: str) -> None:
         self.add(External(value, path))
@@ -454,7 +456,7 @@ _OPENED: dict[type, Any] = {
     functools.partial: _parts_of("func", "args", "keywords"), weakref.ref: Reach._weak, contextvars.ContextVar: Reach._variable, types.CellType: lambda *_: None,
     types.BuiltinFunctionType: _parts_of("__self__"), property: _parts_of("fget", "fset", "fdel"), staticmethod: _parts_of("__func__"),
     classmethod: _parts_of("__func__"), type(functools.lru_cache(len)): Reach._cached, OrderedDict: Reach._dictionary,
-    types.SimpleNamespace: lambda reach, value, path: reach._have(Fields(value, path)),
+    functools.cached_property: _parts_of("func"), types.SimpleNamespace: lambda reach, value, path: reach._have(Fields(value, path)),
     defaultdict: Reach._dictionary, types.MappingProxyType: Reach._dictionary,
 }  # fmt: skip
 _CONTENTS: dict[Any, Any] = {
@@ -469,5 +471,5 @@ _BASES = {object, int, float, str, bytes, complex, bool, frozenset, types.Module
 # What cannot change and has no parts of interest.
 _CONSTANTS = {
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern,
+    types.MethodWrapperType, object, operator.itemgetter, operator.attrgetter, operator.methodcaller, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern,
 }  # fmt: skip

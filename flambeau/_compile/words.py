@@ -124,10 +124,12 @@ def _dictionary(own: dict[Any, Any], names: Rows[Any] | None, closely: bool) -> 
     found = dict(_entries(own))
     places, forbidden = [id(own) + _VALUES, id(own) + _KEYS], []
     if word_at(places[0]):  # which keys there are: as many as before, and none of those is missing
+        if names is None:
+            raise Elsewhere("the order of keys that are shared")
         places.append(id(own) + _USED)
         forbidden = [(place, 0) for place in found.values()]
     else:  # new keys come last
-        places += [counted, base + (count - 1) * step + at - 8, *([id(own) + _USED] if names is None else ())]
+        places += [counted, base + (count - 1) * step + at - 8, id(own) + _USED]
     words = [(place, word_at(place)) for place in places]
     return words + [(found[n], id(own[n])) for n in (own if names is None else names) if n in own], forbidden
 
@@ -251,11 +253,13 @@ class Scan:
         self._lay()
 
     def _add(self, holder: Holder) -> None:
-        """Finds the words of a holder that holds."""
+        """Finds the words of a holder; only one that holds has any."""
         times = self._renewed.get(id(holder), 0)
         try:
             if times > 2 * _PATIENCE:
                 raise Elsewhere("changes all the time")
+            if not _holds(holder):
+                raise Elsewhere("the run itself changed it")
             self._rows.append((holder, *words_of(holder, times >= _PATIENCE)))
         except Elsewhere:
             self.slow.append(holder)

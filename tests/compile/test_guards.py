@@ -230,11 +230,15 @@ def test_a_profiler_that_was_there_is_there_again():
 def test_changed_attributes_are_effects():
     model = Counter()
     before = model.total
-    effects = {e.path: e for e in followed(model, torch.ones(3)).effects}
+    guards = followed(model, torch.ones(3)).guards()
+    effects, after = {e.path: e for e in guards.effects}, model.total
     assert set(effects) == {"model.count", "model['total']"}
     count, total = effects["model.count"], effects["model['total']"]
     assert (count.holder, count.key, count.old, count.new, count.kind) == (model, "count", 0, 1, "attribute")
-    assert total.holder is model._buffers and total.old is before and total.new is model.total and total.kind == "item"
+    assert not guards.check((torch.ones(3),), {}) and guards.reason((torch.ones(3),), {})
+    model.count, model.total = 0, before
+    assert guards.check((torch.ones(3),), {})
+    assert total.holder is model._buffers and total.old is before and total.new is after and total.kind == "item"
 
 
 STATE = {"last": None}
