@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ _QUOTIENTS: dict[str, Callable[[int, int], int]] = {
     "Max": max,
     "Min": min,
 }
+_QUOTIENTS_OF_PYTHON = {"FloorDiv": operator.floordiv, "Mod": operator.mod, "Max": max, "Min": min}
 _MOST_PARTS = 10_000  # of an expression in a file
 
 
@@ -25,7 +27,7 @@ class _Atom:
 
     def __init__(self, name: str, args: tuple[Expr, ...] = ()):
         self.name, self.args = name, args
-        self.key = (name, *[a.key for a in args])
+        self.key: tuple[Any, ...] = (name, *[a.key for a in args])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Atom) and self.key == other.key
@@ -75,7 +77,7 @@ class Expr:
 
     def __init__(self, terms: Mapping[_Product, int]):
         self.terms: dict[_Product, int] = {p: c for p, c in terms.items() if c}
-        self.key = tuple(sorted((tuple((a.key, n) for a, n in p), c) for p, c in self.terms.items()))
+        self.key: tuple[Any, ...] = tuple(sorted((tuple((a.key, n) for a, n in p), c) for p, c in self.terms.items()))
 
     @property
     def symbols(self) -> set[str]:
@@ -109,6 +111,23 @@ class Expr:
     def value(self, known: Mapping[str, int]) -> int:
         """The number for given values of the symbols."""
         return sum(c * math.prod(a.value(known) ** n for a, n in p) for p, c in self.terms.items())
+
+    def computed(self, known: Mapping[str, Any], call: Callable[..., Any]) -> Any:
+        """The expression computed step by step: `call(function, a, b)` does one step."""
+        total: Any = None
+        for product, c in sorted(self.terms.items(), key=lambda item: not item[0]):
+            made: Any = None
+            for atom, n in product:
+                if atom.args:
+                    given = [e.computed(known, call) for e in atom.args]
+                    one = call(_QUOTIENTS_OF_PYTHON[atom.name], *given)
+                else:
+                    one = known[atom.name]
+                for _ in range(n):
+                    made = one if made is None else call(operator.mul, made, one)
+            made = c if made is None else made if c == 1 else call(operator.mul, made, c)
+            total = made if total is None else call(operator.add, total, made)
+        return 0 if total is None else total
 
     def replaced(self, by: Mapping[str, Expr]) -> Expr:
         """The expression with others in the place of symbols."""

@@ -8,12 +8,12 @@ from typing import Any
 from ..utils import _pytree
 from . import _archive
 from ._export import exported
-from .dynamic_shapes import Dim, dims
+from .dynamic_shapes import Dim, ShapesCollection, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature
 
 __all__ = [
-    "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature",
+    "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
     "dims", "draft_export", "export", "export_for_training", "load", "register_dataclass", "save", "unflatten",
 ]  # fmt: skip
 

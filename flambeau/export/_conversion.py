@@ -76,6 +76,10 @@ class Sizes:
         """(input, dimension) whose size an expression is."""
         return None
 
+    def known(self) -> list[Any]:
+        """The expressions of sizes of arguments."""
+        return []
+
     def shown(self, value: Value, fake: Any) -> Any:
         """A fake tensor that has the sizes of a value."""
         return fake
@@ -182,6 +186,8 @@ class converted:
             if origin is not None:
                 return self._input_size(e, *origin)
         found = self.nodes.get(id(value))
+        if found is None and value.kind != "Tensor":
+            return self._computed(self.sizes.number(value))
         if found is None:
             if not value.name.startswith("CONSTANTS."):
                 raise RuntimeError("torch.export: the graph uses a value that was not recorded")
@@ -199,6 +205,25 @@ class converted:
             node.meta["nn_module_stack"] = {}
             self._sizes[e] = node
         return node
+
+    def _computed(self, e: Any) -> Any:
+        """A number computed from the sizes of arguments, for one that the program did not compute in the graph."""
+        if self.sizes.origin(e) is not None:
+            return self._input_size(e, *self.sizes.origin(e))  # type: ignore[misc]
+        linear = [self.sizes.origin(x) for x in self.sizes.known()]
+        known = {
+            str(x): self._input_size(x, *o) for x, o in zip(self.sizes.known(), linear) if o is not None and x.is_symbol
+        }
+
+        def call(function: Any, *args: Any) -> Any:
+            if not any(isinstance(a, FxNode) for a in args):
+                return function(*args)
+            made = self.graph.create_node("call_function", function, args)
+            plain = [a.meta["val"] if isinstance(a, FxNode) else a for a in args]
+            made.meta.update(val=function(*plain), nn_module_stack={})
+            return made
+
+        return e.computed(known, call)
 
     def _argument(self, a: Any) -> Any:
         if isinstance(a, Value):
@@ -247,10 +272,9 @@ class converted:
         if node.op in _ARITHMETIC:
             made = self._call(_ARITHMETIC[node.op], tuple(args), {}, node, stack)
         else:
-            target, name = {
-                "size": (ops.aten.sym_size.int, "sym_size_int"), "numel": (ops.aten.sym_numel.default, "sym_numel_default"),
-                "item": (ops.aten.item.default, "item"),
-            }[node.op]  # fmt: skip
+            whole = node.op == "numel"
+            target = ops.aten.sym_numel.default if whole else ops.aten.sym_size.int
+            name = "sym_numel_default" if whole else "sym_size_int"
             made = self._call(target, tuple(args), {}, node, stack, name)
         made.meta["val"] = self._described(value)
         self.nodes[id(value)] = made

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .._dynamo.exc import UserError
+from .._tensor import Tensor
+from ..jit._tracer import Value
 from ..nn.modules.module import Module
-from ..utils._pytree import tree_flatten
+from ..utils._pytree import tree_flatten, tree_leaves
 from ._conversion import Sizes, argument_names, converted, leaf_names
-from ._recording import Recorder, recorded
+from ._recording import Recorder, recorded, unchanged
+from ._sizes import Run, studied
+from .dynamic_shapes import ShapesCollection, wishes_of
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 
 __all__ = ["exported"]
@@ -22,11 +26,33 @@ def exported(
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    if dynamic_shapes is not None:
-        raise NotImplementedError("torch.export: sizes that change (dynamic_shapes) are not available yet")
     named = dict(kwargs or {})
-    recorder, inputs, results, out_spec = recorded(mod, args, named)
-    return assembled(mod, args, named, recorder, inputs, results, out_spec, Sizes(), {}, preserved)
+    if isinstance(dynamic_shapes, ShapesCollection):
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
+    if dynamic_shapes is None:
+        recorder, inputs, results, out_spec = recorded(mod, args, named)
+        return assembled(mod, args, named, recorder, inputs, results, out_spec, Sizes(), {}, preserved)
+    names = argument_names(mod, args, named)
+    wishes = wishes_of(dynamic_shapes, names, [*args, *named.values()])
+    run, sizes, ranges, other = studied(mod, args, named, wishes)
+    ep = assembled(mod, args, named, run.recorder, run.inputs, run.results, run.out_spec, sizes, ranges, preserved)
+    if other is not None:
+        _verify(ep, mod, other)
+    return ep
+
+
+def _verify(ep: ExportedProgram, mod: Module, run: Run) -> None:
+    """Runs the program with sizes that nothing was found by, and compares what comes out."""
+    with unchanged(mod):
+        got = tree_flatten(ep.module(check_guards=False)(*run.args, **run.kwargs))[0]
+    for a, value in zip(got, run.results):
+        wanted = value.example if isinstance(value, Value) else value
+        shape = wanted.shape if isinstance(wanted, Tensor) else wanted
+        if (a.shape if isinstance(a, Tensor) else a) != shape:
+            raise UserError(
+                f"Constraints violated!\n  - The program found for sizes {[tuple(t.shape) for t in tree_leaves((run.args, run.kwargs)) if isinstance(t, Tensor)]} "
+                f"gives {a.shape if isinstance(a, Tensor) else a}, the module {shape}: these sizes cannot change."
+            )
 
 
 def assembled(

@@ -12,20 +12,23 @@ from typing import Any
 import numpy as np
 
 from .._core.state import local
+from .._ops.registry import ops
+from .._ops.shape_rules import DataDependent
 from .._tensor import Tensor
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..jit import _lowering
+from ..jit._operators import find
 from ..jit._tracer import Node, TracedInt, Tracer, Value, watched
 from ..nn.modules.module import Module
 from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
 
-__all__ = ["Recorder", "recorded"]
+__all__ = ["Recorder", "recorded", "unchanged"]
 
 _PACKAGE = __name__.partition(".")[0]
 _LITERALS = frozenset(("tensor", "as_tensor", "scalar_tensor", "from_numpy", "asarray"))
 _READS = {
-    "__bool__": "bool", "tolist": "list", "numpy": "array", "__int__": "integer", "__float__": "float", "__index__": "index",
+    "__bool__": "bool", "item": "number", "tolist": "list", "numpy": "array", "__int__": "integer", "__float__": "float", "__index__": "index",
     "__complex__": "complex",
 }  # fmt: skip
 
@@ -81,8 +84,6 @@ class Recorder(Tracer):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, named = getattr(func, "__name__", ""), kwargs or {}
-        if name == "item" and self.is_known(args[0]):
-            return self._item(func, args[0])
         if name in _READS and args and isinstance(args[0], Tensor) and self.is_known(args[0]):
             self._refuse(f"extract specialized {_READS[name]} from" if name != "__bool__" else "guard on")
         out = _lowering.run(self, func, args, named)
@@ -95,12 +96,11 @@ class Recorder(Tracer):
             self._bind(out, made)
         return out
 
-    def _item(self, func: Any, t: Tensor) -> Any:
-        plain = getattr(func, "plain", func)
-        result = plain(t)
-        if isinstance(result, bool):
-            self._refuse("guard on")
-        return self.number("item", [t], result)
+    def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> None:
+        """Adds an operator with its result, whose shape must not depend on elements."""
+        if _depends_on_elements(op, args, named, out):
+            self._refuse(f"know the shape of the result of aten::{op}, a")
+        super().record(op, args, named, out)
 
     def _refuse(self, what: str) -> None:
         frame = _users_frame()
@@ -140,6 +140,47 @@ class Recorder(Tracer):
     @staticmethod
     def warn(what: str) -> None:
         """Nothing to tell: sizes that were fixed are found by running with others."""
+
+
+_dependent: dict[tuple[str, bool], bool] = {}
+
+
+def _depends_on_elements(op: str, args: list[Any], named: dict[str, Any], out: Any) -> bool:
+    """Whether the shape of an operator's result depends on elements; a mask as an index makes a difference."""
+    leaves = tree_flatten((args, named))[0]
+    key = op, any(isinstance(t, Tensor) and t.dtype.name == "bool" for t in leaves)
+    if key not in _dependent:
+        modes, local.function_modes = local.function_modes, ()
+        try:
+            _dependent[key] = _shape_depends(find("aten", op), (args, named), out)
+        finally:
+            local.function_modes = modes
+    return _dependent[key]
+
+
+def _shape_depends(function: Any, given: Any, out: Any) -> bool:
+    try:
+        args, named = tree_map(lambda t: t.detach().to("meta") if isinstance(t, Tensor) else t, given)
+        function(*args, **named)
+    except DataDependent:
+        return True
+    except Exception as error:
+        if "no data" not in str(error):  # what meta tensors cannot do
+            return False
+    else:
+        return False
+
+    def cleared(t: Any) -> Any:
+        if not isinstance(t, Tensor):
+            return t
+        return t.detach().clone() if t.is_floating_point() or t.is_complex() else ops.zeros_like(t)
+
+    try:  # it reads elements: are there more results for others?
+        args, named = tree_map(cleared, given)
+        other = function(*args, **named)
+    except Exception:
+        return False
+    return bool(tree_flatten(other)[0][0].shape != tree_flatten(out)[0][0].shape)
 
 
 def _tensors_of(root: Module) -> Iterator[tuple[int, str]]:
@@ -190,7 +231,7 @@ def _run(root: Module, args: Any, kwargs: Any) -> Any:
 
 
 @contextmanager
-def _unchanged(root: Module) -> Iterator[None]:
+def unchanged(root: Module) -> Iterator[None]:
     """Gives parameters, buffers and the random stream back as they were: exporting changes nothing."""
     kept = [(t, t._array.copy()) for t in (*root.parameters(), *root.buffers()) if isinstance(t._array, np.ndarray)]
     versions = [t._storage.version if t._storage is not None else None for t, _ in kept]
@@ -218,7 +259,7 @@ def _copied(value: Any) -> Any:
 def recorded(root: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recorder, list[Any], list[Any], Any]:
     """Runs a module: (recording, values of the inputs' leaves, leaves of the result, their structure)."""
     given = tree_map(_copied, (tuple(args), dict(kwargs)))
-    with _unchanged(root):
+    with unchanged(root):
         recorder = Recorder(root)
         leaves = tree_flatten(given)[0]
         inputs = [recorder.add_input(leaf, "") if isinstance(leaf, Tensor) else leaf for leaf in leaves]

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-import enum
-from typing import Any
+import dataclasses
+from typing import Any, NamedTuple
 
-__all__ = ["Dim", "dims"]
+from .._dynamo.exc import UserError
+from .._tensor import Tensor
+from ..fx.experimental.symbolic_shapes import ConstraintViolationError
+from ..utils._pytree import SUPPORTED_NODES, tree_leaves
+
+__all__ = ["Dim", "ShapesCollection", "dims"]
 
 
-class _Hint(enum.Enum):
-    """What may be said of a size instead of naming it."""
+class _DimHint:
+    """What may be said of a size instead of naming it; a call adds limits."""
 
-    AUTO = enum.auto()
-    STATIC = enum.auto()
-    DYNAMIC = enum.auto()
+    def __init__(self, name: str, min: int | None = None, max: int | None = None) -> None:
+        self.name, self.min, self.max = name, min, max
+
+    def __call__(self, min: int | None = None, max: int | None = None) -> _DimHint:
+        if self.name == "STATIC" or self.min is not None or self.max is not None:
+            raise TypeError(f"'{type(self).__name__}' object is not callable")
+        if min is not None and min < 0:
+            raise AssertionError(f"min must be non-negative, got {min}")
+        if max is not None and max < (min or 0):
+            raise AssertionError(f"min must be <= max, got min={min}, max={max}")
+        return _DimHint(self.name, min, max)
 
     def __repr__(self) -> str:
-        return f"DimHint({self.name})"
+        limits = [f"{k}={v}" for k, v in (("min", self.min), ("max", self.max)) if v is not None]
+        return f"DimHint({', '.join([self.name, *limits])})"
 
-    __str__ = __repr__
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _DimHint) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
 
 class Dim:
@@ -30,7 +48,7 @@ class Dim:
     (Dim('batch', min=1, max=64), 2*batch + 1)
     """
 
-    AUTO, STATIC, DYNAMIC = _Hint.AUTO, _Hint.STATIC, _Hint.DYNAMIC
+    AUTO, STATIC, DYNAMIC = _DimHint("AUTO"), _DimHint("STATIC"), _DimHint("DYNAMIC")
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
         self.min, self.max = 0 if min is None else min, max
@@ -98,3 +116,154 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
     (Dim('height', min=2), Dim('width', min=2))
     """
     return tuple(Dim(name, min=min, max=max) for name in names)
+
+
+class Place(NamedTuple):
+    """A dimension of an argument: number of the leaf, dimension, and how the program calls it."""
+
+    leaf: int
+    dim: int
+    text: str
+
+
+class Wish(NamedTuple):
+    """What is said of a size that may change: factor * name + offset; `soft` if it may also stay as it is."""
+
+    name: str | None
+    factor: int
+    offset: int
+    low: int
+    high: int | None
+    soft: bool
+    shown: str
+
+
+class ShapesCollection:
+    """Shapes of arguments, given tensor by tensor.
+
+    >>> import flambeau as torch
+    >>> x = torch.ones(4, 2)
+    >>> shapes = ShapesCollection()
+    >>> shapes[x] = {0: Dim("batch")}
+    >>> shapes.dynamic_shapes(torch.nn.ReLU(), (x,))
+    {'input': {0: Dim('batch', min=0)}}
+    """
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, Any] = {}
+        self._kept: list[Any] = []
+
+    def __setitem__(self, t: Any, shape: Any) -> None:
+        if not isinstance(t, Tensor):
+            raise AssertionError(f"Cannot assign shape to non-tensor type {type(t)}")
+        self._shapes[id(t)] = shape
+        self._kept.append(t)
+
+    def __getitem__(self, t: Any) -> Any:
+        return self._shapes.setdefault(id(t), {})
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def dynamic_shapes(self, m: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The shapes by the names of arguments."""
+        from ._conversion import argument_names
+
+        named = dict(kwargs or {})
+        names = argument_names(m, args, named)
+        return {name: self._found(value) for name, value in zip(names, (*args, *named.values()))}
+
+    def _found(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._shapes.get(id(value))
+        if isinstance(value, dict):
+            return {k: self._found(v) for k, v in value.items()}
+        return [self._found(v) for v in value] if isinstance(value, (list, tuple)) else None
+
+
+def wishes_of(given: Any, names: list[str], values: list[Any]) -> list[tuple[Place, Wish]]:
+    """All sizes that may change, by what `dynamic_shapes` says of arguments."""
+    if isinstance(given, dict):
+        if set(given) != set(names):
+            raise UserError(
+                f"When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names {names} of `inputs`, but here "
+                f"they are {list(given)}. Alternatively, you could also ignore arg names entirely and specify `dynamic_shapes` as a "
+                "list/tuple matching `inputs`."
+            )
+        given = [given[name] for name in names]
+    if not isinstance(given, (list, tuple)) or len(given) != len(values):
+        raise UserError(
+            f"Expected `dynamic_shapes` to be a list/tuple with {len(values)} entries, one for each argument, or a dict; got {given!r}"
+        )
+    found: list[tuple[Place, Wish]] = []
+    first = 0
+    for name, value, spec in zip(names, values, given):
+        _walk(value, spec, f"L['{name}']", first, found)
+        first += len(tree_leaves(value))
+    return found
+
+
+def _walk(value: Any, spec: Any, text: str, leaf: int, found: list[tuple[Place, Wish]]) -> None:
+    if spec is None:
+        return
+    if isinstance(value, Tensor):
+        _dimensions(value, spec, text, leaf, found)
+        return
+    node = SUPPORTED_NODES.get(type(value))
+    if node is None:
+        raise UserError(
+            f"Cannot associate shape {spec!r} at `dynamic_shapes{text[1:]}` to non-tensor type {type(value)}"
+        )
+    children, context = node.flatten_fn(value)
+    keys = list(context) if isinstance(value, dict) else list(range(len(children)))
+    if dataclasses.is_dataclass(value):
+        keys = [f.name for f in dataclasses.fields(value)]
+        spec = spec if isinstance(spec, (dict, list, tuple)) else [getattr(spec, k) for k in keys]
+    specs = [spec[k] for k in keys] if isinstance(spec, dict) and set(spec) == set(keys) else spec
+    if not isinstance(specs, (list, tuple)) or len(specs) != len(children):
+        raise UserError(f"Detected mismatch between the structure of `inputs` and `dynamic_shapes` at {text}: {spec!r}")
+    for key, child, part in zip(keys, children, specs):
+        _walk(child, part, f"{text}[{key!r}]", leaf, found)
+        leaf += len(tree_leaves(child))
+
+
+def _dimensions(t: Tensor, spec: Any, text: str, leaf: int, found: list[tuple[Place, Wish]]) -> None:
+    if isinstance(spec, (list, tuple)):
+        if len(spec) != t.dim():
+            raise UserError(
+                f"Expected dynamic shape spec {spec!r} of {text} to have the same length as its shape {list(t.shape)}"
+            )
+        spec = dict(enumerate(spec))
+    if not isinstance(spec, dict):
+        raise UserError(
+            f"Unexpected input tensor shape {spec!r} specified for {text}: expected a dict or a list of sizes"
+        )
+    for dim, size in spec.items():
+        if not isinstance(dim, int) or not -t.dim() <= dim < t.dim():
+            raise IndexError(
+                f"dynamic_shapes: {text} has {t.dim()} dimensions, and none is {dim}: list index out of range"
+            )
+        dim %= max(t.dim(), 1)
+        place = Place(leaf, dim, f"{text}.size()[{dim}]")
+        if isinstance(size, int) and size != t._array.shape[dim]:
+            raise ConstraintViolationError(
+                f"Static shape constraint of {size} does not match input size of {t._array.shape[dim]}, for {place.text}"
+            )
+        wish = _wish(size, place)
+        if wish is not None:
+            found.append((place, wish))
+
+
+def _wish(size: Any, place: Place) -> Wish | None:
+    if size is None or isinstance(size, int):
+        return None
+    if isinstance(size, _DimHint):
+        if size.name == "STATIC":
+            return None
+        low = 2 if size.min is None else max(2, size.min)
+        return Wish(None, 1, 0, low, size.max, size.name == "AUTO", repr(size))
+    if isinstance(size, _DerivedDim):
+        return Wish(size.root.__name__, size.factor, size.offset, size.root.min, size.root.max, False, size.__name__)
+    if isinstance(size, Dim):
+        return Wish(size.__name__, 1, 0, size.min, size.max, False, size.__name__)
+    raise UserError(f"Unexpected dimension mapped to index {place.dim} in `dynamic_shapes` of {place.text}: {size!r}")

@@ -8,7 +8,7 @@ from typing import Any
 from ..._tensor import Tensor
 
 __all__ = [
-    "CURRENT_NODE_KEY", "SHAPEENV_EVENT_KEY", "ConvertIntKey", "GuardOnDataDependentSymNode", "ShapeEnv", "SymbolicContext",
+    "CURRENT_NODE_KEY", "SHAPEENV_EVENT_KEY", "ConstraintViolationError", "ConvertIntKey", "GuardOnDataDependentSymNode", "ShapeEnv", "SymbolicContext",
     "canonicalize_bool_expr", "check_consistent", "compute_unbacked_bindings", "create_contiguous", "free_symbols",
     "free_unbacked_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
     "guard_size_oblivious", "guarding_hint_or_throw", "has_free_symbols", "has_free_unbacked_symbols", "has_static_value",
@@ -21,8 +21,12 @@ CURRENT_NODE_KEY = "current_node"
 SHAPEENV_EVENT_KEY = "shapeenv_event"
 
 
+class ConstraintViolationError(RuntimeError):
+    """A size is not what was said of it."""
+
+
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A decision depends on a size that is not known; never raised here."""
+    """A decision of a program depends on elements of a tensor."""
 
 
 def guard_or_false(a: Any) -> bool:

@@ -1,0 +1,439 @@
+"""Sizes that change from call to call: which numbers of a program follow them, found by running it with several sizes.
+
+The module is recorded with the example's sizes and with others. The recordings must be the same program: the same operators on
+the same values. Numbers that a program computes from sizes are part of the recording; numbers that differ all the same are
+expressions of the sizes if one fits all runs. What no expression fits, or what another size makes another program, is no size that
+may change. At last the program is run with sizes that no expression was found by. Questions that the module asks about sizes
+(`if x.shape[0] > 10:`) limit them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .._core.sizes import Size
+from .._dynamo.exc import UserError
+from .._expressions import Expr, fitted, integer, symbol
+from .._symbolic import SymInt
+from .._tensor import Tensor
+from ..jit._tracer import Node, Value
+from ..nn.modules.module import Module
+from ..utils._pytree import tree_flatten, tree_unflatten
+from ._conversion import Sizes
+from ._recording import recorded
+from .dynamic_shapes import Place, Wish
+from .exported_program import ValueRanges
+
+__all__ = ["DynamicSizes", "studied"]
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b, "neg": lambda a: -a,
+}  # fmt: skip
+
+
+class _Different(Exception):
+    """Two recordings are not the same program."""
+
+
+class Run:
+    """A recording with given sizes."""
+
+    def __init__(self, mod: Module, leaves: list[Any], spec: Any, sizes: dict[tuple[int, int], int]):
+        changed = [_resized(leaf, i, sizes) if isinstance(leaf, Tensor) else leaf for i, leaf in enumerate(leaves)]
+        self.args, self.kwargs = tree_unflatten(changed, spec)
+        self.recorder, self.inputs, self.results, self.out_spec = recorded(mod, self.args, self.kwargs)
+        self.nodes: list[Node] = list(self.recorder.top.nodes())
+        self.places: dict[int, Any] = {id(v): ("input", i) for i, v in enumerate(self.inputs) if isinstance(v, Value)}
+        self.places.update((id(v), ("state", name)) for name, (_, v) in self.recorder.state.items())
+        for i, node in enumerate(self.nodes):
+            self.places.update((id(v), (i, k)) for k, v in enumerate(node.outputs))
+
+    def place(self, value: Value) -> Any:
+        found = self.places.get(id(value))
+        return ("constant", value.name) if found is None else found
+
+
+def _resized(leaf: Tensor, number: int, sizes: dict[tuple[int, int], int]) -> Tensor:
+    """A tensor with other sizes, filled with the elements of the example, over and over."""
+    for dim in range(leaf.dim()):
+        n = sizes.get((number, dim))
+        if n is not None and n != leaf._array.shape[dim]:
+            order = [i % leaf._array.shape[dim] for i in range(n)]
+            history, leaf = leaf.requires_grad, leaf.detach()[(slice(None),) * dim + (order,)].contiguous()
+            leaf = leaf.requires_grad_() if history else leaf
+    return leaf
+
+
+def _compare(first: Run, other: Run) -> dict[Any, tuple[int, int]]:
+    """The whole numbers in which two recordings of one program differ: place -> both."""
+    found: dict[Any, tuple[int, int]] = {}
+
+    def same(a: Any, b: Any, where: tuple[Any, ...]) -> None:
+        if isinstance(a, Value) and isinstance(b, Value):
+            if first.place(a) != other.place(b):
+                raise _Different("the same operator runs on other values")
+        elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
+            for i, (x, y) in enumerate(zip(a, b)):
+                same(x, y, (*where, i))
+        elif type(a) is int and type(b) is int:
+            if a != b:
+                found[where] = a, b
+        elif type(a) is not type(b) or not (a == b or (a != a and b != b)):
+            raise _Different(f"a number becomes {b!r} instead of {a!r}")
+
+    if len(first.nodes) != len(other.nodes):
+        raise _Different("the module runs more or fewer operators")
+    for i, (m, n) in enumerate(zip(first.nodes, other.nodes)):
+        if m.op != n.op or m.named.keys() != n.named.keys() or len(m.outputs) != len(n.outputs):
+            raise _Different(f"the module runs aten::{n.op} instead of aten::{m.op}")
+        same(m.args, n.args, (i, "args"))
+        for key in m.named:
+            same(m.named[key], n.named[key], (i, "named", key))
+        for a, b in zip(m.outputs, n.outputs):
+            if a.kind != b.kind or (isinstance(a.example, Tensor) and a.example.dim() != b.example.dim()):
+                raise _Different(f"aten::{m.op} gives another kind of result")
+    same(first.results, other.results, ("results",))
+    return found
+
+
+class _Symbol:
+    """A size that may change: all places where it is, its value in the example, and its limits."""
+
+    def __init__(self, name: str, value: int, low: int, high: int | None, wish: Wish):
+        self.name, self.value, self.low, self.high, self.wish = name, value, low, high, wish
+        self.places: list[tuple[Place, Expr]] = []
+        self.limits = [low, high]
+
+    @property
+    def label(self) -> str:
+        return self.wish.name or self.places[0][0].text
+
+    def samples(self, count: int) -> list[int]:
+        """Other values, near that of the example."""
+        low, high = max(self.low, 2), math.inf if self.high is None else self.high
+        wanted = [self.value + i for i in (1, 2, 3, 4, 5, -1, -2, -3, -4)]
+        return [n for n in wanted if low <= n <= high][:count]
+
+
+class Study:
+    """Finds out which sizes may change, and how the program follows them."""
+
+    def __init__(self, mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any], wishes: list[tuple[Place, Wish]]):
+        self.mod = mod
+        self.leaves, self.spec = tree_flatten((args, kwargs))
+        self.symbols: list[_Symbol] = []
+        for place, wish in wishes:
+            self._add(place, wish)
+        self.base = self.run({})
+        self._settle()
+
+    # -- symbols ---------------------------------------------------------------------------------------------------------
+
+    def _add(self, place: Place, wish: Wish) -> None:
+        size = int(self.leaves[place.leaf]._array.shape[place.dim])
+        value, rest = divmod(size - wish.offset, wish.factor)
+        if rest or (wish.name and (value < wish.low or (wish.high is not None and value > wish.high))):
+            raise UserError(
+                f"Constraints violated ({wish.name or place.text})!\n  - {place.text} = {size} is not "
+                + (f"of the form {wish.shown}" if rest else f"in the range [{wish.low}, {wish.high}]")
+            )
+        if value < 2:
+            if wish.soft:
+                return
+            raise UserError(self.specialized(wish.name or place.text, size, wish.name))
+        known = next((s for s in self.symbols if wish.name and s.wish.name == wish.name), None)
+        if known is None:
+            known = _Symbol(f"s{len(self.symbols)}", value, wish.low, wish.high, wish)
+            self.symbols.append(known)
+        elif known.value != value:
+            other = known.places[0][0].text
+            raise UserError(
+                f"Constraints violated ({wish.name})!\n  - The values of {place.text} = {size} and {other} = {known.value} must "
+                f"be equal: both are called {wish.name}"
+            )
+        known.places.append((place, symbol(known.name) * wish.factor + wish.offset))
+
+    @staticmethod
+    def specialized(label: str, size: int, name: str | None) -> str:
+        fix = f"\nSuggested fixes:\n  {name} = {size}" if name else ""
+        return (
+            f'Constraints violated ({label})! For more information, run with TORCH_LOGS="+dynamic".\n  - You marked {label} as '
+            f"dynamic but your code specialized it to be a constant ({size}). If you're using mark_dynamic, either remove it or use "
+            f"maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO.{fix}"
+        )
+
+    def run(self, values: dict[str, int]) -> Run:
+        """A recording with other values of symbols."""
+        known = {s.name: s.value for s in self.symbols} | values
+        sizes = {(p.leaf, p.dim): e.value(known) for s in self.symbols for p, e in s.places}
+        return Run(self.mod, self.leaves, self.spec, sizes)
+
+    def follows(self, values: dict[str, int]) -> bool:
+        """Whether the module is the same program for other sizes."""
+        try:
+            _compare(self.base, self.run(values))
+        except Exception:
+            return False
+        return True
+
+    def _settle(self) -> None:
+        """Joins sizes that must be equal and gives up those that cannot change."""
+        for s in list(self.symbols):
+            tried = s.samples(2)
+            if s not in self.symbols or not tried:
+                if s in self.symbols:
+                    self._give_up(s)
+                continue
+            if all(self.follows({s.name: n}) for n in tried):
+                continue
+            equal = [t for t in self.symbols if t is not s and t.value == s.value]
+            for t in equal:
+                both = [n for n in tried if n in t.samples(9)]
+                if both and all(self.follows({s.name: n, t.name: n}) for n in both):
+                    self._join(s, t)
+                    break
+            else:
+                everything = {t.name: tried[0] for t in [s, *equal]}
+                if len(equal) > 1 and self.follows(everything):
+                    for t in equal:
+                        self._join(t, s)
+                else:
+                    self._give_up(s)
+
+    def _join(self, s: _Symbol, t: _Symbol) -> None:
+        """Makes two symbols one; those that were given different names must not be equal."""
+        if s.wish.name and t.wish.name:
+            a, b = sorted((s, t), key=lambda x: self.symbols.index(x))
+            raise UserError(
+                f'Constraints violated ({b.label})! For more information, run with TORCH_LOGS="+dynamic".\n  - The values of '
+                f"{b.label} = {b.places[0][0].text} and {a.label} = {a.places[0][0].text} must always be equal.\n"
+                f"Suggested fixes:\n  {b.label} = {a.label}"
+            )
+        keep, drop = (s, t) if s.wish.name else (t, s)
+        keep.places += [(p, e.replaced({drop.name: symbol(keep.name)})) for p, e in drop.places]
+        keep.places.sort(key=lambda found: (found[0].leaf, found[0].dim))
+        self.symbols.remove(drop)
+
+    def _give_up(self, s: _Symbol) -> None:
+        if not s.wish.soft:
+            raise UserError(self.specialized(s.label, s.value, s.wish.name))
+        self.symbols.remove(s)
+
+    # -- expressions -------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> tuple[Run, DynamicSizes, dict[Expr, ValueRanges], Run | None]:
+        """(recording, how its numbers follow the sizes, limits, a run that nothing was found by)."""
+        if not self.symbols:
+            return self.base, DynamicSizes([self.base], []), {}, None
+        several = {s.name: s.samples(4 if len(self.symbols) < 3 else 2) for s in self.symbols}
+        vectors: list[dict[str, int]] = [{}]
+        vectors += [{name: n} for name, values in several.items() for n in values]
+        if len(self.symbols) > 1:
+            vectors.append({name: values[i % len(values)] for i, (name, values) in enumerate(several.items())})
+        last = {s.name: (s.samples(5) or [s.value])[-1] for s in self.symbols}
+        runs = [self.base] + [self.run(v) for v in vectors[1:]]
+        numbers: dict[Any, list[int]] = {}
+        for i, run in enumerate(runs[1:], 1):
+            try:
+                for where, (a, b) in _compare(self.base, run).items():
+                    numbers.setdefault(where, [a] * len(runs))[i] = b
+            except _Different as error:
+                labels = ", ".join(s.label for s in self.symbols if s.name in vectors[i])
+                raise UserError(f"Constraints violated ({labels})!\n  - With other sizes {error}.") from None
+        self._vectors = [{s.name: v.get(s.name, s.value) for s in self.symbols} for v in vectors]
+        sizes = DynamicSizes(runs, self.symbols, self._vectors)
+        self._replace(numbers, sizes)
+        self._limit(sizes)
+        ranges = {symbol(s.name): ValueRanges(*s.limits) for s in self.symbols}  # type: ignore[arg-type]
+        return self.base, sizes, ranges, self.run(last)
+
+    def _replace(self, numbers: dict[Any, list[int]], sizes: DynamicSizes) -> None:
+        """Puts values in the place of plain numbers that follow the sizes."""
+        for where, values in numbers.items():
+            e = fitted(values, sizes.atoms)
+            if e is None:
+                labels = ", ".join(s.label for s in self.symbols)
+                raise UserError(
+                    f"Constraints violated ({labels})!\n  - A number of the program is {sorted(set(values))} for different sizes; it "
+                    "cannot be computed from them in the graph."
+                )
+            made = Value("int", values[0])
+            sizes.numbers[id(made)] = e
+            sizes.alive.append(made)
+            if where[0] == "results":
+                target, path = self.base.results, where[1:]
+            else:
+                node = self.base.nodes[where[0]]
+                target, path = (node.args, where[2:]) if where[1] == "args" else (node.named, where[2:])  # type: ignore[assignment]
+            for key in path[:-1]:
+                target = target[key]
+            target[path[-1]] = made
+
+    def _limit(self, sizes: DynamicSizes) -> None:
+        """Limits the sizes to those for which the module's questions have the answers that they had."""
+        for op, value, other, answer, line in self.base.recorder.questions:
+            e = sizes.of(value) - (sizes.of(other) if isinstance(other, Value) else integer(other))
+            linear = e.linear()
+            if linear is None:
+                continue
+            name, factor, offset = linear
+            s = next(s for s in self.symbols if s.name == name)
+            kept = _answers(op, answer, factor, offset)
+            if kept is None:  # equal to one number
+                if op in ("eq", "ne") and factor and (op == "eq") == answer:
+                    raise UserError(self.specialized(s.label, s.value, s.wish.name))
+                continue
+            low, high = kept
+            narrow_low, narrow_high = low > max(s.low, 2), high is not None and (s.high is None or high < s.high)
+            if s.wish.name and (narrow_low or narrow_high):
+                text = s.places[0][0].text
+                guard = f"{max(low, 2)} <= {text}" + (f" and {text} <= {high}" if high is not None else "")
+                limits = ([f"min={low}"] if narrow_low else []) + ([f"max={high}"] if narrow_high else [])
+                raise UserError(
+                    f'Constraints violated ({s.label})! For more information, run with TORCH_LOGS="+dynamic".\n  - Not all values of '
+                    f"{s.label} = {text} in the specified range satisfy the generated guard {guard}\n{line}\nSuggested fixes:\n"
+                    f"  {s.label} = Dim('{s.label}', {', '.join(limits)})"
+                )
+            if narrow_low:
+                s.limits[0] = max(int(s.limits[0] or 0), low)
+            if narrow_high:
+                s.limits[1] = high if s.limits[1] is None else min(s.limits[1], high)  # type: ignore[type-var]
+
+
+def _answers(op: str, answer: bool, a: int, b: int) -> tuple[int, int | None] | None:
+    """The limits of s for which `a * s + b op 0` has an answer; None where that is no range."""
+    if not answer:
+        op = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}[op]
+    if op in ("eq", "ne"):
+        return None
+    if a < 0:
+        a, b, op = -a, -b, {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}[op]
+    if op in ("ge", "gt"):
+        return max(0, -(-(-b + (op == "gt")) // a)), None
+    return 0, (-b - (op == "lt")) // a
+
+
+class DynamicSizes(Sizes):
+    """The expressions of all sizes of a program."""
+
+    def __init__(self, runs: list[Run], symbols: list[_Symbol], vectors: list[dict[str, int]] | None = None):
+        self.runs, self.numbers, self.shapes, self.strides = runs, {}, {}, {}  # type: ignore[var-annotated]
+        self.alive: list[Any] = []
+        self.atoms = [(symbol(s.name), [v[s.name] for v in vectors or ()]) for s in symbols]
+        self.origins: dict[Expr, tuple[int, int]] = {}
+        self.labels = ", ".join(s.label for s in symbols)
+        self.inputs = {(p.leaf, p.dim): e for s in symbols for p, e in s.places}
+        for (leaf, dim), e in sorted(self.inputs.items()):
+            self.origins.setdefault(e, (leaf, dim))
+        if symbols:
+            self._propagate()
+
+    def of(self, value: Value) -> Expr:
+        """The expression of a number."""
+        return self.numbers.get(id(value), integer(value.example))
+
+    def number(self, value: Value) -> Any:
+        e = self.numbers.get(id(value))
+        return None if e is None or e.constant is not None else e
+
+    def origin(self, expression: Any) -> tuple[int, int] | None:
+        return self.origins.get(expression)
+
+    def known(self) -> list[Any]:
+        return list(self.origins)
+
+    def shown(self, value: Value, fake: Any) -> Any:
+        found = self.shapes.get(id(value))
+        if found is not None and any(e.constant is None for e in found):
+            shape = value.example._array.shape
+            fake.__dict__["_sizes"] = tuple.__new__(Size, [_size(e, n) for e, n in zip(found, shape)])
+            fake.__dict__["_strides"] = tuple(
+                _size(e, n) for e, n in zip(self.strides[id(value)], value.example.stride())
+            )
+        return fake
+
+    def _propagate(self) -> None:
+        base = self.runs[0]
+        for i, value in enumerate(base.inputs):
+            if isinstance(value, Value):
+                same = [run.inputs[i] for run in self.runs]
+                known = [self.inputs.get((i, d), integer(n)) for d, n in enumerate(value.example._array.shape)]
+                self._describe(value, same, known, [])
+        for i, node in enumerate(base.nodes):
+            atoms = [(e, values) for e, values in self._operands(node, i)]
+            for k, value in enumerate(node.outputs):
+                same = [run.nodes[i].outputs[k] for run in self.runs]
+                if value.kind == "Tensor":
+                    known = [
+                        self._fit([v.example._array.shape[d] for v in same], atoms, node)
+                        for d in range(value.example.dim())
+                    ]
+                    self._describe(value, same, known, atoms)
+                elif value.kind == "int":
+                    self.numbers[id(value)] = self._number(node, value, same, atoms)
+                elif len({v.example for v in same}) > 1:
+                    self.numbers[id(value)] = symbol(f"f{i}")  # computed in the graph; nothing more is known of it
+
+    def _operands(self, node: Node, number: int) -> Iterator[tuple[Expr, list[int]]]:
+        """The expressions of the sizes and numbers that a node uses, with their values in all runs."""
+        parallel = [[*run.nodes[number].args, *run.nodes[number].named.values()] for run in self.runs]
+        yield from self._sizes_in(parallel)
+
+    def _sizes_in(self, parallel: list[Any]) -> Iterator[tuple[Expr, list[int]]]:
+        first = parallel[0]
+        if isinstance(first, (list, tuple)):
+            for parts in zip(*parallel):
+                yield from self._sizes_in(list(parts))
+        elif isinstance(first, Value):
+            if first.kind == "Tensor":
+                for d, e in enumerate(self.shapes.get(id(first), ())):
+                    yield e, [v.example._array.shape[d] for v in parallel]
+            elif id(first) in self.numbers:
+                yield self.numbers[id(first)], [v.example for v in parallel]
+
+    def _fit(self, values: list[int], atoms: list[Any], node: Node) -> Expr:
+        e = fitted(values, itertools.chain(atoms, self.atoms))
+        if e is None:
+            raise UserError(
+                f"Constraints violated ({self.labels})!\n  - The sizes of aten::{node.op} are {sorted(set(values))} for different sizes of "
+                f"the arguments; no expression was found for them.\n{node.place}"
+            )
+        return e
+
+    def _describe(self, value: Value, same: list[Any], known: list[Expr], atoms: list[Any]) -> None:
+        self.shapes[id(value)] = tuple(known)
+        dims = [(e, [v.example._array.shape[d] for v in same]) for d, e in enumerate(known)]
+        steps = []
+        for d in range(len(known)):
+            values = [v.example.stride(d) for v in same]
+            dense = integer(1)
+            for e in known[d + 1 :]:
+                dense = dense * e
+            numbers = [math.prod(v.example._array.shape[d + 1 :]) for v in same]
+            found = dense if values == numbers else fitted(values, [*dims, *atoms, (dense, numbers)])
+            steps.append(integer(values[0]) if found is None else found)
+        self.strides[id(value)] = tuple(steps)
+
+    def _number(self, node: Node, value: Value, same: list[Any], atoms: list[Any]) -> Expr:
+        if node.op == "size":
+            return self.shapes.get(id(node.args[0]), [integer(value.example)] * 99)[node.args[1]]  # type: ignore[no-any-return]
+        if node.op in _ARITHMETIC:
+            args = [self.of(a) if isinstance(a, Value) else a for a in node.args]
+            if all(isinstance(a, (Expr, int)) for a in args):
+                return _ARITHMETIC[node.op](*[integer(a) if isinstance(a, int) else a for a in args])  # type: ignore[no-any-return]
+        return self._fit([v.example for v in same], atoms, node)
+
+
+def _size(e: Expr, example: int) -> Any:
+    return int(example) if e.constant is not None else SymInt(e, int(example))
+
+
+def studied(
+    mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any], wishes: list[tuple[Place, Wish]]
+) -> tuple[Run, DynamicSizes, dict[Expr, ValueRanges], Run | None]:
+    """Records a module whose sizes change where that is wished."""
+    return Study(mod, args, kwargs, wishes).finish()

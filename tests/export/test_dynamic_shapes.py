@@ -1,0 +1,198 @@
+"""Sizes that change from call to call: what follows them, what limits them, and what they are refused for."""
+
+import copy
+import io
+
+import pytest
+
+import flambeau as torch
+from flambeau.export import Dim, ShapesCollection, export
+from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
+from flambeau.utils import _pytree
+
+from .models import zoo
+
+nn = torch.nn
+ZOO = zoo(torch)
+UserError = torch._dynamo.exc.UserError
+
+
+class Sum(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def shapes(ep):
+    return [tuple(map(str, n.meta["val"].shape)) for n in ep.graph.nodes if n.name in ep.graph_signature.user_inputs]
+
+
+def both(size=5):
+    return torch.ones(size, 3), torch.ones(size, 3)
+
+
+def automatic(value):
+    if isinstance(value, torch.Tensor):
+        return {0: Dim.AUTO} if value.dim() else None
+    if isinstance(value, dict):
+        return {k: automatic(v) for k, v in value.items()}
+    return [automatic(v) for v in value] if isinstance(value, list) else None
+
+
+def longer(value, n):
+    if not isinstance(value, torch.Tensor) or value.dim() == 0 or value.shape[0] < 2:
+        return value
+    return torch.cat([value] * n)
+
+
+# The batch of all these follows; that of the first argument of recurrent layers is their length.
+@pytest.mark.parametrize("name", [n for n in ZOO if n not in ("shapes", "embedding_bag", "indexing")])
+def test_first_sizes_of_models_change(name):
+    model, args, kwargs = copy.deepcopy(ZOO[name])
+    given = [automatic(a) for a in (*args, *kwargs.values())]
+    ep = export(model, args, kwargs, dynamic_shapes=given)
+    assert ep.range_constraints
+    read = io.BytesIO()
+    torch.export.save(ep, read)
+    more, named = _pytree.tree_map(lambda t: longer(t, 2), (args, kwargs))
+    for program in (ep, torch.export.load(read)):
+        reference = copy.deepcopy(model)
+        for k, v in reference.state_dict().items():
+            program.state_dict[k].data.copy_(v)
+        got = program.module()(*copy.deepcopy(more), **copy.deepcopy(named))
+        wanted = reference(*copy.deepcopy(more), **copy.deepcopy(named))
+        for a, b in zip(_pytree.tree_leaves(got), _pytree.tree_leaves(wanted), strict=True):
+            if isinstance(a, torch.Tensor):
+                torch.testing.assert_close(a, b)
+
+
+def test_sizes_become_expressions():
+    class Model(nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            flat = x.reshape(n * 3)
+            return flat, torch.cat([x, x]), torch.zeros(n + 1, len(x)), x.expand(2, -1, -1).flatten(0, 1)[: n // 2], n
+
+    ep = export(Model(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("n", min=2, max=50)},))
+    found = {n.name: str(n.meta["val"].shape) for n in ep.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)}
+    assert found["x"] == "torch.Size([s0, 3])" and found["cat"] == "torch.Size([2*s0, 3])"
+    assert found["reshape"] == "torch.Size([3*s0])" and found["zeros"] == "torch.Size([s0 + 1, s0])"
+    assert found["slice_1"] == "torch.Size([(s0//2), 3])"
+    assert [str(k) for k in ep.range_constraints] == ["s0"] and "VR[2, 50]" in str(ep)
+    out = ep.module()(torch.ones(9, 3))
+    assert [tuple(t.shape) for t in out[:4]] == [(27,), (18, 3), (10, 9), (4, 3)] and out[4] == 9
+    assert ep.graph_signature.output_specs[-1].arg.name == "sym_size_int"
+
+
+def test_convolutions_have_quotients():
+    ep = export(nn.Conv2d(1, 1, 3, stride=2), (torch.ones(2, 1, 9, 9),), dynamic_shapes=({2: Dim("h", min=4, max=99)},))
+    (node,) = [n for n in ep.graph.nodes if n.name == "conv2d"]
+    assert str(node.meta["val"].shape) == "torch.Size([2, 1, ((s0 + 1)//2) - 1, 4])"
+    assert ep.module()(torch.ones(2, 1, 20, 9)).shape == (2, 1, 9, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "limits"),
+    [
+        ({"x": {0: Dim("b")}, "y": {0: Dim("b")}}, [("s0", "3")] * 2, (0, None)),
+        (({0: Dim("b", max=20)}, {0: Dim("b", max=20)}), [("s0", "3")] * 2, (0, 20)),
+        ({"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}}, [("s1", "3")] * 2, (2, None)),
+        ({"x": (Dim.DYNAMIC, Dim.STATIC), "y": (Dim.DYNAMIC, 3)}, [("s1", "3")] * 2, (2, None)),
+        ({"x": {0: Dim.AUTO}, "y": None}, [("5", "3")] * 2, None),
+    ],
+)  # fmt: skip
+def test_sizes_are_named_or_found(given, wanted, limits):
+    ep = export(Sum(), both(), dynamic_shapes=given)
+    assert shapes(ep) == wanted
+    assert [tuple(r) for r in ep.range_constraints.values()] == ([] if limits is None else [limits])
+    if limits is not None:
+        assert ep.module()(*both(8)).shape == (8, 3)
+        with pytest.raises(AssertionError, match=r"Guard failed: y.size\(\)\[0\] == x.size\(\)\[0\]"):
+            ep.module()(torch.ones(5, 3), torch.ones(6, 3))
+
+
+def test_limits_hold_at_calls():
+    module = export(Sum(), both(), dynamic_shapes=[{0: Dim("b", min=3, max=9)}] * 2).module()
+    assert module(*both(9)).shape == (9, 3)
+    for size, text in ((2, r"x.size\(\)\[0\] >= 3"), (25, r"x.size\(\)\[0\] <= 9")):
+        with pytest.raises(AssertionError, match=text):
+            module(*both(size))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "text"),
+    [
+        ({"x": {0: Dim("b")}, "y": {0: Dim("c")}}, UserError, "c = L\\['y'\\].size\\(\\)\\[0\\] and b = (.|\\n)*must always be equal(.|\\n)*c = b"),
+        ({"x": {0: Dim("b")}, "y": None}, UserError, "You marked b as dynamic but your code specialized it to be a constant \\(5\\)"),
+        ({"x": {0: Dim.DYNAMIC}, "y": None}, UserError, "specialized it to be a constant \\(5\\)"),
+        ({"x": {5: Dim("b")}, "y": None}, IndexError, "out of range"),
+        ({"x": {0: Dim("b")}}, UserError, "its top-level keys must be the arg names \\['x', 'y'\\]"),
+        ({"x": (Dim("b"), 7), "y": None}, ConstraintViolationError, "Static shape constraint of 7 does not match input size of 3"),
+        ({"x": {0: Dim("b", max=4)}, "y": {0: Dim("b", max=4)}}, UserError, "in the range"),
+        ({"x": {0: 2 * Dim("b")}, "y": None}, UserError, "of the form 2\\*b"),
+        ({"x": {0: "b"}, "y": None}, UserError, "Unexpected dimension"),
+    ],
+)  # fmt: skip
+def test_wrong_shapes_are_refused(given, kind, text):
+    with pytest.raises(kind, match=text):
+        export(Sum(), both(), dynamic_shapes=given)
+
+
+def test_questions_limit_sizes():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.shape[0] > 10 else x - 1
+
+    with pytest.raises(
+        UserError, match=r"2 <= L\['x'\].size\(\)\[0\] and L\['x'\].size\(\)\[0\] <= 10(.|\n)*b = Dim\('b', max=10\)"
+    ):
+        export(Branch(), (torch.ones(5, 3),), dynamic_shapes=({0: Dim("b")},))
+    ep = export(Branch(), (torch.ones(5, 3),), dynamic_shapes=({0: Dim.AUTO},))
+    assert [tuple(r) for r in ep.range_constraints.values()] == [(2, 10)]
+    with pytest.raises(AssertionError, match="<= 10"):
+        ep.module()(torch.ones(11, 3))
+    export(Branch(), (torch.ones(5, 3),), dynamic_shapes=({0: Dim("b", max=10)},))
+
+    class Fixed(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.shape[0] == 5 else x - 1
+
+    with pytest.raises(UserError, match="specialized it to be a constant"):
+        export(Fixed(), (torch.ones(5, 3),), dynamic_shapes=({0: Dim("b")},))
+
+
+def test_multiples_of_a_size():
+    class Pairs(nn.Module):
+        def forward(self, x):
+            return x.view(x.shape[0] // 2, 2, 3)
+
+    ep = export(Pairs(), (torch.ones(4, 3),), dynamic_shapes=({0: 2 * Dim("half")},))
+    assert shapes(ep) == [("2*s0", "3")]
+    module = ep.module()
+    assert module(torch.ones(10, 3)).shape == (5, 2, 3)
+    with pytest.raises(AssertionError, match=r"Guard failed: x.size\(\)\[0\] % 2 == 0"):
+        module(torch.ones(5, 3))
+    with pytest.raises(UserError, match="specialized"):
+        export(Pairs(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("b")},))
+
+
+def test_numbers_that_no_expression_fits_are_refused():
+    class Root(nn.Module):
+        def forward(self, x):
+            return x * float(len(x)) ** 0.5
+
+    with pytest.raises(UserError, match="specialized"):
+        export(Root(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("b")},))
+
+
+def test_shapes_tensor_by_tensor():
+    x, y = both()
+    given = ShapesCollection()
+    given[x] = {0: Dim("b")}
+    given[y] = {0: Dim("b")}
+    assert shapes(export(Sum(), (x, y), dynamic_shapes=given)) == [("s0", "3")] * 2
+
+
+def test_hints_have_limits():
+    assert repr(Dim.DYNAMIC(min=3, max=9)) == "DimHint(DYNAMIC, min=3, max=9)"
+    ep = export(Sum(), both(), dynamic_shapes=[{0: Dim.AUTO(max=9)}] * 2)
+    assert [tuple(r) for r in ep.range_constraints.values()] == [(2, 9)]
