@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._core.allocation import not_planned
 from .._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from .._core.random_draws import keep_mask
 from .._core.sizes import broadcast_shapes
@@ -32,7 +33,13 @@ class Kinds:
     def __init__(self) -> None:
         self.flash = self.memory_efficient = self.math = self.cudnn = True
 
+    def __setattr__(self, name: str, value: bool) -> None:
+        object.__setattr__(self, name, value)
+        if plans is not None:  # which were made by another choice
+            plans.forget()
 
+
+plans: Any = None  # of scaled_dot_product_attention
 kinds = Kinds()
 _COMPOSED = CUDA | META | OVERRIDE | BATCHED | SPARSE  # tensors that the kernels do not take
 
@@ -209,7 +216,7 @@ def _group(query: Tensor, key: Tensor, value: Tensor) -> int:
     return heads // shared if shared == others else 0
 
 
-@public("nn.functional.scaled_dot_product_attention", method=False)
+@public("nn.functional.scaled_dot_product_attention", method=False, planned=True)
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -229,6 +236,8 @@ def scaled_dot_product_attention(
     width = query._array.shape[-1]
     factor = (1.0 / math.sqrt(width) if width else 1.0) if scale is None else scale
     group = _group(query, key, value) if enable_gqa else 1
+    if not kinds.flash:
+        not_planned()
     if not kinds.flash and not kinds.math:
         raise RuntimeError(
             "No viable backend for scaled_dot_product_attention was found: both the math and the flash kind are off"
@@ -245,6 +254,9 @@ def scaled_dot_product_attention(
         return _composed(query, key, value, attn_mask, factor, is_causal, dropout_p)
     out = _fused(query, key, value, attn_mask, factor, is_causal, group, dropout_p)
     return out if _lies_by_heads(query, key, value) else ops.contiguous(out)
+
+
+plans = getattr(getattr(scaled_dot_product_attention, "site", None), "table", None)
 
 
 def _lies_by_heads(query: Tensor, key: Tensor, value: Tensor) -> bool:

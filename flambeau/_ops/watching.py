@@ -21,8 +21,9 @@ import numpy as np
 
 from .._core import allocation
 from .._core.dtypes import BY_NUMPY
-from .._core.sizes import contiguous_strides
+from .._core.layouts import is_dense
 from .._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes, uncollected
+from .._kernel.native import pool
 from .._kernel.native.elementwise import arrangement
 from .._kernel.native.entry import RESULTS
 from .._kernel.native.plan import Plan, absent, taken_apart
@@ -271,11 +272,10 @@ class Watch:
         return self.empty(size, np.uint8)
 
     def like(self, ufunc: Any, operands: Any) -> Any:
-        """Memory for a pointwise result that is row-major."""
+        """Memory for a pointwise result."""
         shape, strides = arrangement([np.asarray(a) for a in operands], False)
-        if strides != contiguous_strides(shape):
-            raise Unplannable("operands in another order")
-        return self.empty(shape, np.dtype(ufunc.types[0][-1]))
+        d = np.dtype(ufunc.types[0][-1])
+        return self.empty_strided(shape, d, [s * d.itemsize for s in strides])
 
     def has(self, array: Any) -> bool:
         start = array.__array_interface__["data"][0]
@@ -283,7 +283,10 @@ class Watch:
 
     def place(self, array: Any) -> tuple[int, int]:
         """An array as an operand: whose memory it is (results count downwards from -1 as yet), and bytes from its beginning."""
-        start = np.asarray(array).__array_interface__["data"][0]
+        return self.at(np.asarray(array).__array_interface__["data"][0])
+
+    def at(self, start: int) -> tuple[int, int]:
+        """The same of an address."""
         for first, last, number, own in self.memory:
             if first <= start < last:
                 return number, start - (own.__array_interface__["data"][0] if number else 0)
@@ -320,6 +323,7 @@ class CallWatch(Watch):
     """The watch over a small call, which becomes a plan."""
 
     room = np.empty(1 << 16, np.uint8)
+    shows = True  # what is done by addresses unseen, `_carry_out` does not find
 
     def __init__(self, plan: Plan, inputs: Sequence[Any]):
         super().__init__()
@@ -338,6 +342,13 @@ class CallWatch(Watch):
         self.plan.keep.append(CallWatch.room)
         return self._known(CallWatch.room, 0)
 
+    def work(self, words: Any, threads: int, places: Any, inside: Any = ()) -> None:
+        """Of one thread; how many there may be is asked for each time. Its words lie where they are as long as the plan does."""
+        if threads != -1:
+            super().work(words, threads, places, inside)
+        self.shares = True
+        self.calls.append((words, threads, [(p, self.at(words[p])) for p in places], inside))
+
     def finish(self, returned: Sequence[Any], kept: Sequence[Any]) -> None:
         """Writes the plan: results, in the order that they are returned, what the node keeps, other memory, then loops."""
         plan = self.plan
@@ -350,10 +361,13 @@ class CallWatch(Watch):
                 continue
             number, offset = self.place(made)
             own = None if number > 0 else self.made[-number - 1]
-            if own is None or offset or own.size != made.size or number in order or not made.flags.c_contiguous:
+            if own is None or offset or own.nbytes != made.nbytes or number in order:
                 raise Unplannable("a result that is a part of something")
+            if not is_dense(made.shape, made.strides, made.itemsize):
+                raise Unplannable("a result with gaps")
             order.append(number)
-            plan.result(BY_NUMPY[made.dtype], made.shape, returned=i < len(returned))
+            strides = None if made.flags.c_contiguous else made.strides
+            plan.result(BY_NUMPY[made.dtype], made.shape, strides, returned=i < len(returned))
         for i, own in enumerate(self.made):
             if -i - 1 not in order:
                 order.append(-i - 1)
@@ -364,10 +378,15 @@ class CallWatch(Watch):
             raise Unplannable("too much")
         self._carry_out([n for n in order[: plan.kept] if n])
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
-        for ufunc, dtypes, about in self.calls:
+        numbers |= {number: number for number in range(plan.inputs + 1)}
+        for call in self.calls:
+            if len(call) == 4:
+                words, threads, operands, inside = call
+                plan.work(pool.entry(), words, threads, [(numbers[n], offset, at) for at, (n, offset) in operands], inside)
+                continue
+            ufunc, dtypes, about = call
             if ufunc is None:
-                number, offset = about
-                plan.expect((number if number > 0 else numbers[number], offset), dtypes)
+                plan.expect((numbers[about[0]], about[1]), dtypes)
             else:
                 _loop(plan, ufunc, dtypes, about, numbers)
 
@@ -376,7 +395,11 @@ class CallWatch(Watch):
         memory = [np.full(own.nbytes, 0xA5, np.uint8) for own in self.made]
         starts = {number: own.__array_interface__["data"][0] for _, _, number, own in self.memory if number > 0}
         starts |= {-i - 1: own.__array_interface__["data"][0] for i, own in enumerate(memory)} | {0: 0}
-        for ufunc, dtypes, about in self.calls:
+        for call in self.calls:
+            if len(call) == 4:
+                _work(*call, starts)
+                continue
+            ufunc, dtypes, about = call
             if ufunc is None:
                 if bool(_at(starts[about[0]] + about[1], np.dtype(np.bool_), (), ())) != dtypes:
                     raise Unplannable("an answer that was written unseen")
@@ -404,6 +427,16 @@ def _at(address: int, d: Any, shape: Any, strides: Any) -> Any:
     high = sum([max(0, (n - 1) * s) for n, s in zip(shape, strides)]) + d.itemsize
     memory = (ctypes.c_char * (high - low)).from_address(address + low)
     return np.ndarray(shape, d, memory, -low, strides)
+
+
+def _work(words: Any, threads: int, operands: Any, inside: Any, starts: dict[int, int]) -> None:
+    """Lets the pool do what words describe, in memory that starts at these addresses."""
+    own = words[:]
+    for place, (number, offset) in operands:
+        own[place] = starts[number] + offset
+    for place, offset in inside:
+        own[place] = own.buffer_info()[0] + offset
+    pool.run(own.buffer_info()[0], threads)
 
 
 class Walk:
@@ -448,8 +481,7 @@ def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[i
         if isinstance(where, np.ndarray):
             operands.append(plan.constant(where.astype(d, copy=False)))
         else:
-            number, offset = where
-            operands.append((number if number >= 0 else numbers[number], offset))
+            operands.append((numbers[where[0]], where[1]))
     walk = Walk(ufunc, about)
     dims, steps, outer, strides = walk.merged()
     if math.prod(outer) > _TURNS or len(outer) > 7 or len(operands) > 16:

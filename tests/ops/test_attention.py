@@ -278,3 +278,45 @@ def test_inference_mode_and_a_choice_of_kinds():
     finally:
         torch.backends.cuda.enable_flash_sdp(True)
         torch.backends.cuda.enable_math_sdp(True)
+
+
+@pytest.mark.parametrize("laid", ["by heads", "side by side"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_planned_attention(laid, recorded):
+    """From the third call on a call is carried out without Python; strides, history and values are those of the first."""
+    made = []
+    for seed in (0, 1, 2, 3, 0):
+        torch.manual_seed(seed)
+        q, k, v = (torch.randn(2, 5, 3, 16) if laid == "side by side" else torch.randn(2, 3, 5, 16) for _ in range(3))
+        q, k, v = (t.transpose(1, 2) if laid == "side by side" else t for t in (q, k, v))
+        q.requires_grad_(recorded)
+        out = F.scaled_dot_product_attention(q, k, v)
+        assert out.requires_grad is recorded
+        grad = None
+        if recorded:
+            out.square().sum().backward()
+            grad = q.grad
+        made.append((out.detach(), grad))
+    (first, first_grad), (last, last_grad) = made[0], made[-1]
+    assert torch.equal(first, last) and first.stride() == last.stride()
+    assert not recorded or torch.equal(first_grad, last_grad)
+    assert not torch.equal(made[2][0], made[3][0])
+
+
+def test_planned_attention_follows_the_choice_of_kinds():
+    q = torch.randn(1, 2, 5, 8)
+    for _ in range(4):
+        expected = F.scaled_dot_product_attention(q, q, q)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        for _ in range(4):
+            assert torch.allclose(F.scaled_dot_product_attention(q, q, q), expected, atol=1e-6)
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_math_sdp(False)
+    try:
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="No viable backend"):
+                F.scaled_dot_product_attention(q, q, q)
+    finally:
+        torch.backends.cuda.enable_flash_sdp(True)
+        torch.backends.cuda.enable_math_sdp(True)
+    assert torch.equal(F.scaled_dot_product_attention(q, q, q), expected)

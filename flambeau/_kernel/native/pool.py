@@ -56,6 +56,11 @@ def entry() -> int:
     return ctypes.cast(_pool(), ctypes.c_void_p).value or 0
 
 
+def run(words: int, threads: int) -> None:
+    """Runs what words at this address describe, in so many threads (negative for `sequences`)."""
+    _pool()(words, threads)
+
+
 def _after_fork() -> None:
     """A forked child has none of its parent's threads."""
     if "entry" in _state:
