@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .allocation import not_planned
+
 
 class _Config:
     __slots__ = (
@@ -23,6 +25,7 @@ config = _Config()
 
 def nondeterministic(name: str) -> None:
     """What an operation without a deterministic form calls: raises or warns if one is demanded."""
+    not_planned()  # somebody may demand it later
     if not config.deterministic:
         return
     message = (

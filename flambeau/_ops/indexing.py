@@ -9,6 +9,7 @@ import numpy as np
 
 from .._backend.copies import duplicate, place
 from .._backend.cpu import PARALLEL, cpu
+from .._core.allocation import not_planned
 from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
 from .._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from .._tensor import Tensor, bump, wrap
@@ -386,6 +387,7 @@ _index_one = records_for(1)[0]
 
 
 def _warn_of_bytes() -> None:
+    not_planned()
     warnings.warn(
         "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
     )

@@ -12,6 +12,7 @@ import numpy as np
 from .._autograd import engine
 from .._autograd.node import Node
 from .._backend.cpu import PARALLEL, cpu
+from .._core import allocation
 from .._core.allocation import empty, empty_strided, offered
 from .._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
 from .._core.sizes import broadcast_shapes
@@ -350,6 +351,10 @@ class Pointwise:
             return call(*arrays)
         if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
+        if self.rows and self.outputs == 1 and allocation.watcher is not None:
+            out = empty(_common_shape(*[a.shape for a in arrays]), (results[0] if results[0].code else results[0].wide).numpy)
+            call(*arrays, out)
+            return out
         made = by_layout(call, tuple([(r if r.code else r.wide).numpy for r in results]), self.rows)(*arrays)
         if self.outputs == 1 and made.__class__ is not _ndarray:
             made = _asarray(made)

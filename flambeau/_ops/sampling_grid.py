@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 
 from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty
+from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
-from .._core.state import CUDA, GRAD, META, local, modes
+from .._core.state import CUDA, GRAD, META
 from .._kernel.sampling import sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
 from .._tensor import Tensor, wrap
 from .batching import folded
-from .fused import Fused, record
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .replay import second
 from .rules import not_implemented
-from .saved import fetch
 from .shape_rules import like
 
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -161,7 +159,10 @@ def _plan(
             options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
     call = (cpu.small if work < PARALLEL else cpu.large)(kernel, types, **options)
     image, places = (*x[:2], math.prod(sizes)), (grid[0], points, len(sizes))
-    return call, (np.array(sizes, np.int64), np.array(align, np.int64)), image, places, (*x[:2], points)
+    numbers = np.array(sizes, np.int64), np.array(align, np.int64)
+    for constant in numbers:
+        constant.flags.writeable = False
+    return call, numbers, image, places, (*x[:2], points)
 
 
 def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align: bool, needs: Any) -> Any:
@@ -227,33 +228,12 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise not_implemented("grid_sampler_cpu", input.dtype)
     plain = not (input._k | grid._k) & ~GRAD and input._array.size > 0 and grid._array.size > 0  # what the kernels know
     if plain:
-        return _fused(input, grid, mode, padding, align)
+        return sample(input, grid, mode, padding, align)  # type: ignore[no-any-return]
     return relabel(_formula(input, grid, mode, padding, align), _label(rank))
 
 
 def _label(rank: int) -> str:
     return f"GridSampler{rank}DBackward0"
-
-
-def _fused(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
-    """`sample`, with little ado where no mode is on."""
-    if modes.on:
-        return sample(input, grid, mode, padding, align)  # type: ignore[no-any-return]
-    out = wrap(sample.forward(cpu, input._array, grid._array, mode, padding, align), input.dtype)
-    if (input._k | grid._k) & GRAD and local.grad:
-        record(_FUSED[input._array.ndim - 2], out, (input, grid), [input, grid, mode, padding, align])
-    return out
-
-
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    x, grid, needs = fetch(node, 0), fetch(node, 1), [e is not None for e in node.edges]
-    if create_graph or g._k | modes.on:
-        return sample_back(g, x, grid, *node.saved[2:], tuple(needs))
-    made = sample_back.forward(cpu, g._array, x._array, grid._array, *node.saved[2:], needs)
-    return [None if a is None else wrap(a, x.dtype) for a in made]
-
-
-_FUSED = [Fused("grid_sample", _label(rank), _gradient) for rank in range(4)]
 
 
 def _check_sampled(input: Tensor, grid: Tensor) -> None:
@@ -272,7 +252,7 @@ def _check_sampled(input: Tensor, grid: Tensor) -> None:
         raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(shape)}")
 
 
-@public("nn.functional.grid_sample", method=False)
+@public("nn.functional.grid_sample", method=False, planned=True)
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -292,6 +272,7 @@ def grid_sample(
             f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
         )
     if align_corners is None:
+        not_planned()
         warnings.warn(
             "grid_sample: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
             UserWarning,
@@ -364,6 +345,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
               [ 0.5000,  0.0000]]]])
     """
     if align_corners is None:
+        not_planned()
         warnings.warn(
             "affine_grid: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
             UserWarning,

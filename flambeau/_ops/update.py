@@ -160,12 +160,13 @@ def updates(
         plain.out_rule = "exact"  # type: ignore[attr-defined]
         plain = registry._with_out(plain) if out else registry._overridable(plain)
         changed = registry._overridable(changed)
+        shown = registry.with_plans(plain, name)
         for form in (name, *aliases):
-            setattr(ops, form, plain)
+            setattr(ops, form, shown)
             setattr(ops, form + "_", changed)
-            functions[form] = plain
+            functions[form] = shown
             if method:
-                methods[form], methods[form + "_"] = plain, changed
+                methods[form], methods[form + "_"] = shown, changed
         return plain
 
     return decorate
