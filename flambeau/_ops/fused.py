@@ -17,7 +17,9 @@ from .._core import allocation
 from .._core.state import GRAD, modes
 from .._kernel.native import pool
 from .._tensor import Tensor, refuse_inference
-from .saved import versions_of
+from .replay import gradients
+from .saved import fetch, versions_of
+from .sites import planned_formula
 
 
 class Fused:
@@ -27,6 +29,28 @@ class Fused:
 
     def __init__(self, name: str, backward_name: str, gradient: Callable[[Node, Any, bool], Sequence[Any]]):
         self.name, self.backward_name, self.backward = name, backward_name, gradient
+
+
+class Fitted(Fused):
+    """A node whose gradients are had by kernels, planned like the derivatives of records, or over tensors.
+
+    A node keeps its inputs and then other values. `gradient(g, …, needs)` gets all of them, plain; `formula(…)` computes
+    the result over tensors, for derivatives that are differentiated again.
+    """
+
+    __slots__ = ("formula", "gradient")
+
+    def __init__(self, name: str, backward_name: str, gradient: Callable[..., Any], formula: Callable[..., Tensor]):
+        super().__init__(name, backward_name, self._backward)
+        self.gradient, self.formula = planned_formula(gradient), formula
+
+    def _backward(self, node: Node, g: Any, create_graph: bool) -> Any:
+        saved = [fetch(node, i) for i in range(len(node.saved))]
+        needs = tuple([e is not None for e in node.edges])
+        if create_graph or g._k & ~GRAD:
+            rest = saved[len(needs) :]
+            return gradients(lambda *given: self.formula(*given, *rest), saved[: len(needs)], [g], needs)
+        return self.gradient(g, *saved, needs)
 
 
 def record(op: Fused, out: Tensor, inputs: tuple[Any, ...], saved: list[Any]) -> None:

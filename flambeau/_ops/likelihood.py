@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._autograd.node import Node
 from .._backend.cpu import cpu
 from .._core.allocation import empty, zeros
 from .._core.dtypes import BY_NUMPY, float32, float64, int64
-from .._core.state import GRAD, local, modes
+from .._core.state import local, modes
 from .._kernel.likelihood import (
     likelihood_each,
     likelihood_each_gradient,
@@ -20,13 +19,12 @@ from .._kernel.likelihood import (
     likelihood_sum_gradient,
 )
 from .._tensor import Tensor, wrap
-from .fused import Fused, record
-from .replay import gradients
-from .saved import fetch
+from .fused import Fitted, record
+from .normalization import constant
 
 _INT64 = np.dtype(np.int64)
 _ONE = np.asarray(1.0)
-formula: list[Callable[..., Any]] = []  # the same over tensors, for higher derivatives
+composed: list[Callable[..., Any]] = []  # the same over tensors, for higher derivatives
 
 
 @functools.cache
@@ -43,18 +41,6 @@ def _kernels(d: Any) -> dict[str, Any]:
             cpu.small(likelihood_each_gradient, (code, "f64", *scores[1:], code)),
         ),
     }
-
-
-@functools.lru_cache(256)
-def _number(value: Any, kind: Any) -> Any:
-    return np.asarray(value, kind)
-
-
-@functools.lru_cache(64)
-def _ones(d: Any, count: int) -> Any:
-    made = np.ones(count, d)
-    made.flags.writeable = False
-    return made
 
 
 def _places(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -84,8 +70,7 @@ def likelihood(
     scores, places = _places(x.shape)
     kind = x.dtype
     y = target._array.reshape(places)
-    factors = _ones(kind, scores[1]) if weight is None else weight._array
-    settings = _number(skipped, _INT64), _number(smooth, np.float64)
+    factors, settings = _settings(scores, kind, weight, skipped, smooth)
     call = _kernels(kind)[reduction][0]
     if reduction == "none":
         loss, total = empty(y.shape, kind), None
@@ -101,27 +86,29 @@ def likelihood(
     return out
 
 
-def _gradient(node: Node, g: Tensor, create_graph: bool) -> Any:
-    input, target, weight = fetch(node, 0), fetch(node, 1), fetch(node, 2)
-    skipped, reduction, smooth, divisor = node.saved[3:]
-    if create_graph or g._k & ~GRAD or g.dtype is not input.dtype:
-        return gradients(lambda x: formula[0](x, target, weight, skipped, reduction, smooth), [input], [g], [True])
+def _settings(scores: Any, kind: Any, weight: Any, skipped: int, smooth: float) -> tuple[Any, tuple[Any, Any]]:
+    """Weights of classes, the number that is skipped, and the share of all classes, as operands."""
+    factors = constant(scores[1], 1, kind) if weight is None else weight._array
+    return factors, (np.asarray(skipped, _INT64), np.asarray(smooth, np.float64))
+
+
+def _gradient(
+    g: Tensor, input: Tensor, target: Tensor, weight: Any, skipped: int, reduction: str, smooth: float, divisor: Any,
+    needs: Any,
+) -> tuple[Tensor]:  # fmt: skip
     x = input._array
     scores, places = _places(x.shape)
-    out, kind = zeros(x.shape, x.dtype), x.dtype
-    factors = _ones(kind, scores[1]) if weight is None else weight._array
+    out = zeros(x.shape, x.dtype)
+    factors, settings = _settings(scores, x.dtype, weight, skipped, smooth)
     cotangent = g._array.reshape(places) if reduction == "none" else g._array
-    call = _kernels(kind)[reduction][1]
-    settings = _number(skipped, _INT64), _number(smooth, np.float64)
-    call(
-        cotangent,
-        _ONE if divisor is None else divisor._array,
-        target._array.reshape(places),
-        factors,
-        *settings,
-        out.reshape(scores),
-    )
+    total = _ONE if divisor is None else divisor._array
+    call = _kernels(x.dtype)[reduction][1]
+    call(cotangent, total, target._array.reshape(places), factors, *settings, out.reshape(scores))
     return (wrap(out, g.dtype),)
 
 
-_FUSED = Fused("nll_loss", "NllLossBackward0", _gradient)
+def _formula(x: Tensor, target: Tensor, weight: Any, skipped: int, reduction: str, smooth: float, _: Any) -> Tensor:
+    return composed[0](x, target, weight, skipped, reduction, smooth)  # type: ignore[no-any-return]
+
+
+_FUSED = Fitted("nll_loss", "NllLossBackward0", _gradient, _formula)

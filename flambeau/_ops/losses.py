@@ -13,16 +13,14 @@ import numpy as np
 from .._backend.cpu import cpu
 from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64
-from .._core.state import GRAD, META, local, modes
-from .._kernel.distance import loss_gradient, loss_sum
+from .._core.state import CUDA, META, local, modes
+from .._kernel.distance import leaves_unit, loss_gradient, loss_sum
 from .._tensor import Tensor, read_as, wrap
 from .batching import every_element
 from .declare import pointwise
-from .fused import Fused, parts_of, record, side_by_side
-from .registry import labelled, ops, public
-from .replay import gradients
+from .fused import Fitted, parts_of, record, side_by_side
+from .registry import labelled, ops, public, relabel
 from .rules import Rule, real_floating_only, type_name
-from .saved import fetch
 
 CODES = ("none", "mean", "sum")
 
@@ -154,10 +152,18 @@ _soft_margin = pointwise(
 
 
 @functools.cache
-def _kernels(d: Any, how: str) -> tuple[Any, Any]:
-    code = BY_NUMPY[d].code
-    forward = cpu.small(loss_sum, (code, code, "f64", "f64", code), how=how)
-    return forward, cpu.kernel(loss_gradient, ("f64", code, code, "f64", code), how=how)
+def _kernels(d: Any, how: str) -> tuple[Any, Any, Any]:
+    """Those that make the loss, a part of it in double precision, and its gradient; with the formulas of the pointwise records."""
+    op, code = _RECORDS[how], BY_NUMPY[d].code
+    own: Any = (lambda m, x, y: m.real_abs(x - y), lambda m, g, x, y: g * m.sgn(x - y))
+    if op is not None:
+        own = op.body, op.grads[0].formula  # type: ignore[union-attr]
+    wide = op is not None and op.params
+    value, slope = [f if wide else (lambda m, *given, f=f: f(m, *given[:-1])) for f in own]
+    types = (code, code, "f64", "f64")
+    parts = cpu.kernel(loss_sum, (*types, "f64"), value=value)
+    gradient = cpu.kernel(loss_gradient, (code, "f64", code, code, "f64", code), slope=slope)
+    return cpu.small(loss_sum, (*types, code), value=value), parts, gradient
 
 
 def _parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
@@ -167,38 +173,42 @@ def _parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
     return [(x, y)] if len(cuts) == 1 else [(x[low:high], y[low:high]) for low, high in cuts]
 
 
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    input, target = fetch(node, 0), fetch(node, 1)
-    how, width, share = node.saved[2:]
-    needs = [e is not None for e in node.edges]
-    if create_graph or g._k & ~GRAD:
-        return gradients(lambda x, y: ops.sum(_ELEMENTS[how](x, y, width)) * share, [input, target], [g], needs)
+def _gradients(
+    g: Tensor, input: Tensor, target: Tensor, how: str, width: float, share: float, needs: Any
+) -> list[Any]:  # fmt: skip
     x, y = input._array, target._array
-    out = empty(x.shape, x.dtype)
-    made = _parts(out, out)
-    factor, p = np.asarray(float(g._array) * share), np.asarray(width)
-    call = _kernels(x.dtype, how)[1]
-    side_by_side(call, [[factor, a, b, p, o] for (a, b), (o, _) in zip(_parts(x, y), made)])
-    other = np.asarray(np.negative(out)) if needs[1] else None
-    return [wrap(out, g.dtype) if needs[0] else None, None if other is None else wrap(other, g.dtype)]
+    call, p, results = _kernels(x.dtype, how)[2], np.asarray(width), []
+    for factor, need in zip((share, -share), needs):
+        out = empty(x.shape, x.dtype) if need else None
+        if out is not None:
+            operands = [
+                [g._array, np.asarray(factor), a, b, p, o] for (a, b), (o, _) in zip(_parts(x, y), _parts(out, out))
+            ]
+            side_by_side(call, operands)
+        results.append(None if out is None else wrap(out, g.dtype))
+    return results
+
+
+def _whole(x: Tensor, y: Tensor, how: str, width: float, share: float) -> Tensor:
+    return ops.sum(_elements(how, x, y, width)) * share  # type: ignore[no-any-return]
 
 
 _FUSED = {
-    "square": Fused("mse_loss", "MseLossBackward0", _gradient),
-    "absolute": Fused("l1_loss", "MeanBackward0", _gradient),
-    "smooth": Fused("smooth_l1_loss", "SmoothL1LossBackward0", _gradient),
-    "huber": Fused("huber_loss", "HuberLossBackward0", _gradient),
-    "entropy": Fused("binary_cross_entropy", "BinaryCrossEntropyBackward0", _gradient),
-    "logits": Fused("binary_cross_entropy_with_logits", "BinaryCrossEntropyWithLogitsBackward0", _gradient),
-}
-_ELEMENTS = {
-    "square": lambda x, y, width: _square(x, y),
-    "absolute": lambda x, y, width: ops.abs(x - y),
-    "smooth": lambda x, y, width: _smooth(x, y, width),
-    "huber": lambda x, y, width: _huber(x, y, width),
-    "entropy": lambda x, y, width: _entropy(x, y),
-    "logits": lambda x, y, width: _logits(x, y),
-}
+    how: Fitted(name, f"{node}Backward0", _gradients, _whole)
+    for how, name, node in (
+        ("square", "mse_loss", "MseLoss"), ("absolute", "l1_loss", "Mean"), ("smooth", "smooth_l1_loss", "SmoothL1Loss"),
+        ("huber", "huber_loss", "HuberLoss"), ("entropy", "binary_cross_entropy", "BinaryCrossEntropy"),
+        ("logits", "binary_cross_entropy_with_logits", "BinaryCrossEntropyWithLogits"),
+    )
+}  # fmt: skip
+_RECORDS = {
+    "square": _square, "absolute": None, "smooth": _smooth, "huber": _huber, "entropy": _entropy, "logits": _logits,
+}  # fmt: skip
+
+
+def _elements(how: str, x: Tensor, y: Tensor, width: float) -> Tensor:
+    op = _RECORDS[how]
+    return ops.abs(x - y) if op is None else op(x, y, width) if op.params else op(x, y)  # type: ignore[no-any-return]
 
 
 def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Any:
@@ -221,10 +231,8 @@ def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float
     if len(parts) == 1:
         _kernels(x.dtype, how)[0](*parts[0], p, factor, made)
     else:
-        code = BY_NUMPY[x.dtype].code
-        call = cpu.kernel(loss_sum, (code, code, "f64", "f64", "f64"), how=how)
         sums = np.empty(len(parts))
-        side_by_side(call, [[a, b, p, factor, sums[i, ...]] for i, (a, b) in enumerate(parts)])
+        side_by_side(_kernels(x.dtype, how)[1], [[a, b, p, factor, sums[i, ...]] for i, (a, b) in enumerate(parts)])
         made[...] = sums.sum()
     out = wrap(made, d)
     if k and local.grad:
@@ -235,7 +243,7 @@ def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float
 def _loss(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Tensor:
     """A loss by elements, reduced: in one visit of both tensors where that can be."""
     made = _fused(input, target, how, reduction, width)
-    return reduced(_ELEMENTS[how](input, target, width), reduction) if made is NotImplemented else made
+    return reduced(_elements(how, input, target, width), reduction) if made is NotImplemented else made
 
 
 @functional(planned=True)
@@ -282,7 +290,8 @@ def l1_loss(
     _warn_of_sizes("l1_loss", input, target)
     if weight is not None:
         return _weighted(ops.abs(input - target), weight, input, reduction)
-    return _loss(input, target, "absolute", reduction)
+    made = _loss(input, target, "absolute", reduction)
+    return relabel(made, "SumBackward0") if reduction == "sum" else made
 
 
 @functional(planned=True)
@@ -321,7 +330,19 @@ def huber_loss(
 # -- probabilities -----------------------------------------------------------------------------------------------
 
 
-@functional
+def _is_probable(t: Tensor) -> bool:
+    """Whether all elements are between 0 and 1."""
+    x = read_as(every_element(t), t._k)
+    if not x.size or t._k & META:
+        return True
+    if t._k & CUDA or t.dtype.category != FLOATING:
+        return bool(x.min() >= 0 and x.max() <= 1)
+    found = empty((), np.bool_)
+    cpu.kernel(leaves_unit, (t.dtype.code, "b1"))(x.reshape(-1), found)
+    return not found
+
+
+@functional(planned=True)
 @labelled("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -337,8 +358,7 @@ def binary_cross_entropy(
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {type_name(target.dtype)} but expected {type_name(input.dtype)}")
-    x = read_as(every_element(input), input._k)
-    if x.size and not input._k & META and not (x.min() >= 0 and x.max() <= 1):
+    if not _is_probable(input):
         raise RuntimeError("all elements of input should be between 0 and 1")
     if weight is None:
         return _loss(input, target, "entropy", reduction)

@@ -377,7 +377,7 @@ def _composed(
     return hard * (1 - smoothing) + spread * (smoothing / count)
 
 
-likelihood.formula.append(_composed)
+likelihood.composed.append(_composed)
 
 
 def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:

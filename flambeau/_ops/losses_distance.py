@@ -17,12 +17,10 @@ from .._kernel.math.angles import cosine_rows, cosine_rows_gradient
 from .._tensor import Tensor, wrap
 from .declare import pointwise
 from .folding import to_last
-from .fused import Fused, record
+from .fused import Fitted, record
 from .losses import CODES, check_reduction, functional, legacy_reduction, reduced
-from .registry import functions, labelled, ops, public, quick
-from .replay import gradients
+from .registry import functions, labelled, ops, public
 from .rules import real_floating, real_floating_only
-from .saved import fetch
 
 # -- angles ------------------------------------------------------------------------------------------------------
 
@@ -34,13 +32,9 @@ def _cosine_kernels(code: str, large: bool, added: bool) -> tuple[Any, Any]:
     return forward, make(cosine_rows_gradient, (code, code, code, "f64", code), added=added)
 
 
-def _cosine_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    x1, x2 = fetch(node, 0), fetch(node, 1)
-    dim, eps, added = node.saved[2:]
-    needs = [e is not None for e in node.edges]
-    if create_graph or g._k & ~GRAD:
-        composed = _cosine_of_squares if added else _cosine
-        return gradients(lambda a, b: composed(a, b, dim, eps), [x1, x2], [g], needs)
+def _cosine_gradient(
+    g: Tensor, x1: Tensor, x2: Tensor, dim: int, eps: float, added: bool, needs: Any
+) -> list[Any]:  # fmt: skip
     call = _cosine_kernels(g.dtype.code, x1._array.size >= PARALLEL, added)[1]
     a, b, bound = to_last(x1._array, dim), to_last(x2._array, dim), np.asarray(eps)
     results: list[Any] = [None, None]
@@ -52,13 +46,17 @@ def _cosine_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
     return results
 
 
-_COSINE = Fused("cosine_similarity", "SumBackward1", _cosine_gradient)
+def _composed_cosine(a: Tensor, b: Tensor, dim: int, eps: float, added: bool) -> Tensor:
+    return (_cosine_of_squares if added else _cosine)(a, b, dim, eps)
 
 
-def _quick_cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8, added: bool = False) -> Any:
+_COSINE = Fitted("cosine_similarity", "SumBackward1", _cosine_gradient, _composed_cosine)
+
+
+def _cosine_at_once(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8, added: bool = False) -> Any:
     """The cosine between single or double precision tensors of one shape; `added`: as `_cosine_of_squares`."""
     try:
-        k, a, b, d = x1._k | x2._k, x1._array, x2._array, x1.dtype
+        k, a, b, d = x1._k | x2._k | modes.on, x1._array, x2._array, x1.dtype
         if k > 1 or x2.dtype is not d or not (d is float32 or d is float64) or a.shape != b.shape or not a.size:
             return NotImplemented
     except AttributeError:
@@ -77,8 +75,7 @@ def _quick_cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8, added: bool
     return made
 
 
-@quick(lambda x1, x2, dim=1, eps=1e-8: _quick_cosine(x1, x2, dim, eps), named=True)
-@public("cosine_similarity", "nn.functional.cosine_similarity", method=False)
+@public("cosine_similarity", "nn.functional.cosine_similarity", method=False, planned=True)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension.
 
@@ -86,6 +83,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> torch.nn.functional.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
+    made = _cosine_at_once(x1, x2, dim, eps)
+    if made is not NotImplemented:
+        return made
     if eps < 0:
         raise RuntimeError(f"cosine_similarity: eps must be non-negative, but got {eps}")
     common = promote_types(x1.dtype, x2.dtype)
@@ -251,7 +251,7 @@ def cosine_embedding_loss(
     if input1._array.ndim != rank + 1 or input2._array.ndim != rank + 1:
         raise RuntimeError(f"{rank}D target tensor expects {rank + 1}D input tensors")
     if not modes.on:
-        cosine = _quick_cosine(input1, input2, rank, 1e-12, True)
+        cosine = _cosine_at_once(input1, input2, rank, 1e-12, True)
         if cosine is NotImplemented:
             cosine = _cosine_of_squares(input1, input2, rank, 1e-12)
         return reduced(_angular(cosine, _signs(target, cosine), margin), reduction)

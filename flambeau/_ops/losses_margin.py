@@ -10,7 +10,8 @@ import numpy as np
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import float32, float64, int64
-from .._core.state import GRAD, META, local, modes
+from .._core.state import META, local, modes
+from .._dispatch import backend_of
 from .._kernel.margins import (
     multi_margin_gradient,
     multi_margin_rows,
@@ -18,11 +19,12 @@ from .._kernel.margins import (
     multilabel_margin_rows,
 )
 from .._tensor import Tensor, wrap
-from .fused import Fused, record
+from .fused import Fitted, record
+from .index_kernels import first_outside
 from .losses import check_reduction, functional, legacy_reduction, reduced
+from .normalization import constant
 from .registry import labelled, ops
-from .replay import gradients
-from .saved import fetch
+from .rules import type_name
 
 
 def _is_plain(x: Tensor, y: Tensor, weight: Tensor | None = None) -> bool:
@@ -31,6 +33,12 @@ def _is_plain(x: Tensor, y: Tensor, weight: Tensor | None = None) -> bool:
     if x._k > 1 or y._k or modes.on or not (d is float32 or d is float64) or y.dtype is not int64 or not x._array.size:
         return False
     return weight is None or (not weight._k and weight.dtype is d and weight._array.shape == x._array.shape[1:])
+
+
+def _names_other_classes(y: Tensor, low: int, high: int) -> bool:
+    if y.dtype is not int64:
+        raise RuntimeError(f"expected scalar type Long but found {type_name(y.dtype)}")
+    return not y._k & META and first_outside(backend_of(y._k), y._array, low, high) is not None
 
 
 # -- one class -----------------------------------------------------------------------------------------------------
@@ -46,37 +54,31 @@ def _multi_kernels(code: str, p: int, large: bool) -> tuple[Any, Any]:
 def _multi(x: Tensor, y: Tensor, p: int, margin: float, weight: Tensor | None) -> Tensor:
     """The losses of rows."""
     if not _is_plain(x, y, weight):
-        return _composed_multi(x, y, p, margin, weight)
+        return _composed_multi(x, y, weight, p, margin)
     array = x._array
-    factors = _ones(array.dtype, array.shape[1]) if weight is None else weight._array
     loss = empty(array.shape[0], array.dtype)
-    settings = factors, np.asarray(float(margin))
+    settings = _settings(array, weight, margin)
     _multi_kernels(x.dtype.code, p, array.size >= PARALLEL)[0](array, y._array, *settings, loss)
     out = wrap(loss, x.dtype)
     if x._k and local.grad:
-        record(_MULTI, out, (x,), [x, y, weight, p, margin, settings])
+        record(_MULTI, out, (x,), [x, y, weight, p, float(margin)])
     return out
 
 
-@functools.lru_cache(64)
-def _ones(d: Any, count: int) -> Any:
-    return np.ones(count, d)
+def _settings(array: Any, weight: Tensor | None, margin: float) -> tuple[Any, Any]:
+    factors = constant(array.shape[1], 1, array.dtype) if weight is None else weight._array
+    return factors, np.asarray(float(margin))
 
 
-def _multi_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    x, y, weight = fetch(node, 0), fetch(node, 1), fetch(node, 2)
-    p, margin, settings = node.saved[3:]
-    if create_graph or g._k & ~GRAD:
-        return gradients(lambda t: _composed_multi(t, y, p, margin, weight), [x], [g], [True])
-    out = empty(x._array.shape, x._array.dtype)
+def _multi_gradient(
+    g: Tensor, x: Tensor, y: Tensor, weight: Tensor | None, p: int, margin: float, needs: Any
+) -> Any:  # fmt: skip
+    out, settings = empty(x._array.shape, x._array.dtype), _settings(x._array, weight, margin)
     _multi_kernels(x.dtype.code, p, x._array.size >= PARALLEL)[1](g._array, x._array, y._array, *settings, out)
     return (wrap(out, x.dtype),)
 
 
-_MULTI = Fused("multi_margin_loss", "MultiMarginLossBackward0", _multi_gradient)
-
-
-def _composed_multi(x: Tensor, y: Tensor, p: int, margin: float, weight: Tensor | None) -> Tensor:
+def _composed_multi(x: Tensor, y: Tensor, weight: Tensor | None, p: int, margin: float) -> Tensor:
     """The same over tensors."""
     at = ops.unsqueeze(y, 1)
     gap = ops.clamp_min(margin - ops.gather(x, 1, at) + x, 0)
@@ -85,6 +87,9 @@ def _composed_multi(x: Tensor, y: Tensor, p: int, margin: float, weight: Tensor 
     if weight is not None:
         gap = gap * ops.unsqueeze(ops.index_select(weight, 0, y), 1)
     return ops.sum(ops.scatter(gap, 1, at, 0), 1) / x._array.shape[1]  # type: ignore[no-any-return]
+
+
+_MULTI = Fitted("multi_margin_loss", "MultiMarginLossBackward0", _multi_gradient, _composed_multi)
 
 
 # -- several classes -----------------------------------------------------------------------------------------------
@@ -106,23 +111,17 @@ def _multilabel(x: Tensor, y: Tensor) -> Tensor:
     _multilabel_kernels(x.dtype.code, array.size >= PARALLEL)[0](array, y._array, loss, chosen)
     out = wrap(loss, x.dtype)
     if x._k and local.grad:
-        record(_MULTILABEL, out, (x,), [x, y, chosen])
+        record(_MULTILABEL, out, (x,), [x, y, wrap(chosen, int64)])
     return out
 
 
-def _multilabel_gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    x, y, chosen = fetch(node, 0), fetch(node, 1), node.saved[2]
-    if create_graph or g._k & ~GRAD:
-        return gradients(lambda t: _composed_multilabel(t, y), [x], [g], [True])
-    out = empty(x._array.shape, x._array.dtype)
-    _multilabel_kernels(x.dtype.code, x._array.size >= PARALLEL)[1](g._array, x._array, y._array, chosen, out)
+def _multilabel_gradient(g: Tensor, x: Tensor, y: Tensor, chosen: Tensor, needs: Any) -> Any:
+    out, call = empty(x._array.shape, x._array.dtype), _multilabel_kernels(x.dtype.code, x._array.size >= PARALLEL)[1]
+    call(g._array, x._array, y._array, chosen._array, out)
     return (wrap(out, x.dtype),)
 
 
-_MULTILABEL = Fused("multilabel_margin_loss", "MultilabelMarginLossBackward0", _multilabel_gradient)
-
-
-def _composed_multilabel(x: Tensor, y: Tensor) -> Tensor:
+def _composed_multilabel(x: Tensor, y: Tensor, *rest: Any) -> Tensor:
     """The same over tensors."""
     valid = ops.eq(ops.cumsum(ops.to_dtype(y < 0, int64), 1), 0)  # (N, C): the labels before the first -1
     at = ops.where(valid, y, ops.zeros_like(y))
@@ -133,10 +132,15 @@ def _composed_multilabel(x: Tensor, y: Tensor) -> Tensor:
     return ops.sum(gap * used, (1, 2)) / x._array.shape[1]  # type: ignore[no-any-return]
 
 
+_MULTILABEL = Fitted(
+    "multilabel_margin_loss", "MultilabelMarginLossBackward0", _multilabel_gradient, _composed_multilabel
+)
+
+
 # -- public functions ------------------------------------------------------------------------------------------------
 
 
-@functional
+@functional(planned=True)
 @labelled("MultiMarginLossBackward0")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
@@ -160,7 +164,7 @@ def multi_margin_loss(
     rows, count = x._array.shape
     if y._array.shape[0] != rows or target._array.ndim > 1:
         raise RuntimeError(f"inconsistent target size, expected {rows} but got {list(target._array.shape)}")
-    if rows and not y._k & META and (y._array.min() < 0 or y._array.max() >= count):
+    if _names_other_classes(y, 0, count):
         raise RuntimeError("target out of range")
     loss = _multi(x, y, p, margin, weight)
     if reduction == "none" and single and not target._array.ndim:
@@ -168,7 +172,7 @@ def multi_margin_loss(
     return reduced(loss, reduction)
 
 
-@functional
+@functional(planned=True)
 @labelled("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -186,7 +190,7 @@ def multilabel_margin_loss(
     single = len(shape) < 2
     x, y = (ops.reshape(t, (1, -1)) if single else t for t in (input, target))
     count = x._array.shape[1]
-    if y._array.size and not y._k & META and (y._array.min() < -1 or y._array.max() >= count):
+    if _names_other_classes(y, -1, count):
         raise RuntimeError("target out of range")
     loss = _multilabel(x, y)
     if reduction == "none" and single:

@@ -17,7 +17,7 @@ from .._dispatch import backend_of
 from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
 from .batching import along, leading, repeated, rolled
-from .index_kernels import BITS
+from .index_kernels import BITS, first_outside, scatter
 from .joining_arrays import joined
 from .parts import diagonal_op, place_diagonal
 from .primitive import primitive
@@ -381,7 +381,7 @@ def trace(input: Tensor) -> Tensor:
 # -- codes -----------------------------------------------------------------------------------------------------------
 
 
-@public("nn.functional.one_hot", method=False)
+@public("nn.functional.one_hot", method=False, planned=True)
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """A new last dimension with 1 at the index that the element was, 0 elsewhere.
 
@@ -399,19 +399,15 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)  # type: ignore[attr-defined]
     if input._k & META and num_classes > 0:
         return ops.new_empty(input, (*x.shape, num_classes))  # type: ignore[no-any-return]
-    if x.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    highest = int(x.max())
-    if num_classes == -1:
-        num_classes = highest + 1
-    elif num_classes < 1:
-        raise RuntimeError("num_classes should be positive")
-    elif highest >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
     backend = backend_of(input._k)
-    codes = backend.zeros((x.size, num_classes), np.int64)
-    codes.reshape(-1)[backend.xp.arange(0, codes.size, num_classes) + x.reshape(-1)] = 1
-    return wrap(codes.reshape(*x.shape, num_classes), int64, input._k & ~1)
+    if first_outside(backend, x, 0, (1 << 63) - 1 if num_classes == -1 else num_classes) is not None:
+        wanted = "non-negative" if x.min() < 0 else "smaller than num_classes"
+        raise RuntimeError(f"Class values must be {wanted}.")
+    if num_classes == -1:
+        num_classes = int(x.max()) + 1
+    codes, ones = backend.zeros((*x.shape, num_classes), np.int64), backend.xp.ones((), np.int64)
+    scatter(backend, codes, x.ndim, x.reshape(*x.shape, 1), ones, "set")
+    return wrap(codes, int64, input._k & ~1)
 
 
 SCHEMAS = """

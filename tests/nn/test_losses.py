@@ -203,3 +203,31 @@ def test_ctc_counts_alignments():
     # of 8 paths of length 3 over {blank, a}, 6 spell "a"
     loss = nn.CTCLoss(reduction="sum")(logs, torch.tensor([[1]]), torch.tensor([3]), torch.tensor([1]))
     assert abs(float(loss) + np.log(6 / 8)) < 1e-6
+
+
+def test_small_calls_and_their_gradients_are_planned():
+    """Checks of values are asked again by plans; gradients of later calls are those of the Python functions."""
+    y, p = torch.tensor([0, 2, 1]), torch.tensor([[0.2, 0.9, 0.4]] * 3)
+    calls = [
+        lambda a: F.mse_loss(a, p), lambda a: F.l1_loss(p, a, reduction="sum"), lambda a: F.huber_loss(a, p, delta=0.3),
+        lambda a: F.smooth_l1_loss(a, p, beta=0.2), lambda a: F.binary_cross_entropy(a, p), lambda a: F.nll_loss(a, y),
+        lambda a: F.binary_cross_entropy_with_logits(a, p), lambda a: F.multi_margin_loss(a, y, p=2),
+        lambda a: F.multilabel_margin_loss(a, torch.tensor([[2, -1, 0]] * 3)), lambda a: F.cosine_similarity(a, p).sum(),
+    ]  # fmt: skip
+    for call in calls:
+        for i in range(4):
+            a = (torch.linspace(0.05, 0.9, 9).reshape(3, 3) / (i + 1)).requires_grad_()
+            (made,) = torch.autograd.grad(call(a), a)
+            (again,) = torch.autograd.grad(call(a), a, create_graph=True)
+            torch.testing.assert_close(made, again.detach(), rtol=1e-5, atol=1e-7)
+    for _ in range(3):
+        F.one_hot(y, 3)
+        F.binary_cross_entropy(p, p)
+    for call, words in (
+        (lambda: F.one_hot(y + 1, 3), "smaller than num_classes"), (lambda: F.one_hot(y - 1, 3), "non-negative"),
+        (lambda: F.one_hot(y, 0), "smaller than num_classes"), (lambda: F.binary_cross_entropy(p * 2, p), "between 0 and 1"),
+        (lambda: F.multi_margin_loss(p, y + 1), "out of range"), (lambda: F.multi_margin_loss(p, y.int()), "Long but found Int"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    assert F.l1_loss(p.clone().requires_grad_(), p, reduction="sum").grad_fn.name() == "SumBackward0"
