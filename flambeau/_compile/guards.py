@@ -119,7 +119,7 @@ class Trail:
             elif event == "return":
                 if len(self._stack) > 1:
                     self._stack.pop()
-            elif event == "c_call" and self._stack[-1] > TRUSTED and frame.f_code not in _TRANSPARENT:
+            elif event == "c_call" and self._stack[-1] > TRUSTED and id(frame.f_code) not in _TRANSPARENT:
                 reason = self._called(frame, arg, self._stack[-1])
                 if reason is not None:
                     self._break(reason, frame)
@@ -134,16 +134,16 @@ class Trail:
         """A frame begins, or a generator goes on."""
         asked = self._stack[-1]
         whose = trust(code.co_filename)
-        if code in _TRANSPARENT:
+        if id(code) in _TRANSPARENT:
             whose = asked
         elif asked == IMPORT or code.co_name == "<module>":
             whose = IMPORT
-        elif code in _HARMLESS or code.co_filename in _HARMLESS_FILES:
+        elif id(code) in _HARMLESS or code.co_filename in _HARMLESS_FILES:
             whose = TRUSTED
         elif whose == LIBRARY:  # it does what its caller wants of it
             whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
         self._stack.append(whose)
-        if whose in (TRUSTED, IMPORT) or code in _TRANSPARENT:
+        if whose in (TRUSTED, IMPORT) or id(code) in _TRANSPARENT:
             return
         if id(code) not in self._codes:
             self._entered(frame, code, whose)
@@ -196,7 +196,7 @@ class Trail:
                 ):  # to know objects again
                     return None
                 return None if name in _PURE else f"{name}() cannot be part of a compiled program"
-            if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS):
+            if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS) or name == "fspath":
                 return None
             if whose == OURS and module not in _WORLD:
                 return None
@@ -263,9 +263,9 @@ class Trail:
 
 
 # Parts of the library that ask about what guards know anyway, or keep only what they can find out again.
-_HARMLESS = frozenset((inspect.signature.__code__, functools.cached_property.__get__.__code__))
+_HARMLESS = {id(inspect.signature.__code__), id(functools.cached_property.__get__.__code__)}
 _HARMLESS_FILES = frozenset(module.__file__ for module in (abc, enum, re, typing))
-_TRANSPARENT = TRANSPARENT | {Trail._asked.__code__}  # code that works for whoever calls it
+_TRANSPARENT = {id(code) for code in (*TRANSPARENT, Trail._asked.__code__)}  # code that works for whoever calls it
 _OF_ALL = frozenset(("__sizeof__", "__format__", "__init_subclass__"))
 _WHOLE = frozenset(("__reduce__", "__reduce_ex__", "__dir__", "__getstate__"))  # read all attributes
 

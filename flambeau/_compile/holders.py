@@ -114,6 +114,10 @@ class Holder:
             return f"len({self.path}) == {len(self.expected)}"
         for label, a, b in zip(self.labels(), values, self.expected):
             if not same(a, b):
+                if label.startswith("attributes of "):
+                    return (
+                        f"{label}: {sorted({*a} ^ {*b})} came or went" if {*a} != {*b} else f"{label} in the same order"
+                    )
                 return f"{label} == {b!r}" if plain(b) else f"{label} is {shown(b)}"
         return None
 
@@ -461,8 +465,8 @@ def _hooks(t: Tensor) -> tuple[Any, ...]:
     meta = t._autograd_meta
     if meta is None or not (meta.hooks or meta.post_hooks):
         return ()
-    return (*_ids(meta.hooks), None, *_ids(meta.post_hooks))
+    return (*_values(meta.hooks), None, *_values(meta.post_hooks))
 
 
-def _ids(hooks: dict[Any, Any] | None) -> tuple[Any, ...]:
-    return () if not hooks else tuple(map(id, hooks.values()))
+def _values(hooks: dict[Any, Any] | None) -> tuple[Any, ...]:
+    return () if not hooks else tuple(hooks.values())

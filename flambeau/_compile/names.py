@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 from types import CodeType
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"))
 _GLOBALS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "STORE_NAME", "DELETE_GLOBAL", "DELETE_NAME"))
@@ -26,15 +27,15 @@ class Names(NamedTuple):
     ]  # arguments whose `__dict__` is asked for; "" if somebody else's is, or names are unknown
 
 
-_kept: dict[int, tuple[CodeType, Names]] = {}
+_kept: WeakKeyDictionary[CodeType, Names] = WeakKeyDictionary()
 
 
 def names_of(code: CodeType) -> Names:
     """The names in a code object; not those in the functions that it makes."""
-    kept = _kept.get(id(code))
-    if kept is None:
-        kept = _kept[id(code)] = code, _read(code)  # the code is kept, so that nobody else gets its id
-    return kept[1]
+    found = _kept.get(code)
+    if found is None:
+        found = _kept[code] = _read(code)
+    return found
 
 
 def _read(code: CodeType) -> Names:

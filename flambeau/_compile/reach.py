@@ -273,7 +273,9 @@ class Reach:
                 self._module(value, path)
         elif self._written_in_python(kind):
             self._instance(value, path)
-        elif kind not in _CONSTANTS:
+        elif isinstance(value, tuple):  # `sys.version_info` and its kind
+            self._fixed(value, path)
+        elif kind not in _CONSTANTS and kind.__module__ not in ("datetime", "decimal"):
             raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
         elif kind in (operator.attrgetter, operator.methodcaller):
             self.learn_everything()

@@ -13,6 +13,7 @@ import functools
 import gc
 import struct
 import sys
+import threading
 import types
 from bisect import bisect_right
 from collections import OrderedDict
@@ -101,6 +102,16 @@ def _entries(own: dict[Any, Any]) -> list[tuple[Any, int]]:
     return found
 
 
+def _order(values: int) -> list[int]:
+    """Where the order is noted in which values of shared keys came."""
+    if sys.version_info >= (3, 13):
+        room = word_at(values) & 0xFF
+        return [values, *(values + 8 + 8 * room + i for i in range(0, room, 8))]
+    if sys.version_info >= (3, 11):
+        return [values - i for i in range(8, ctypes.c_uint8.from_address(values - 1).value + 8, 8)]
+    return []  # values come in the order of the keys
+
+
 def _table(own: dict[Any, Any]) -> tuple[int, int, int, int, int]:
     """Where the entries of a dictionary begin, their size, where the value stands in one, how many, where that is written."""
     keys = word_at(id(own) + _KEYS)
@@ -124,9 +135,7 @@ def _dictionary(own: dict[Any, Any], names: Rows[Any] | None, closely: bool) -> 
     found = dict(_entries(own))
     places, forbidden = [id(own) + _VALUES, id(own) + _KEYS], []
     if word_at(places[0]):  # which keys there are: as many as before, and none of those is missing
-        if names is None:
-            raise Elsewhere("the order of keys that are shared")
-        places.append(id(own) + _USED)
+        places += [id(own) + _USED, *_order(word_at(places[0]))]
         forbidden = [(place, 0) for place in found.values()]
     else:  # new keys come last
         places += [counted, base + (count - 1) * step + at - 8, id(own) + _USED]
@@ -192,9 +201,9 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
         if isinstance(owner, type):
             words.append((_place_in_class(owner, owner.__mro__), id(owner.__mro__)))
         more, forbidden = _dictionary(own, list(holder.names), closely)  # type: ignore[attr-defined]
-        return words + more, forbidden, own
+        return words + more, forbidden, (own, list(own))
     if kind is Namespace:
-        return *_dictionary(owner, list(holder.before), True), owner  # type: ignore[attr-defined]
+        return *_dictionary(owner, list(holder.before), True), (owner, list(owner))  # type: ignore[attr-defined]
     if kind is Items and isinstance(owner, dict) and not (isinstance(owner, OrderedDict) and owner):
         return *_dictionary(owner, None, closely), owner
     if kind is Sequence and isinstance(owner, list):
@@ -243,6 +252,7 @@ class Scan:
         self._rows: list[tuple[Holder, list[Pair], list[Pair], Any]] = []
         self._renewed: dict[int, int] = {}
         self.scan: Any = None
+        self._lock = threading.Lock()
         if not known():
             self.slow = list(holders)
             return
@@ -260,7 +270,9 @@ class Scan:
                 raise Elsewhere("changes all the time")
             if not _holds(holder):
                 raise Elsewhere("the run itself changed it")
-            self._rows.append((holder, *words_of(holder, times >= _PATIENCE)))
+            equal, forbidden, parts = words_of(holder, times >= _PATIENCE)
+            # What stands in the words is kept, so that nobody else comes to stand at its address.
+            self._rows.append((holder, equal, forbidden, (parts, holder.now())))
         except Elsewhere:
             self.slow.append(holder)
 
@@ -275,23 +287,24 @@ class Scan:
                 words.extend(pair)
             for pair in forbidden:
                 others.extend(pair)
-        self._tables = words, others
         self._count = len(words) // 2
-        self._head[:] = array.array(
-            "q", [words.buffer_info()[0], self._count, others.buffer_info()[0], len(others) // 2]
-        )
+        places = words.buffer_info()[0], self._count, others.buffer_info()[0], len(others) // 2
+        self._head[:] = array.array("q", places)  # another thread may be about to scan: the old tables go last
+        self._tables = words, others
 
     def hold(self) -> bool:
         """Whether all holders hold; what is found unchanged in another place is remembered there."""
-        while self.scan is not None:
-            at = self.scan()
-            if at is True:
-                break
-            number = (
-                bisect_right(self._starts, at) - 1
-                if at < self._count
-                else bisect_right(self._others, at - self._count) - 1
-            )
+        if self.scan is not None and self.scan() is not True:
+            with self._lock:
+                if not self._renew():
+                    return False
+        return all(map(_holds, self.slow))
+
+    def _renew(self) -> bool:
+        """Asks the holders of words that differ, until none does or one does not hold."""
+        while (at := self.scan()) is not True:
+            starts, at = (self._starts, at) if at < self._count else (self._others, at - self._count)
+            number = bisect_right(starts, at) - 1
             holder = self._rows[number][0]
             if not _holds(holder):
                 return False
@@ -299,7 +312,7 @@ class Scan:
             del self._rows[number]
             self._add(holder)
             self._lay()
-        return all(map(_holds, self.slow))
+        return True
 
     @property
     def size(self) -> int:

@@ -1,11 +1,15 @@
 """What a run depended on: what ends a region, what the run changed, which tensors it could find. See `test_changes` for guards."""
 
 import collections
+import contextlib
+import decimal
+import enum
 import functools
 import itertools
 import logging
 import math
 import random
+import re
 import sys
 import threading
 import time
@@ -315,6 +319,80 @@ def test_reasons_have_the_path():
     assert guards.reason((torch.ones(2, 4),), {}) == "input.shape == (2, 3)"
     with torch.no_grad():
         assert guards.reason((x,), {}) == "grad mode is True"
+
+
+class WithCache(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.width = 2
+
+    @functools.cached_property
+    def table(self):
+        return [self.width, 2]
+
+    def forward(self, x):
+        return x * self.table[0]
+
+
+class Colour(enum.Enum):
+    RED, BLUE = 1, 2
+
+
+PATTERN = re.compile("layer([0-9]+)")
+COUNTS, DATA = collections.Counter("abca"), collections.UserDict(a=1)
+
+
+@contextlib.contextmanager
+def scaled(by):
+    yield by * 2
+
+
+def library(x):
+    with scaled(2) as by, contextlib.suppress(KeyError), contextlib.ExitStack() as stack:
+        stack.callback(len, ())
+        x = x * by
+    if Colour(1) is Colour.RED and sys.version_info >= (3, 8) and isinstance(COUNTS, collections.abc.Mapping):
+        x = x * int(PATTERN.match("layer3").group(1)) * COUNTS["a"] * DATA["a"]
+    pairs = list(itertools.product([1, 2], [3]))
+    return x * len(pairs) * len(re.sub("a+", "b", "aab")) * len(str(decimal.Decimal(1)))
+
+
+@pytest.mark.parametrize("make", [lambda: library, WithCache], ids=["functions", "cached property"])
+def test_the_library_is_no_problem(make):
+    function, x = make(), torch.ones(2)
+    function(x)
+    trail = followed(function, x)
+    assert trail.problem is None and trail.effects == []
+    assert trail.guards().check((x,), {})
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam"])
+def test_steps_of_optimizers(name):
+    model = nn.Linear(3, 3)
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    x = torch.ones(2, 3)
+    step(x)
+    guards = followed(step, x).guards()
+    assert {e.kind for e in guards.effects} == {"grad"}
+    for _ in range(3):
+        step(x)
+        assert guards.check((x,), {}), guards.reason((x,), {})
+    optimizer.param_groups[0]["lr"] = 0.2
+    assert not guards.check((x,), {}) and "['lr'] == 0.1" in guards.reason((x,), {})
+
+
+def test_a_schedule_is_an_effect():
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    optimizer.step()
+    effects = {e.path.rpartition(".")[2]: e.new for e in followed(schedule.step).effects}
+    assert effects["last_epoch"] == 1 and any("['lr']" in name for name in effects)
 
 
 @pytest.mark.parametrize(
