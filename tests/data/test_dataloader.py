@@ -165,7 +165,7 @@ def test_a_wrong_length_of_an_iterable_dataset_warns():
     loader = DataLoader(Numbers(3, told=2))
     assert len(list(loader)) == 3  # nobody has asked for the length
     assert len(loader) == 2
-    with pytest.warns(UserWarning, match="batch 3"):
+    with pytest.warns(UserWarning, match="but 3 samples have been fetched"):
         assert len(list(loader)) == 3
 
 

@@ -74,9 +74,10 @@ class _BaseDataLoaderIter:
 
     def _warn_of_length(self) -> None:
         warnings.warn(
-            f"the loader gave batch {self._num_yielded}, but its dataset ({type(self._dataset).__name__}, iterable) "
-            f"told a length that makes {self._IterableDataset_len_called}; with workers, each must take its own part "
-            "of the data (see get_worker_info)",
+            f"Length of IterableDataset {type(self._dataset).__name__} was said to be {self._IterableDataset_len_called} when the "
+            f"loader's length was asked for, but {self._num_yielded} samples have been fetched. For multiprocessing "
+            "data-loading, this may be because each worker gives the whole of the data: let it take its own part (see "
+            "get_worker_info)",
             stacklevel=3,
         )
 

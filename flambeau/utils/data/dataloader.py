@@ -147,7 +147,7 @@ class DataLoader(Generic[_T_co]):
             if isinstance(value, str):
                 if value not in multiprocessing.get_all_start_methods():
                     raise ValueError(
-                        f"multiprocessing_context must be one of {multiprocessing.get_all_start_methods()}, but got {value!r}"
+                        f"multiprocessing_context option should specify a valid start method in {multiprocessing.get_all_start_methods()!r}, but got multiprocessing_context={value!r}"
                     )
                 value = multiprocessing.get_context(value)
             elif not isinstance(value, multiprocessing.context.BaseContext):
@@ -192,7 +192,8 @@ class DataLoader(Generic[_T_co]):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if cores is not None and self.num_workers > cores:
             warnings.warn(
-                f"DataLoader: {self.num_workers} workers share {cores} cores, which slows them down", stacklevel=3
+                f"DataLoader: {self.num_workers} workers would share {cores} cores: excessive worker creation might get DataLoader running slow or even freeze",
+                stacklevel=3,
             )
 
 

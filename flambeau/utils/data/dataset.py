@@ -59,7 +59,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __init__(self, *tensors: Tensor) -> None:
         lengths = [t.size(0) for t in tensors]
         if any(n != lengths[0] for n in lengths):
-            raise AssertionError(f"TensorDataset: the tensors have different numbers of rows: {lengths}")
+            raise AssertionError(f"Size mismatch between tensors: their first dimensions are {lengths}")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -81,13 +81,15 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Dataset[_T_co], **kwargs: Dataset[_T_co]) -> None:
         if args and kwargs:
-            raise ValueError("StackDataset: give datasets by position or by name, not both")
+            raise ValueError(
+                "Supported either positional datasets (then samples are tuples) or named ones (then dictionaries), but both were given"
+            )
         if not args and not kwargs:
-            raise ValueError("StackDataset: at least one dataset is needed")
+            raise ValueError("At least one dataset should be passed")
         given = list(args or kwargs.values())
         self._length = len(given[0])  # type: ignore[arg-type]
         if any(self._length != len(each) for each in given):  # type: ignore[arg-type]
-            raise ValueError(f"StackDataset: the datasets differ in length: {[len(each) for each in given]}")  # type: ignore[arg-type]
+            raise ValueError(f"Size mismatch between datasets: {[len(each) for each in given]}")  # type: ignore[arg-type]
         self.datasets = args or kwargs
 
     def __getitem__(self, index: Any) -> Any:
@@ -114,7 +116,9 @@ def _samples(dataset: Any, indices: list[Any]) -> list[Any]:
         return [dataset[index] for index in indices]
     items = dataset.__getitems__(indices)
     if len(items) != len(indices):
-        raise ValueError(f"{type(dataset).__name__}.__getitems__ gave {len(items)} samples for {len(indices)} keys")
+        raise ValueError(
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)} from {type(dataset).__name__}"
+        )
     return items  # type: ignore[no-any-return]
 
 
@@ -138,7 +142,9 @@ class ConcatDataset(Dataset[_T_co]):
         if not self.datasets:
             raise AssertionError("ConcatDataset: at least one dataset is needed")
         if any(isinstance(each, IterableDataset) for each in self.datasets):
-            raise AssertionError("ConcatDataset: iterable datasets have no keys; join them with ChainDataset")
+            raise AssertionError(
+                "ConcatDataset does not support IterableDataset, which has no keys; join them with ChainDataset"
+            )
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     def __len__(self) -> int:
@@ -181,7 +187,7 @@ class ChainDataset(IterableDataset[Any]):
 
 def _check_iterable(dataset: Any) -> None:
     if not isinstance(dataset, IterableDataset):
-        raise AssertionError(f"ChainDataset joins iterable datasets, but got {type(dataset).__name__}")
+        raise AssertionError(f"ChainDataset only supports IterableDataset, but got {type(dataset).__name__}")
 
 
 class Subset(Dataset[_T_co]):

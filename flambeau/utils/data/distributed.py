@@ -45,7 +45,7 @@ class DistributedSampler(Sampler[_T_co]):
         if rank is None:
             rank = _process_group().get_rank()
         if not 0 <= rank < num_replicas:  # type: ignore[operator]
-            raise ValueError(f"DistributedSampler: rank {rank} is not between 0 and {num_replicas - 1}")  # type: ignore[operator]
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")  # type: ignore[operator]
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.epoch, self.drop_last, self.shuffle, self.seed = 0, drop_last, shuffle, seed
         count = len(dataset)  # type: ignore[arg-type]

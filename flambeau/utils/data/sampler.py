@@ -80,7 +80,7 @@ class RandomSampler(Sampler[int]):
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
         if not isinstance(replacement, bool):
-            raise TypeError(f"replacement must be a bool, but got {replacement!r}")
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement!r}")
         _positive("num_samples", self.num_samples)
 
     @property
@@ -138,7 +138,7 @@ class WeightedRandomSampler(Sampler[int]):
     ) -> None:
         _positive("num_samples", num_samples)
         if not isinstance(replacement, bool):
-            raise ValueError(f"replacement must be a bool, but got {replacement!r}")
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement!r}")
         self.weights = ops.as_tensor(weights, dtype=float64)
         if self.weights.ndim != 1:
             raise ValueError(f"weights must be one sequence of numbers, but have the shape {tuple(self.weights.shape)}")
