@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import FLOATING
+from .._core.dtypes import FLOATING, bool_
 from .._core.sizes import wrap_dim
 from .._core.state import GRAD
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, detached, wrap
 from .conversion import host_array
 from .registry import ops, public, relabel
 from .rules import not_implemented
@@ -79,25 +79,42 @@ def segment_reduce(
     numbers[:, :-1] = np.arange(rows * segments).reshape(rows, segments)
     where = index_tensor(np.repeat(numbers.reshape(-1), np.concatenate([counts, left], -1).reshape(-1)))
     flat = ops.reshape(data, (rows * shape[axis], *rest))
-    start = _EMPTY[reduce] if initial is None else float(initial)
+    start = float(initial) if initial is not None and reduce in ("sum", "mean") else _EMPTY[reduce]
     empty = ops.full((rows * segments + 1, *rest), start, dtype=data.dtype)
     if reduce in ("sum", "mean"):
         made = ops.index_add(empty, 0, where, flat)
     else:
         wide = ops.expand(ops.reshape(where, (-1,) + (1,) * len(rest)), flat._array.shape)
-        missing = np.isnan(flat._array) if reduce != "prod" and not data._k & ~GRAD else np.zeros(0, np.bool_)
-        if missing.any():  # a NaN is the extremum of its segment, and gets the gradient
+        missing = np.isnan(flat._array) if not data._k & ~GRAD else np.zeros(0, np.bool_)
+        if missing.any() and reduce != "prod":  # a NaN is the extremum of its segment, and gets the gradient
             flat = _replaced(flat, missing, -_EMPTY[reduce])
         made = ops.scatter_reduce(empty, 0, wide, flat, {"max": "amax", "min": "amin"}.get(reduce, reduce))
-        if missing.any():
+        if missing.any() and reduce == "prod" and data._k & GRAD:
+            made = _product_with_missing(empty, wide, flat, missing)
+        elif missing.any() and reduce != "prod":
             holds = np.zeros(made._array.shape, np.bool_)
             np.logical_or.at(holds, where._array, missing)
             made = _replaced(made, holds, math.nan)
     made = ops.reshape(ops.narrow(made, 0, 0, rows * segments), (*lead, segments, *rest))
+    if initial is not None and reduce not in ("sum", "mean"):  # an element that equals it has the whole gradient
+        made = made * initial if reduce == "prod" else ops.where(
+            made < initial if reduce == "max" else made > initial, float(initial), made
+        )  # fmt: skip
     if reduce == "mean":
         divisor = np.where(counts > 0, counts, math.nan if initial is None else 1.0).astype(data.dtype.numpy)
         made = made / wrap(divisor.reshape(*counts.shape, *[1] * len(rest)), data.dtype)
     return relabel(made, "SegmentReduceBackward0")
+
+
+def _product_with_missing(empty: Tensor, where: Tensor, flat: Tensor, missing: Any) -> Tensor:
+    """Products of segments with NaN among their elements: the gradient of a NaN is the product of the others."""
+    mask, (count, number) = wrap(missing, bool_), (np.zeros(empty._array.shape, np.int64), where._array)
+    np.add.at(count, (number, *np.indices(number.shape)[1:]), missing)
+    made = ops.scatter_reduce(empty, 0, where, ops.where(mask, math.nan, flat), "prod")
+    others = ops.scatter_reduce(empty, 0, where, ops.where(mask, 1.0, detached(flat)), "prod")
+    others = ops.gather(ops.where(wrap(count > 1, bool_), math.nan, others), 0, where)
+    kept = ops.where(mask, _replaced(flat, True, 0.0), 0.0) * ops.where(mask, others, 0.0)  # nothing but its gradient
+    return ops.scatter_add(made, 0, where, kept)  # type: ignore[no-any-return]
 
 
 def _replaced(t: Tensor, where: Any, value: float) -> Tensor:

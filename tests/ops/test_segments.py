@@ -78,3 +78,24 @@ def test_offsets_outside_of_the_data():
     for offsets, message in (([1, 2, 3], "begin with 0"), ([0, 3, 2], "negative"), ([], "expected offsets")):
         with pytest.raises(RuntimeError, match=message):
             torch.segment_reduce(x, "sum", offsets=torch.tensor(offsets, dtype=torch.int64))
+
+
+def test_an_element_that_equals_the_initial_value_has_the_whole_gradient():
+    for reduce in ("max", "min"):
+        x = torch.tensor([1.0, 5.0, 5.0], requires_grad=True)
+        made = torch.segment_reduce(x, reduce, lengths=torch.tensor([1, 2, 0]), initial=1.0)
+        assert made.tolist() == ([1.0, 5.0, 1.0] if reduce == "max" else [1.0, 1.0, 1.0])
+        made.sum().backward()
+        assert x.grad.tolist() == ([1.0, 0.5, 0.5] if reduce == "max" else [1.0, 0.0, 0.0])
+
+
+def test_gradients_of_products_with_missing_elements():
+    nan = float("nan")
+    x = torch.tensor([[1.0, 2.0], [nan, 3.0], [3.0, nan], [nan, 4.0], [5.0, 5.0]], requires_grad=True)
+    made = torch.segment_reduce(x, "prod", lengths=torch.tensor([1, 2, 2, 0]), initial=2.0)
+    assert str(made.tolist()) == str([[2.0, 4.0], [nan, nan], [nan, 40.0], [2.0, 2.0]])
+    made.sum().backward()
+    assert str(x.grad.tolist()) == str([[2.0, 2.0], [6.0, nan], [nan, 6.0], [10.0, 10.0], [nan, 8.0]])
+    x = torch.tensor([nan, nan, 3.0], requires_grad=True)
+    torch.segment_reduce(x, "prod", lengths=torch.tensor([3])).sum().backward()
+    assert x.grad.isnan().all()
