@@ -15,8 +15,8 @@ from .._autograd import engine
 from .._core.dtypes import dtype
 from .._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from .._core.sizes import wrap_dim
-from .._core.state import GRAD, SPARSE
-from .._tensor import Tensor
+from .._core.state import GRAD, SPARSE, local
+from .._tensor import Tensor, detached
 from .arithmetic import add_op
 from .basic import in_dtype
 from .inplace import write_plain
@@ -113,7 +113,11 @@ def _on_entries(op: Any, x: Tensor, *static: Any) -> Tensor:
 
 @rule("clone")
 def _clone(op: Any, x: Tensor, *order: Any) -> Tensor:
-    return rebuild(op.call(values_of(x), "C"), x._array)
+    """One step of history, as gradients may have another pattern than the tensor."""
+    made = rebuild(op.call(values_of(detached(x)), "C"), x._array)
+    if local.grad and x._k & GRAD:
+        op.record((x, *order), made)
+    return made
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------

@@ -372,7 +372,8 @@ def _write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     chain, base = _way_from_base(t)
     whole = tangent_of(base)
     if whole is None:
-        if base._array.shape == t._array.shape and _laid_alike(detached(base), tangent):
+        if base._array.shape == t._array.shape and _laid_alike(detached(base), detached(t)):
+            tangent = laid_out(detached(base), tangent)
             set_tangent(base, tangent)  # the view is all of it
             set_tangent(t, tangent)
             _share_with_views(base, tangent)

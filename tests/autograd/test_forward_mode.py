@@ -198,3 +198,19 @@ def test_a_dual_is_an_alias_of_its_tensor():
     y.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
     assert torch.vmap(torch.ops.aten.alias)(x).shape == (2,)
+
+
+@pytest.mark.parametrize("batched", (False, True))
+def test_a_view_of_all_of_a_tensor_shares_its_tangent(batched):
+    def push(tangent):
+        base = torch.zeros(2, 2)
+        view = base.view_as(base)
+        with fwad.dual_level():
+            view.copy_(fwad.make_dual(torch.zeros(2, 2), tangent))
+            of_view, of_base = fwad.unpack_dual(view).tangent, fwad.unpack_dual(base).tangent
+            assert of_view is of_base
+            return of_view
+
+    tangents = torch.randn(3, 2, 2)
+    made = torch.vmap(push)(tangents) if batched else torch.stack([push(t) for t in tangents])
+    assert torch.equal(made, tangents)

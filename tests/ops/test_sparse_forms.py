@@ -214,3 +214,22 @@ def test_sums_and_products_of_the_same_places():
             assert torch.equal((x + y).to_dense(), a.to_dense() + b.to_dense())
             assert torch.equal((x * y).to_dense(), a.to_dense() * b.to_dense())
             assert (x + y).layout is x.layout
+
+
+@pytest.mark.parametrize("layout", (torch.sparse_coo, torch.sparse_csr))
+def test_a_copy_is_one_step_of_history(layout):
+    """Its gradient is what comes, of whatever pattern."""
+    dense = torch.tensor([[1.0, 0, 2], [0, 3, 0]])
+    x = dense.to_sparse(layout=layout).requires_grad_()
+    y = x.clone()
+    assert y.grad_fn.name() == "CloneBackward0"
+    (y.to_dense() ** 2).sum().backward()
+    assert x.grad.layout is layout and torch.equal(x.grad.to_dense(), 2 * dense)
+
+
+def test_gradients_keep_the_pattern_that_a_hook_gave_them():
+    x = torch.ones(2, 2, requires_grad=True).to_sparse()
+    y = x.clone()
+    y.register_hook(lambda g: g.to_dense().to_sparse(1))
+    (g,) = torch.autograd.grad(y.to_dense(), x, torch.ones(2, 2))
+    assert (g.sparse_dim(), g.dense_dim()) == (1, 1) and torch.equal(g.to_dense(), torch.ones(2, 2))
