@@ -95,3 +95,15 @@ def test_generators():
     torch.rand(3, generator=g)
     again = _pickled(g)
     assert torch.equal(torch.rand(3, generator=g), torch.rand(3, generator=again))
+
+
+def test_memory_of_a_tensor_that_was_resized_is_nobody_elses():
+    kept = []
+    for i in range(50):
+        old = torch.full((37,), float(i))
+        pickle.dumps(old)
+        old.resize_(5000 + i)  # its first memory is free again
+        kept.append(old)
+        new = torch.full((37,), -1.0)
+        assert pickle.loads(pickle.dumps(new)).tolist() == [-1.0] * 37
+        assert pickle.loads(pickle.dumps(old))[0] == i

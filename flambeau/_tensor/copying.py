@@ -42,8 +42,13 @@ _memories: WeakValueDictionary[tuple[int, int], Storage] = WeakValueDictionary()
 def memory_of(t: Tensor) -> Storage:
     """The storage that stands for the tensor's memory."""
     storage = storage_of(t)
-    low, high = byte_bounds(storage.array)
-    return _memories.setdefault((low, high), storage) if high > low else storage
+    bounds = byte_bounds(storage.array)
+    if bounds[0] == bounds[1]:
+        return storage
+    found = _memories.get(bounds)
+    if found is None or byte_bounds(found.array) != bounds:  # one that was resized has its memory elsewhere
+        found = _memories[bounds] = storage
+    return found
 
 
 def geometry(t: Tensor, storage: Storage) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
