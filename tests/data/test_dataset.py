@@ -140,3 +140,14 @@ def test_subsets_refuse_indices_that_are_none():
             list(DataLoader(Subset(data, wrong), batch_size=2))
     with pytest.raises(RuntimeError, match="equal size"):
         list(DataLoader(Subset(data, [True, False]), batch_size=2))
+
+
+def test_what_rounding_leaves_goes_to_the_first_parts():
+    for total, fractions, expected in (
+        (11, [1 / 3] * 3, [4, 4, 3]),
+        (10, [0.25, 0.25, 0.5], [3, 2, 5]),
+        (9, [1 / 3] * 3, [3, 3, 3]),
+    ):
+        parts = torch.utils.data.random_split(range(total), fractions)
+        assert [len(part) for part in parts] == expected
+        assert sorted(i for part in parts for i in part) == list(range(total))

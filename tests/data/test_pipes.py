@@ -147,3 +147,30 @@ def test_determinism_and_types():
         list(Whole())
     with runtime_validation_disabled():
         assert list(Whole()) == ["no"]
+
+
+class _Every(torch.utils.data.Sampler):
+    def __init__(self, step, data_source, start=0):
+        self.step, self.start, self.data_source = step, start, data_source
+
+    def __iter__(self):
+        return iter(range(self.start, 9, self.step))
+
+
+def test_arguments_of_a_pipes_sampler():
+    sampler = torch.utils.data.datapipes.iter.Sampler
+    assert list(sampler(IterableWrapper(range(9)), _Every, sampler_args=(2,), sampler_kwargs={"start": 1})) == [
+        1,
+        3,
+        5,
+        7,
+    ]
+    assert list(sampler(IterableWrapper(range(4)))) == [0, 1, 2, 3]
+    assert list(sampler(IterableWrapper(range(4)), _Every, sampler_args=(4,))) == [0, 4, 8]
+
+
+def test_zipped_pipes_end_with_the_shortest():
+    zipped = SequenceWrapper(range(3)).zip(SequenceWrapper(dict(enumerate("abcde"))))
+    assert len(zipped) == 3 and zipped[2] == (2, "c")
+    with pytest.raises(IndexError):
+        zipped[3]

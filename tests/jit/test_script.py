@@ -1,6 +1,7 @@
 """`script`: modules and functions that stay Python and can be written as TorchScript."""
 
 import io
+import math
 from typing import Dict, List  # noqa: UP035  (what programs write)
 
 import pytest
@@ -293,3 +294,60 @@ def test_unions_of_types():
     assert "n: Union[int, float]" in scripted.code and "m: Optional[Union[float, str]]" in scripted.code
     assert scripted(torch.ones(1), 2).item() == 3
     assert scripted(torch.ones(1), 0.5).item() == 1 and scripted(torch.ones(1), 0.5, "x").item() == -1
+
+
+def chooses(x: torch.Tensor, flag: bool) -> torch.Tensor:
+    if not torch.jit.is_scripting():
+        return helper(x, *[3])
+    if not flag:
+        x = x + 1
+    return x
+
+
+def imports(x: torch.Tensor, flag: bool) -> torch.Tensor:
+    if not flag:
+        import math
+
+        return x * math.pi
+    return x
+
+
+def roots(a: float) -> float:
+    return math.sqrt(a) + math.pow(a, 3.0) + math.floor(2.5) + math.log(math.exp(1.0))
+
+
+def test_only_what_scripts_cannot_reach_may_be_anything():
+    assert jit.script(chooses)(torch.ones(2), False).tolist() == [2, 2]
+    assert jit.script(chooses)(torch.ones(2), True).tolist() == [1, 1]
+    with pytest.raises(jit.frontend.UnsupportedNodeError, match="import statements aren't supported"):
+        jit.script(imports)
+
+
+def test_functions_of_math_are_written():
+    assert _again(jit.script(roots))(2.0) == pytest.approx(12.414213562373096)
+
+
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("none", None)
+        self.register_buffer("some", torch.ones(1))
+        self.tag, self.number = "a", 3
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.some + self.number
+
+    @jit.export
+    def twice(self, x: torch.Tensor) -> torch.Tensor:
+        return self.forward(x) * 2
+
+
+def test_what_a_module_holds_is_found_in_its_script():
+    scripted = jit.script(Holder())
+    assert (scripted.number, scripted.none, scripted.tag) == (3, None, "a")
+    assert scripted.some.tolist() == [1] and scripted.twice(torch.ones(1)).tolist() == [8]
+    with pytest.raises(AttributeError):
+        scripted.nothing  # noqa: B018
+    loaded = _again(scripted)
+    assert [name for name, _ in loaded.named_buffers()] == ["some"] and loaded.none is None
+    assert loaded.twice(torch.ones(1)).tolist() == [8]

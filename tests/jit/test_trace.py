@@ -314,3 +314,22 @@ def _stored(program):
     jit.save(program, file)
     file.seek(0)
     return jit.load(file)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: F.max_pool2d(x, 2, stride=1, padding=1, ceil_mode=True), [-6, -5, -4, -3, -3]),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), [-3.5, -2, 2.5, 4]),
+        (lambda x: torch.conv2d(x.expand(1, 2, 4, 4), torch.ones(2, 1, 2, 2), stride=2, groups=2), [-14, -6, 18, 26, -14]),
+        (lambda x: F.conv_transpose2d(x, torch.ones(1, 1, 2, 2), stride=2, padding=1, output_padding=1), [-6, -5, -5, -4, -4]),
+        (lambda x: F.mse_loss(x, x * 0, weight=x.abs()), [37.363636]),
+        (lambda x: F.cross_entropy(x.view(4, 4), torch.arange(4), weight=torch.tensor([1.0, 2, 3, 4])), [1.4401897]),
+    ],
+)  # fmt: skip
+def test_layers_of_a_stored_trace_keep_their_options(function, expected):
+    x, file = torch.arange(16.0).reshape(1, 1, 4, 4) - 7, io.BytesIO()
+    jit.save(jit.trace(function, (x,)), file)
+    file.seek(0)
+    found = jit.load(file)(x + 1).reshape(-1)[: len(expected)]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32))

@@ -270,3 +270,11 @@ def test_second_derivatives_of_planned_means():
         (second,) = torch.autograd.grad(g.sum(), x)
     assert torch.allclose(9 * g, torch.tensor([8.0, 20.0, 28.0, 22.0]))
     assert torch.allclose(9 * second, torch.tensor([10.0, 16.0, 16.0, 10.0]))
+
+
+@pytest.mark.parametrize("size", [(0, 4), (2, 4), (4, 6), (6, 4)])
+def test_unpooling_to_a_size_that_no_pooling_had(size):
+    values, places = torch.nn.functional.max_pool2d(torch.arange(16.0).reshape(1, 1, 4, 4), 2, return_indices=True)
+    with pytest.raises(ValueError, match="invalid output_size"):
+        torch.nn.functional.max_unpool2d(values, places, 2, output_size=size)
+    assert torch.nn.functional.max_unpool2d(values, places, 2, output_size=(5, 5)).shape == (1, 1, 5, 5)

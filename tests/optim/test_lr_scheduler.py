@@ -309,3 +309,24 @@ def test_small_reductions_are_not_made(eps, expected):
         scheduler.step(1.0)
         found.append(optimizer.param_groups[0]["lr"])
     assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("last", "touched", "expected"),
+    [
+        (-1, False, [1.0, 0.8682, 0.55, 0.2318, 0.1, 0.2318, 0.55, 0.8682, 1.0, 0.8682]),
+        (3, False, [1.0, 1.1318, 3.62279, 6.11378, 7.14558, 6.11378, 3.62279, 1.1318, 0.1, 0.2318]),
+        (-1, True, [1.0, 0.8682, 0.5, 0.21716, 0.1, 0.2318, 0.55, 0.8682, 1.0, 0.8682]),
+    ],
+)
+def test_cosines_go_on_from_the_last_rate(last, touched, expected):
+    optimizer = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.ones(1))], "initial_lr": 1.0}], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4, eta_min=0.1, last_epoch=last)
+    rates = [optimizer.param_groups[0]["lr"]]
+    for number in range(9):
+        optimizer.step()
+        scheduler.step()
+        if touched and number == 1:
+            optimizer.param_groups[0]["lr"] = 0.5
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx(expected, abs=1e-5)

@@ -544,3 +544,21 @@ def test_fused_steps_need_memory():
     p.grad = torch.ones(2, device="meta")
     with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point Tensors"):
         torch.optim.Adam([p], fused=True).step()
+
+
+def test_nesterovs_momentum_needs_one_and_no_dampening():
+    for options in ({}, {"momentum": 0.5, "dampening": 0.1}, {"momentum": 0.0, "dampening": 0.0}):
+        with pytest.raises(ValueError, match="Nesterov momentum requires a momentum and zero dampening"):
+            torch.optim.SGD([torch.ones(1)], lr=1, nesterov=True, **options)
+    torch.optim.SGD([torch.ones(1)], lr=1, nesterov=True, momentum=0.5)
+
+
+def test_adafactor_of_a_vector():
+    p = torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0]))
+    optimizer = torch.optim.Adafactor([p], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (p**2).sum().backward()
+        optimizer.step()
+    assert p.tolist() == pytest.approx([0.46959835, -1.43555403, 2.42579436], rel=1e-5)
+    assert sorted(optimizer.state[p]) == ["step", "variance"]
