@@ -1,38 +1,176 @@
-"""Tracing by running: whether such a trace is under way. flambeau traces with `symbolic_trace` and `jit.trace` only."""
+"""Tracing by running: the operators of `torch.ops.aten` that a function runs below autograd, as a graph."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..._core.state import local
+from ..._subclasses.fake_tensor import FakeTensorMode
 from ..._symbolic import SymBool, SymFloat, SymInt
+from ..._tensor import Tensor
+from ...nn.modules.module import Module
+from ...nn.parameter import Parameter
+from ...utils._python_dispatch import TorchDispatchMode
+from ...utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from .._codegen import _PyTreeCodeGen, _PyTreeInfo
+from ..graph import Graph
 from ..graph_module import GraphModule
+from ..immutable_collections import immutable_list
+from ..node import Node
 
 __all__ = [
-    "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx", "maybe_disable_thunkify",
+    "ProxyTorchDispatchMode", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx", "maybe_disable_thunkify",
     "maybe_enable_thunkify", "py_sym_types",
 ]  # fmt: skip
 
 py_sym_types = (SymInt, SymFloat, SymBool)
 
 
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """Writes the operators that run while it is on into a graph, each with what came out (`node.meta["val"]`)."""
+
+    def __init__(self, graph: Graph, decompositions: dict[Any, Callable[..., Any]] | None = None, fake: Any = None):
+        super().__init__()
+        self.graph, self.decompositions = graph, decompositions or {}
+        self.attributes: dict[str, Tensor] = {}
+        self._fake = fake or FakeTensorMode()
+        self._nodes: dict[int, tuple[Any, Node]] = {}  # by arrays, which detached and saved forms of a tensor share
+
+    def bind(self, t: Tensor, node: Node) -> None:
+        """Says that a tensor is the value of a node."""
+        self._nodes[id(t._array)] = t._array, node
+
+    def node_of(self, t: Tensor) -> Node:
+        """The node of a tensor; one that was there before becomes an attribute."""
+        known = self._nodes.get(id(t._array))
+        if known is not None:
+            return known[1]
+        kind = "_param_constant" if isinstance(t, Parameter) else "_tensor_constant"
+        name = f"{kind}{sum(key.startswith(kind) for key in self.attributes)}"
+        self.attributes[name] = t
+        node = self.graph.create_node("get_attr", name)
+        node.meta["val"] = self.described(t)
+        self.bind(t, node)
+        return node
+
+    def described(self, t: Any) -> Any:
+        return self._fake.from_tensor(t) if isinstance(t, Tensor) else t
+
+    def encoded(self, a: Any) -> Any:
+        """An argument with nodes for tensors."""
+        if isinstance(a, Tensor):
+            return self.node_of(a)
+        if isinstance(a, (list, tuple)):
+            return type(a)([self.encoded(x) for x in a]) if type(a) in (list, tuple) else [self.encoded(x) for x in a]
+        return {k: self.encoded(v) for k, v in a.items()} if isinstance(a, dict) else a
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        other = self.decompositions.get(func)
+        if other is not None:
+            with self:
+                return other(*args, **named)
+        given, options = self.encoded(tuple(args)), self.encoded(dict(named))
+        out = func(*args, **named)
+        node = self.graph.create_node("call_function", func, given, options, name=getattr(func, "_opname", None))
+        leaves = tree_leaves(out)
+        if isinstance(out, (list, tuple)):
+            node.meta["val"] = [self.described(t) for t in out]
+            for i, t in enumerate(out):
+                if isinstance(t, Tensor):
+                    part = self.graph.create_node("call_function", operator.getitem, (node, i))
+                    part.meta["val"] = self.described(t)
+                    self.bind(t, part)
+        elif leaves and isinstance(out, Tensor):
+            node.meta["val"] = self.described(out)
+            self.bind(out, node)
+        return out
+
+
 def get_proxy_mode() -> Any:
-    """The mode that is recording operations now: None, as there is none."""
-    return None
+    """The mode that is recording operations now; None if there is none."""
+    modes = [mode for mode in local.dispatch_modes if isinstance(mode, ProxyTorchDispatchMode)]
+    return modes[-1] if modes else None
 
 
-def get_innermost_proxy_mode() -> Any:
-    """The mode that is recording operations now: None, as there is none."""
-    return None
+get_innermost_proxy_mode = get_proxy_mode
 
 
-def make_fx(f: Callable[..., Any], *args: Any, **options: Any) -> Callable[..., GraphModule]:
-    """The operations of a function as they run, as a graph; not available yet."""
-    raise NotImplementedError(
-        "make_fx: operations are not recorded below the functions that programs call yet; torch.fx.symbolic_trace and "
-        "torch.jit.trace give graphs of functions"
-    )
+def _argument_names(f: Any, count: int) -> list[str]:
+    try:
+        names = list(inspect.signature(f.forward if isinstance(f, Module) else f).parameters.values())
+    except (TypeError, ValueError):
+        names = []
+    placed = [p.name for p in names if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [placed[i] if i < len(placed) else f"arg{i}" for i in range(count)]
+
+
+def make_fx(
+    f: Callable[..., Any], decomposition_table: dict[Any, Callable[..., Any]] | None = None, tracing_mode: str = "real",
+    _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False, record_module_stack: bool = False, **options: Any,
+) -> Callable[..., GraphModule]:  # fmt: skip
+    """A function that runs `f` on arguments and gives the operators that it ran, with derivatives' ones, as a module.
+
+    `tracing_mode` "fake" runs without elements. Sizes are those of the arguments.
+
+    >>> import flambeau as torch
+    >>> from flambeau.fx.experimental.proxy_tensor import make_fx
+    >>> traced = make_fx(lambda x: torch.relu(x) * 2)(torch.ones(3))
+    >>> print(traced.code.strip())
+    def forward(self, x_1):
+        relu = torch.ops.aten.relu.default(x_1);  x_1 = None
+        mul = torch.ops.aten.mul.Tensor(relu, 2);  relu = None
+        return mul
+    """
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f"Unexpected tracing mode: {tracing_mode}")
+    if tracing_mode == "symbolic":
+        raise NotImplementedError(
+            "make_fx: sizes are numbers below autograd; torch.export.export with dynamic_shapes gives graphs whose sizes change"
+        )
+
+    def wrapped(*args: Any) -> GraphModule:
+        return _traced(f, args, decomposition_table or {}, tracing_mode == "fake")
+
+    return wrapped
+
+
+def _traced(f: Any, args: tuple[Any, ...], table: dict[Any, Any], fake: bool) -> GraphModule:
+    graph, mode = Graph(), FakeTensorMode(allow_non_fake_inputs=True)
+    recorder = ProxyTorchDispatchMode(graph, table, mode)
+    leaves, spec = tree_flatten(args)
+    names = [name for name, a in zip(_argument_names(f, len(args)), args) for _ in tree_leaves(a)]
+    given = []
+    for name, leaf in zip(names, leaves):
+        node = graph.placeholder(f"{name}_1")
+        if isinstance(leaf, Tensor):
+            leaf = mode.from_tensor(leaf) if fake else leaf
+            node.meta["val"] = recorder.described(leaf)
+            recorder.bind(leaf, node)
+        given.append(leaf)
+    with mode if fake else contextlib.nullcontext(), recorder:
+        out = f(*tree_unflatten(given, spec))
+    results, out_spec = tree_flatten(out)
+    found = [recorder.node_of(r) if isinstance(r, Tensor) else r for r in results]
+    flat_in = all(not isinstance(a, (list, tuple, dict)) for a in args)
+    if flat_in and out_spec.is_leaf():
+        graph.output(found[0])
+    elif flat_in and out_spec.type in (tuple, list) and all(c.is_leaf() for c in out_spec.children_specs):
+        graph.output(tuple(found) if out_spec.type is tuple else immutable_list(found))
+    else:
+        graph.output(found)
+        arguments = [
+            f"{name}_1" if n == 1 else f"arg{i}"
+            for i, (name, n) in enumerate(zip(_argument_names(f, len(args)), [1] * len(args)))
+        ]
+        inner = tree_flatten(list(args))[1]
+        graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(arguments, inner, out_spec)))
+    name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "GraphModule")
+    return GraphModule(recorder.attributes, graph, name if name.isidentifier() else "GraphModule")
 
 
 def dispatch_trace(root: Any, tracer: Any, concrete_args: Any = None) -> GraphModule:

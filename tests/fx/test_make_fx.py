@@ -1,0 +1,81 @@
+"""`make_fx`: the operators that a function runs below autograd."""
+
+import pytest
+
+import flambeau as torch
+from flambeau.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+
+F = torch.nn.functional
+
+
+def step(x, w):
+    y = F.relu(x @ w).softmax(-1).log().sum()
+    (g,) = torch.autograd.grad(y, w)
+    return y, g
+
+
+def write(x):
+    y = x.clone()
+    y[0] = 1
+    y.add_(2)
+    return y, x.view(-1)
+
+
+CASES = {
+    "pointwise": (lambda x: torch.relu(x) * 2 + x.sum(1, keepdim=True), [(2, 3)], ["relu", "mul", "sum", "add"]),
+    "step": (step, [(2, 3), (3, 4)], None),
+    "write": (write, [(2, 3)], ["clone", "select", "fill_", "add_", "view"]),
+    "containers": (lambda x, d: {"r": x + d["a"]}, [(3,), {"a": (3,)}], ["add"]),
+}
+
+
+def made(shape):
+    if isinstance(shape, dict):
+        return {k: made(v) for k, v in shape.items()}
+    return torch.arange(1.0, 1.0 + torch.Size(shape).numel()).view(shape) / 7
+
+
+def called(graph):
+    return [n.target._opname for n in graph.nodes if n.op == "call_function" and hasattr(n.target, "_opname")]
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+@pytest.mark.parametrize("name", CASES)
+def test_graphs_do_what_functions_do(name, mode):
+    function, shapes, operators = CASES[name]
+    args = [made(s) for s in shapes]
+    if name == "step":
+        args[1].requires_grad_()
+    graph = make_fx(function, tracing_mode=mode)(*args)
+    if operators is not None:
+        assert called(graph.graph) == operators
+    wanted, got = function(*args), graph(*args)
+    torch.testing.assert_close(got, wanted)
+    assert all(
+        n.meta["val"].shape is not None for n in graph.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)
+    )
+
+
+def test_parameters_and_literals_are_attributes():
+    layer = torch.nn.Linear(3, 2)
+    graph = make_fx(lambda x: layer(x) * torch.tensor(2.0))(torch.ones(1, 3))
+    names = [n.target for n in graph.graph.nodes if n.op == "get_attr"]
+    assert names == ["_param_constant0", "_param_constant1", "_tensor_constant0"]
+    assert graph._param_constant0 is layer.weight
+    torch.testing.assert_close(graph(torch.ones(1, 3)), layer(torch.ones(1, 3)) * 2)
+
+
+def test_operators_are_decomposed_by_a_table():
+    aten = torch.ops.aten
+    graph = make_fx(lambda x: torch.relu(x) + 1, {aten.relu.default: lambda x: torch.clamp(x, min=0.0)})(torch.ones(2))
+    assert "relu" not in called(graph.graph) and graph(torch.tensor([-1.0, 1.0])).tolist() == [1.0, 2.0]
+
+
+def test_what_cannot_be_traced_says_so():
+    with pytest.raises(NotImplementedError, match="dynamic_shapes"):
+        make_fx(lambda x: x, tracing_mode="symbolic")
+    with pytest.raises(AssertionError, match="Unexpected tracing mode"):
+        make_fx(lambda x: x, tracing_mode="other")
+    seen = []
+    make_fx(lambda x: seen.append(get_proxy_mode()) or x + 1)(torch.ones(1))
+    assert seen[0] is not None and get_proxy_mode() is None
