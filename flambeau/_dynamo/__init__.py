@@ -196,8 +196,18 @@ class ExplainOutput:
 
 
 def export(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """The graph of a function; not available yet. `torch.fx.symbolic_trace` and `torch.jit.trace` are."""
-    raise _later("export")
+    """The graph of a function or module as a module, as `torch.export` finds it: call the result with examples.
+
+    >>> import flambeau as torch
+    >>> graph_module, guards = torch._dynamo.export(lambda x: x.relu() + 1)(torch.tensor([-1.0, 2.0]))
+    >>> graph_module(torch.tensor([-3.0, 3.0]))
+    tensor([1., 4.])
+    """
+    from ..export._export import of_function  # which needs errors of this package
+
+    if extra_args:  # an older form, with the examples at once
+        return of_function(f, extra_args, extra_kwargs)
+    return lambda *args, **kwargs: of_function(f, args, kwargs, extra_kwargs.get("dynamic_shapes"))
 
 
 def replay(filename: str) -> None:

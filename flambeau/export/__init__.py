@@ -7,13 +7,15 @@ from typing import Any
 
 from ..utils import _pytree
 from . import _archive
+from ._draft import drafted
 from ._export import exported
 from .dynamic_shapes import Dim, ShapesCollection, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature
+from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
-    "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
+    "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "UnflattenedModule",
     "dims", "draft_export", "export", "export_for_training", "load", "register_dataclass", "save", "unflatten",
 ]  # fmt: skip
 
@@ -49,13 +51,27 @@ def export(
 export_for_training = export
 
 
-def _later(name: str) -> NotImplementedError:
-    return NotImplementedError(f"torch.export.{name} is not available yet")
+def draft_export(
+    mod: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    strict: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """Like `export`, but sizes that cannot change as asked for are found instead; `_report` of the program says so.
 
-
-def draft_export(mod: Any, args: tuple[Any, ...], kwargs: Any = None, **options: Any) -> ExportedProgram:
-    """The graph of a module, with a report; not available yet."""
-    raise _later("draft_export")
+    >>> import flambeau as torch
+    >>> class Fixed(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + torch.ones(4)
+    >>> ep = torch.export.draft_export(Fixed(), (torch.ones(4),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    >>> ep._report.successful(), ep.range_constraints
+    (False, {})
+    """
+    return drafted(mod, args, kwargs, dynamic_shapes, tuple(preserve_module_call_signature))
 
 
 def save(
@@ -83,11 +99,6 @@ def load(
 ) -> ExportedProgram:
     """Reads a `.pt2` archive that `save` or PyTorch wrote. Nothing in the file is executed; a damaged one raises."""
     return _archive.load(f, extra_files)
-
-
-def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
-    """The modules of an exported program; not available yet."""
-    raise _later("unflatten")
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:

@@ -105,7 +105,7 @@ class converted:
         self.inputs: list[InputSpec] = []
         self.leaves: list[FxNode] = []
         self._sizes: dict[Any, FxNode] = {}
-        self._tied: dict[int, str] = {}
+        self._calls: dict[str, int] = {}  # how often a module was called
         self._placeholders(names, inputs)
         self._last = next(iter(reversed(self.graph.nodes)), None)
         self._walk(recorder.top, {"L__self__": ("", _class_name(root))})
@@ -235,8 +235,11 @@ class converted:
     def _walk(self, call: Call, stack: dict[str, tuple[str, str]]) -> None:
         for item in call.items:
             if isinstance(item, Call):
-                key = "L__self__" + item.path.replace(".", "_")
-                self._walk(item, {**stack, key: (item.path, _class_name(item.module))})
+                count = self._calls.get(item.path, 0)
+                self._calls[item.path] = count + 1
+                path = f"{item.path}@{count}" if count else item.path
+                key = "L__self__" + path.replace(".", "_")
+                self._walk(item, {**stack, key: (path, _class_name(item.module))})
             else:
                 self._operator(item, stack)
 

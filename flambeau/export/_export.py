@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._dynamo.exc import UserError
 from .._tensor import Tensor
+from ..fx import GraphModule
 from ..jit._tracer import Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_leaves
@@ -15,7 +16,7 @@ from ._sizes import Run, studied
 from .dynamic_shapes import ShapesCollection, wishes_of
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 
-__all__ = ["exported"]
+__all__ = ["ExportResult", "exported", "of_function"]
 
 
 def exported(
@@ -66,6 +67,28 @@ def assembled(
     calls = [ModuleCallEntry("", whole)]
     for node in made.graph.nodes:
         for path, _ in (node.meta.get("nn_module_stack") or {}).values():
+            path = path.partition("@")[0]
             if path and all(c.fqn != path for c in calls):
                 calls.append(ModuleCallEntry(path))
     return ExportedProgram({}, made.graph, made.signature, made.state, ranges, calls, (args, named), made.constants)
+
+
+class ExportResult(NamedTuple):
+    """What `torch._dynamo.export` gives: the graph as a module, and what it takes for granted (checked by that module)."""
+
+    graph_module: GraphModule
+    guards: set[Any]
+
+
+class _Function(Module):
+    """A function as a module."""
+
+    def __init__(self, function: Any):
+        super().__init__()
+        self.forward = function
+
+
+def of_function(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None) -> ExportResult:
+    """The graph of a function or module."""
+    mod = f if isinstance(f, Module) else _Function(f)
+    return ExportResult(exported(mod, args, kwargs, dynamic_shapes).module(), set())

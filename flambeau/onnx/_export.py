@@ -6,10 +6,12 @@ import os
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._autograd.modes import no_grad
+from .._symbolic import SymInt
 from .._tensor import Tensor
+from ..export.exported_program import ExportedProgram
 from ..jit._trace_code import _structure_values, prune
 from ..jit._tracer import TracerWarning, Value, values_in
 from ..jit._tracing import record
@@ -122,9 +124,12 @@ def export(
 ) -> Any:
     """Writes a model as ONNX to a path or file object. It runs once on `args`, as in `torch.jit.trace`.
 
-    `dynamic_axes` names dimensions that may have other sizes: {"input": {0: "batch"}}. Needs the package onnx.
+    `dynamic_axes` names dimensions that may have other sizes: {"input": {0: "batch"}}. A program of `torch.export` brings its own
+    arguments and sizes. Needs the package onnx.
     """
     onnx = _load_onnx()
+    if isinstance(model, ExportedProgram):
+        model, args, kwargs, dynamic_shapes, training = _of_program(model, args, kwargs, dynamic_shapes)
     opset = _DEFAULT if opset_version is None else int(opset_version)
     if opset not in _VERSIONS:
         raise ValueError(f"opset_version {opset} is not supported: {_VERSIONS[0]} to {_VERSIONS[-1]} are")
@@ -143,6 +148,28 @@ def export(
     if f is not None:
         _write(proto, f)
     return ONNXProgram(proto) if dynamo or f is None else None
+
+
+class _Mode(NamedTuple):
+    name: str
+
+
+def _of_program(ep: ExportedProgram, args: Any, kwargs: Any, dynamic_shapes: Any) -> tuple[Any, ...]:
+    """An exported program as a module with arguments and the sizes that change."""
+    if not args and not kwargs:
+        if ep.example_inputs is None:
+            raise OnnxExporterError("the exported program has no example inputs: give args")
+        args, kwargs = ep.example_inputs
+    if dynamic_shapes is None:
+        dynamic_shapes = {}
+        for node in ep.graph.nodes:
+            val = node.meta.get("val")
+            if node.op == "placeholder" and node.name in ep.graph_signature.user_inputs and isinstance(val, Tensor):
+                sizes = {d: str(s) for d, s in enumerate(val.shape) if isinstance(s, SymInt)}
+                dynamic_shapes[node.name] = {
+                    d: s if s.isidentifier() else f"{node.name}_dim_{d}" for d, s in sizes.items()
+                }
+    return ep.module(check_guards=False), tuple(args), kwargs, dynamic_shapes, _Mode("PRESERVE")
 
 
 def _recorded(model: Any, args: tuple[Any, ...], named: dict[str, Any], training: Any) -> tuple[Any, ...]:

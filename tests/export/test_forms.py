@@ -1,0 +1,90 @@
+"""Other forms of exported programs: modules again, drafts, `torch._dynamo.export`, and what ONNX takes."""
+
+import copy
+
+import pytest
+
+import flambeau as torch
+from flambeau.export import Dim
+from flambeau.onnx._export import _of_program, _recorded
+from flambeau.utils import _pytree
+
+from .models import zoo
+
+nn = torch.nn
+ZOO = zoo(torch)
+
+
+def assert_same(got, wanted):
+    for a, b in zip(_pytree.tree_leaves(got), _pytree.tree_leaves(wanted), strict=True):
+        if isinstance(a, torch.Tensor):
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_modules_come_back(name):
+    model, args, kwargs = copy.deepcopy(ZOO[name])
+    made, reference = torch.export.unflatten(torch.export.export(model, args, kwargs)), copy.deepcopy(model)
+    for _ in range(2):
+        wanted = reference(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+        assert_same(made(*copy.deepcopy(args), **copy.deepcopy(kwargs)), wanted)
+    assert set(reference.state_dict()) <= set(made.state_dict())
+
+
+def test_submodules_can_be_replaced():
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.layer(x).relu()
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner(self.inner(x)) + 1
+
+    made = torch.export.unflatten(torch.export.export(Outer(), (torch.ones(1, 2),)))
+    assert [n.target for n in made.graph.nodes if n.op == "call_module"] == ["inner", "inner@1"]
+    assert [n for n, _ in made.inner.named_children()] == ["layer"]
+    with torch.no_grad():
+        made.inner.layer.weight.fill_(0.0)
+        made.inner.layer.bias.fill_(3.0)
+    assert made(torch.ones(1, 2)).tolist() == [[4.0, 4.0]]
+    with pytest.raises(AssertionError, match="Guard failed"):
+        made(torch.ones(2, 2))
+
+
+def test_drafts_say_what_was_given_up():
+    class Fixed(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(4, 1)
+
+    x = torch.ones(4, 3)
+    draft = torch.export.draft_export(Fixed(), (x,), dynamic_shapes=({0: Dim("n"), 1: Dim("m")},))
+    assert not draft._report.successful() and "You marked n as dynamic" in str(draft._report)
+    assert draft.module()(torch.ones(4, 7)).shape == (4, 7)
+    assert torch.export.draft_export(Fixed(), (x,))._report.successful()
+
+
+def test_functions_are_exported_by_dynamo():
+    def function(x, *, scale=2.0):
+        return {"y": x.relu() * scale}
+
+    result = torch._dynamo.export(function)(torch.tensor([-1.0, 2.0]), scale=3.0)
+    assert result.graph_module(torch.tensor([1.0, -1.0]), scale=3.0)["y"].tolist() == [3.0, 0.0]
+    graph, guards = torch._dynamo.export(nn.Linear(2, 1))(torch.ones(3, 2))
+    assert graph(torch.ones(3, 2)).shape == (3, 1) and guards == set()
+
+
+def test_onnx_takes_programs():
+    ep = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),), dynamic_shapes=({0: Dim("n")},))
+    model, args, kwargs, shapes, mode = _of_program(ep, (), None, None)
+    assert shapes == {"input": {0: "s0"}}
+    recording, parameters, out = _recorded(model, args, dict(kwargs), mode)
+    assert [node.op for node in recording.top.nodes()] == ["linear"] and [name for name, _ in parameters] == ["input"]
+    assert out.example.shape == (4, 3)
