@@ -285,7 +285,7 @@ def _in_pieces(y: Any, axis: int, way: Any, code: str, target: str, fold: str, h
     parts = max(1, min(threads.get_num_threads(), n // 64))
     each, rest = divmod(n, parts)
     wide = FOLDS[fold].wide(code)
-    call = cpu.kernel(way, (code, wide), fold=fold, how=None)
+    call = _callable(cpu.kernel, way is fold_rows, code, wide, fold, None)
     lead, tail = y.shape[:axis], y.shape[1 + axis :] if axis < -1 else ()
     columns = (slice(None),) * len(tail)
     partial: Any = empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])

@@ -473,3 +473,15 @@ def test_trapezoids_have_the_history_that_pytorch_gives_them():
         ]  # fmt: skip
     assert torch.trapezoid(torch.tensor([1, 2, 4]), dx=2).item() == 9.0
     assert torch.trapezoid(torch.tensor([3])).item() == 0.0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_norm_of_many_elements(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        x = np.random.default_rng(0).standard_normal(1_200_007).astype(np.float32)
+        assert torch.from_numpy(x).norm().item() == pytest.approx(np.sqrt((x.astype(np.float64) ** 2).sum()), rel=1e-6)
+        assert torch.full((1 << 20,), 1e30).norm().item() == pytest.approx(1e30 * 1024, rel=1e-6)
+    finally:
+        torch.set_num_threads(before)
