@@ -30,9 +30,9 @@ _DEAL = 4  # parts for each thread: one that starts late does less
 
 @kernel("(n)->(n)")
 def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
-    """The elements of x, from its end on if `backwards`."""
+    """The elements of x, from the end of the result on if `backwards`: caches foresee reads that go on."""
     for i in independent(x.n):
-        out[i] = x[x.n - 1 - i if backwards else i]
+        out[x.n - 1 - i if backwards else i] = x[i]
 
 
 def row_major(x: Any) -> Any:
@@ -120,7 +120,11 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         part = next((n // p for p in range(jobs, 4 * jobs) if n % p == 0), n)
         dims.append((n // part, [part * step, part * to]))
         n = part
-    first = (n - 1) * step if backwards else 0  # the kernel wants the lowest address
+    first, at = (n - 1) * step if backwards else 0, 0  # the kernel wants the lowest address
+    for i, (d, (down, into)) in enumerate(dims):
+        if down < 0:  # caches foresee reads that go on
+            first, at = first + (d - 1) * down, at + (d - 1) * into
+            dims[i] = d, [-down, -into]
     core = [abs(step) if backwards else step, to]
     length, steps = dims.pop()
     rows = math.prod([d for d, _ in dims])
@@ -130,7 +134,7 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         length = part
     strides = [tuple([s[i] for _, s in dims]) for i in range(2)]
     words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), tuple([d for d, _ in dims]), strides)
-    return lambda x, out: pool.run_walk(words, [x + first, out], count)
+    return lambda x, out: pool.run_walk(words, [x + first, out + at], count)
 
 
 def _turned_plan(size: int, count: int, n: int, step: int, to: int, dims: list[tuple[int, list[int]]]) -> Any:

@@ -17,7 +17,8 @@ from .._kernel.lang import independent, kernel
 from .._kernel.native import pool
 from .._kernel.value import SIZE
 
-_LARGE = 1 << 19  # bytes from which several cores pay
+_LARGE = 1 << 19  # bytes from which our own copies pay
+_LINE = 64  # bytes of a row from which they do on one core
 _SHARE = 1 << 16  # bytes that one of them should get at least
 _THIN = 8  # elements of a row below which the loop along columns is the longer one
 _concatenate = np.concatenate
@@ -47,16 +48,15 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
 
     The result is row-major, but has channels last if all arrays have them so and `channels` are looked at.
     """
-    count, size = threads.get_num_threads(), 0
-    if count > 1:
-        for a in arrays:
-            size += a.nbytes
-    if size < _LARGE:
+    size = 0
+    for a in arrays:
+        size += a.nbytes
+    first, count = arrays[0], threads.get_num_threads()
+    if size < _LARGE or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
         made = _concatenate(arrays, dim)  # row-major if all are
         return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
     if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):
         return _joined_in_order(arrays, dim, True)
-    first = arrays[0]
     plan = _plan(tuple([(a.shape, a.strides) for a in arrays]), dim, first.itemsize, count)
     if plan is None or not all([a.flags.aligned for a in arrays]):
         return _joined_in_order(arrays, dim, False)

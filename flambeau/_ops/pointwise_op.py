@@ -352,7 +352,9 @@ class Pointwise:
         if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
         if self.rows and self.outputs == 1 and allocation.watcher is not None:
-            out = empty(_common_shape(*[a.shape for a in arrays]), (results[0] if results[0].code else results[0].wide).numpy)
+            out = empty(
+                _common_shape(*[a.shape for a in arrays]), (results[0] if results[0].code else results[0].wide).numpy
+            )
             call(*arrays, out)
             return out
         made = by_layout(call, tuple([(r if r.code else r.wide).numpy for r in results]), self.rows)(*arrays)

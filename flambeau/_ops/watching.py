@@ -382,7 +382,9 @@ class CallWatch(Watch):
         for call in self.calls:
             if len(call) == 4:
                 words, threads, operands, inside = call
-                plan.work(pool.entry(), words, threads, [(numbers[n], offset, at) for at, (n, offset) in operands], inside)
+                plan.work(
+                    pool.entry(), words, threads, [(numbers[n], offset, at) for at, (n, offset) in operands], inside
+                )
                 continue
             ufunc, dtypes, about = call
             if ufunc is None:

@@ -92,3 +92,19 @@ def test_large_casts_are_those_of_small_ones(source, dtype):
     made = torch.from_numpy(x).to(getattr(torch, dtype))
     few = [torch.from_numpy(part).to(getattr(torch, dtype)) for part in np.array_split(x, 100)]
     np.testing.assert_array_equal(made.numpy(), torch.cat(few).numpy())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(1024, 257), (7, 300, 301), (5, 6, 70, 80), (3, 200_000), (600_000,), (64, 64, 17, 9)])
+def test_copies_from_the_end_on(shape, threads):
+    a = np.random.default_rng(0).integers(0, 100, shape).astype(np.float32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        x = torch.from_numpy(a)
+        for dims in ((0,), (-1,), tuple(range(len(shape)))):
+            assert np.array_equal(x.flip(dims).numpy(), np.flip(a, dims))
+            assert np.array_equal(x.transpose(0, -1).flip(dims).numpy(), np.flip(np.swapaxes(a, 0, -1), dims))
+        assert np.array_equal(x.double().flip(0).numpy(), np.flip(a.astype(np.float64), 0))
+    finally:
+        torch.set_num_threads(before)
