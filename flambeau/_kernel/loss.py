@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .lang import Array, independent, inline, kernel
 from .math.exponentials import decay
 from .softmax import BLOCK, _row_maximum, _row_total
@@ -52,13 +54,15 @@ def has_foreign_targets(m, target, skipped, classes, found):
     found[()] = bad
 
 
-@kernel("(r),()->()")
-def count_targets(m, target, skipped, used):
-    """How many targets are not skipped."""
+@kernel("(n),(),()->()")
+def share_of_targets(m, target, skipped, mean, share):
+    """What each loss counts: 1, or in a `mean` the reciprocal of the number of targets that are not skipped."""
     count = m.value(0, "i64")
     for r in range(target.n):
         count = count + m.cast(m.cast(target[r], "i64") != skipped[()], "i64")
-    used[()] = count
+    share[()] = 1.0
+    if mean[()]:
+        share[()] = m.where(count == 0, math.nan, 1.0 / m.cast(count, "f64"))
 
 
 @inline

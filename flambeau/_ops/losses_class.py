@@ -13,7 +13,6 @@ from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
 from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
 from .._kernel.loss import (
     cascade_sum,
-    count_targets,
     cross_entropy_backward_rows,
     cross_entropy_rows,
     cross_entropy_sum,
@@ -21,10 +20,12 @@ from .._kernel.loss import (
     cross_entropy_whole,
     cross_entropy_whole_and_gradient,
     has_foreign_targets,
+    share_of_targets,
 )
 from .._tensor import Tensor, wrap
 from . import likelihood, row_programs
 from .batching import all_stacked, every_element, folded
+from .folding import fold_array
 from .fused import Fused, parts_of, record, side_by_side
 from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
@@ -217,18 +218,18 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
     if x.size * _WORK < PARALLEL:
         return _small_entropy(x, target, skipped, mean, gradient)
     rows = x.shape[0]
-    used = cpu.kernel(count_targets, ("i64",) * 3)(target, _integer(skipped))
-    share = 1.0 if not mean else 1.0 / float(used) if used else np.nan
+    share = empty((), np.float64)
+    cpu.kernel(share_of_targets, ("i64", "i64", "b1", "f64"))(target, _integer(skipped), _FLAGS[mean], share)
     call = _sum_kernel(x.dtype, gradient)
     grad: Any = empty(x.shape, x.dtype) if gradient else None
     parts = parts_of(rows, x.size * _WORK)
-    losses = np.empty(len(parts), x.dtype)
+    losses = empty(len(parts), x.dtype)
     jobs = []
     for i, (low, high) in enumerate(parts):
-        job = [x[low:high], target[low:high], _integer(skipped), np.asarray(share), losses[i : i + 1].reshape(())]
+        job = [x[low:high], target[low:high], _integer(skipped), share, losses[i : i + 1].reshape(())]
         jobs.append([*job, grad[low:high]] if gradient else job)
     side_by_side(call, jobs)
-    return np.asarray(losses.sum()), grad
+    return fold_array(cpu, losses, (0,), False, "sum", BY_NUMPY[x.dtype]), grad
 
 
 def _small_entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
