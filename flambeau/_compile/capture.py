@@ -189,7 +189,8 @@ class Capture:
         named = kwargs or {}
         if self.problem is not None:
             return function(*args, **named)
-        if function.__name__ == "__set__":
+        name = getattr(function, "__name__", "")  # a record that is asked for directly has none
+        if name == "__set__":
             if function.__self__ is Tensor.grad:  # type: ignore[attr-defined]
                 return self.step(function, args, named)
             self.stop("an attribute of a tensor is set")
@@ -206,7 +207,6 @@ class Capture:
         if self.problem is not None:
             return out
         made = _tensors(out)
-        name = function.__name__
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             self.stop(f"{_shown(function)} reads elements for Python")
             return out

@@ -52,6 +52,9 @@ _DATA: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+_UNCLEAR = "what this call reads cannot be found out"
+
+
 class Trail:
     """Watches a call of a function. What it reached, before the run and after it, becomes guards and effects.
 
@@ -94,6 +97,8 @@ class Trail:
                 self.reach.root(value, path)
         except Unguarded as error:
             self.problem = Break(str(error), *self._place)
+        except Exception as error:  # the program is not to see errors of ours
+            self.problem = Break(f"{_UNCLEAR}: {type(error).__name__}: {error}", *self._place)
 
     # -- the run -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +131,7 @@ class Trail:
         except Unguarded as error:
             self._break(str(error), frame)
         except Exception as error:  # the program is not to see errors of ours
-            self._break(f"what this call reads cannot be found out: {type(error).__name__}: {error}", frame)
+            self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", frame)
         finally:
             self._busy = busy
 
@@ -209,14 +214,15 @@ class Trail:
             self.reach.all_of(owner)
             return None
         kind = owner if isinstance(owner, type) else type(owner)
+        home = getattr(kind, "__module__", None)
         if isinstance(owner, type):
             if name in _MADE_BY or issubclass(owner, _DATA):
                 return None
-        elif isinstance(owner, _DATA) or kind.__module__ in _PURE_MODULES or kind.__module__ == "re" or name in _OF_ALL:
+        elif isinstance(owner, _DATA) or home in _PURE_MODULES or home == "re" or name in _OF_ALL:
             return None
-        if whose == OURS and kind.__module__ not in _WORLD:
+        if whose == OURS and home not in _WORLD:
             return None
-        return f"{kind.__module__}.{kind.__qualname__}.{name}() cannot be part of a compiled program"
+        return f"{home}.{kind.__qualname__}.{name}() cannot be part of a compiled program"
 
     def _break(self, reason: str, frame: Any) -> None:
         """Notes the first problem, at the line of the program that led there."""

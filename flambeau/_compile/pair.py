@@ -66,7 +66,7 @@ class Pair:
                 wanted.append(t)
                 self.sources.append((-1, t))
         roots = [outputs[i] for i in self.differentiable]
-        starts = [ops.ones(t._array.shape, dtype=t.dtype) for t in roots]
+        starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]  # type: ignore[attr-defined]
         back = Capture(starts, tape.external, of=tape)
         with back:
             found = engine.run(roots, starts, True, False, wanted, into_leaves=False)

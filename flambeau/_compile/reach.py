@@ -74,9 +74,14 @@ def trust(file: str) -> int:
 
 def _class_is_trusted(kind: type) -> bool:
     """Whether instances of a class hold nothing that a program could read or change."""
-    module = sys.modules.get(kind.__module__)
+    module = sys.modules.get(_home(kind))
     file = getattr(module, "__file__", None)
     return isinstance(file, str) and file.startswith(_ROOT) and not file.startswith((*_READERS, *_CALLS))
+
+
+def _home(kind: type) -> str:
+    """The name of the module of a class; not all have one."""
+    return getattr(kind, "__module__", None) or ""
 
 
 class Unguarded(Exception):
@@ -275,7 +280,7 @@ class Reach:
             self._instance(value, path)
         elif isinstance(value, tuple):  # `sys.version_info` and its kind
             self._fixed(value, path)
-        elif kind not in _CONSTANTS and kind.__module__ not in ("datetime", "decimal"):
+        elif kind not in _CONSTANTS and _home(kind) not in ("datetime", "decimal"):
             raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
         elif kind in (operator.attrgetter, operator.methodcaller):
             self.learn_everything()
@@ -290,7 +295,7 @@ class Reach:
 
     def _instance(self, value: Any, path: str) -> None:
         kind = type(value)
-        if _class_is_trusted(kind) or kind.__module__ in ("typing", "types", "re", "inspect"):
+        if _class_is_trusted(kind) or _home(kind) in ("typing", "types", "re", "inspect"):
             return
         contents = None
         for base in kind.__mro__:
@@ -351,11 +356,7 @@ class Reach:
             if (id(base) in self._seen and base is not kind) or not self._written_in_python(base):
                 continue
             self._seen[id(base)] = base
-            if (
-                base.__module__ in ("typing", "abc", "collections.abc")
-                or _class_is_trusted(base)
-                or base in self._known
-            ):
+            if _home(base) in ("typing", "abc", "collections.abc") or _class_is_trusted(base) or base in self._known:
                 continue
             self._known.add(base)
             fields = Fields(base, base.__qualname__)

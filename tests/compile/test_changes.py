@@ -16,6 +16,7 @@ from flambeau import nn
 from flambeau._compile import words
 from flambeau._compile.guards import Trail
 from flambeau.nn.utils import prune
+from flambeau.utils._pytree import tree_leaves
 
 F = nn.functional
 WAYS, QUIET = {}, {}
@@ -744,6 +745,49 @@ def test_a_change_is_seen(name, compared):
     finally:
         for one in undo:
             one()
+
+
+def outcome(function, args):
+    """What a call gives, in comparable form: values with types, or the type of the error."""
+    torch.manual_seed(0)
+    try:
+        out = function(*args)
+    except Exception as error:
+        return type(error)
+    return [
+        (a.dtype, a.device, a.requires_grad, a.detach().double().cpu()) if isinstance(a, torch.Tensor) else a
+        for a in tree_leaves(out)
+    ]
+
+
+def alike(a, b):
+    if isinstance(a, type) or isinstance(b, type) or len(a) != len(b):
+        return a == b
+    return all(
+        p[:3] == q[:3] and (p[1].type == "meta" or torch.allclose(p[3], q[3], equal_nan=True))
+        if isinstance(p, tuple)
+        else p == q
+        for p, q in zip(a, b)
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WAYS)
+def test_a_compiled_function_gives_what_the_function_gives_now(name):
+    torch.compiler.reset()
+    function, args, change, *undo = WAYS[name]()
+    compiled = torch.compile(function)
+    for _ in range(2):
+        outcome(compiled, args)
+    change()
+    try:
+        got = outcome(compiled, args)
+        want = outcome(function, args)
+        again = outcome(compiled, args)
+    finally:
+        for one in undo:
+            one()
+    assert alike(got, want) and alike(again, want)
 
 
 # -- arguments -------------------------------------------------------------------------------------------------------
