@@ -529,9 +529,35 @@ def exported(case):
     assert file.getvalue()
 
 
+def compiled(case):
+    values = case.operands()
+    if ";" in case.text or "records[" in case.text or "sparse" in case.text or not values:
+        raise Skip("not an expression of public functions")
+    space = {"torch": torch, "dev": "cpu", "ones": torch.ones}
+    exec(f"def f({', '.join(values)}):\n    return {case.text}\n", space)
+    program = torch.compile(space["f"])
+    for factor in (1.0, 0.9, 1.0, 0.95):
+        found = []
+        for function in (space["f"], program):
+            given = [
+                t.detach() * factor if t.is_floating_point() and factor != 1.0 else t.detach().clone()
+                for t in values.values()
+            ]
+            given = [g.requires_grad_(t.requires_grad) for g, t in zip(given, values.values())]
+            torch.manual_seed(0)
+            outs = tensors(function(*given))
+            slopes = [o for o in outs if o.requires_grad]
+            if slopes:
+                torch.autograd.backward(slopes, [torch.ones_like(o) for o in slopes])
+            found.append([*outs, *[g.grad for g in given if g.grad is not None]])
+        agree(found[1], found[0])
+    if program._region.problem is not None:
+        raise Skip(f"breaks: {program._region.problem.reason}")
+
+
 WAYS = {
     "eager": eager, "slow path": slow, "native entry": native, "out=": written_out, "in place": in_place, "meta": meta, "vmap": mapped,
-    "backward": backward, "forward mode": forward, "autocast": autocast, "TorchScript": scripted, "ONNX": exported,
+    "backward": backward, "forward mode": forward, "autocast": autocast, "TorchScript": scripted, "ONNX": exported, "compiled": compiled,
 }  # fmt: skip
 
 
