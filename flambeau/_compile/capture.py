@@ -46,6 +46,7 @@ class Capture:
         self.problem: Break | None = None
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
+        self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
         self._numbers: int = 0 if of is None else of._numbers
         # Values by the arrays of their tensors, which detached and saved forms of them share.
@@ -73,6 +74,9 @@ class Capture:
         """The program that computes these tensors and does all writes; raises `Break` if there is none."""
         if self.problem is not None:
             raise self.problem
+        if self._filled_late(0):
+            raise Break("a tensor that was filled in a way that cannot be recorded")
+        self._births.clear()
         self.graph.outputs = [self.value(t) for t in outputs]
         if self.problem is not None:
             raise self.problem
@@ -172,6 +176,7 @@ class Capture:
         """A tensor was made from numbers."""
         if self.problem is None and self.known(t) is None:
             self._append(_Born(t), (), t)
+            self._births.append((self.graph.nodes[-1], t._array))
 
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""
@@ -211,10 +216,47 @@ class Capture:
             self.stop(f"{_shown(function)} reads elements for Python")
             return out
         wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
-        strange = strange or any([self.known(t) is None for t in made])
-        if (strange or wrote) and name not in _ABOUT:
-            self._as_a_whole(function, args, named, out, wrote, mark, numbers)
+        strange = strange or any([self.known(t) is None for t in made]) or self._filled_late(mark)
+        if name not in _ABOUT:
+            if strange or wrote or (name not in _SILENT and self._reads_elements(function, args, named, mark)):
+                self._as_a_whole(function, args, named, out, wrote, mark, numbers)
         return out
+
+    def _reads_elements(self, function: Any, args: Any, named: Any, mark: int) -> bool:
+        """Whether a function records something else for other elements: then it looked at them."""
+        recent = self.graph.nodes[mark:]
+        made = any([isinstance(node.op, _Born) for node in recent])
+        given = _tensors((args, named))
+        if not given or len(recent) < 2 or any([node.opaque for node in recent]):
+            return False
+        if not made and sum([t._array.size for t in given]) > _MANY:
+            return False
+
+        def other(t: Tensor) -> Tensor:
+            array = t._array.copy()
+            if t.dtype.category >= 2:
+                array *= array.dtype.type(0.9)
+            return wrap(array, t.dtype, t._k & GRAD)
+
+        with _Unseen():
+            again = Capture()
+            again.functions = False
+            try:
+                with again:
+                    function(*replaced(tuple(args), Tensor, other), **replaced(named, Tensor, other))
+            except Exception:
+                return True
+        return _outline(again.graph.nodes) != _outline(recent)
+
+    def _filled_late(self, mark: int) -> bool:
+        """Whether one of the tensors that were made from numbers since then got its elements afterwards, unseen."""
+        late = False
+        recent = self.graph.nodes[mark:]
+        written = {v for node in recent for v in node.writes}
+        for node, array in self._births:
+            if node in recent and node.outs[0] not in written:
+                late = late or np.ascontiguousarray(array).tobytes() != np.ascontiguousarray(node.op.array).tobytes()
+        return late
 
     def _as_a_whole(self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int) -> None:
         """Records a public function as one node, in the place of what was recorded of it."""
@@ -236,6 +278,15 @@ class Capture:
         self._append(
             function, self._encoded(tuple(args)), out, self._encoded(named), True, [self.value(t) for t in wrote]
         )
+
+
+_MANY = 1 << 20  # elements that are not computed with twice without a reason
+
+
+def _outline(nodes: Any) -> list[Any]:
+    """What nodes do, whatever their operands hold."""
+    return [(node.op.array.tobytes() if isinstance(node.op, _Born) else node.op,
+             replaced((node.args, node.named), Value, lambda v: (v.shape, v.dtype))) for node in nodes]  # fmt: skip
 
 
 class _Unseen:
@@ -305,7 +356,7 @@ _ABOUT = frozenset(
         "__format__", "__repr__", "requires_grad_", "retain_grad", "broadcast_shapes", "typename",
     ]
 )  # fmt: skip
-_SILENT = frozenset(["backward", "__setitem__", "_foreach_copy_"])
+_SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_"])
 
 
 def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:

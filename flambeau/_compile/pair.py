@@ -124,8 +124,9 @@ class Pair:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation"
                 )
-        gradients = [
-            engine.zeros(*self.about[i]) if given is None else given for i, given in zip(self.differentiable, g)
+        gradients = [  # the program knows them row-major
+            engine.zeros(*self.about[i]) if given is None else ops.contiguous(given)
+            for i, given in zip(self.differentiable, g)
         ]
         assert self.backward_program is not None
         found = iter(self.backward_program.run([*gradients, *node.saved]))
