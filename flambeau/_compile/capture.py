@@ -70,8 +70,8 @@ class Capture:
         modes.leave(CAPTURE)
         local.captures = local.captures[:-1]
 
-    def finish(self, outputs: Any) -> Graph:
-        """The program that computes these tensors and does all writes; raises `Break` if there is none."""
+    def finish(self, outputs: Any, whole: bool = False) -> Graph:
+        """The program that computes these tensors and does all writes (or all that was recorded); raises `Break` if there is none."""
         if self.problem is not None:
             raise self.problem
         if self._filled_late(0):
@@ -80,7 +80,8 @@ class Capture:
         self.graph.outputs = [self.value(t) for t in outputs]
         if self.problem is not None:
             raise self.problem
-        self.graph.keep_used()
+        if not whole:
+            self.graph.keep_used()
         return self.graph
 
     def stop(self, reason: str) -> None:
@@ -159,11 +160,11 @@ class Capture:
         known = self.known(t)
         return self._new(t, node) if known is None else known  # an operation may give back its argument
 
-    def add_write(self, target: Tensor, source: Tensor) -> None:
-        """The elements of one tensor were written into another."""
+    def add_write(self, target: Tensor, source: Any) -> None:
+        """A tensor or a number was written into a tensor."""
         if self.problem is None:
-            value = self.value(target)
-            self.graph.nodes.append(Node(write, (value, self.value(source)), writes=(value,), line=_users_line()))
+            value, source = self.value(target), self._encoded(source)
+            self.graph.nodes.append(Node(write, (value, source), writes=(value,), line=_users_line()))
             self._written.append(target)
 
     def accumulate(self, leaf: Tensor, g: Tensor) -> None:
@@ -327,9 +328,9 @@ def _even(array: Any) -> bool:
     return isinstance(array, np.ndarray) and bool(array.size) and bool((array == array.reshape(-1)[0]).all())
 
 
-def write(target: Tensor, source: Tensor) -> None:
-    """Copies elements into a tensor's memory and counts the write."""
-    ops.copy_(target, source)
+def write(target: Tensor, source: Any) -> None:
+    """Copies elements or a number into a tensor's memory and counts the write."""
+    ops.copy_(target, source.item() if isinstance(source, np.ndarray) else source)
 
 
 class Accumulate:

@@ -293,13 +293,18 @@ class Lowering:
         watch.move(made, source)
         return made
 
-    def _write(self, watch: NodeWatch, target: Value, source: Value) -> None:
-        to, array = self._array(target), self._array(source)
-        if watch.place(to)[0] is watch.place(array)[0] or any([n > 1 and not s for n, s in zip(to.shape, to.strides)]):
-            raise Unplannable("a write within one block")
-        if array.shape != to.shape:
-            array = np.broadcast_to(array, to.shape)
-        watch.move(watch.shown(to), watch.shown(array))
+    def _write(self, watch: NodeWatch, target: Value, source: Any) -> None:
+        to = self._array(target)
+        if any([n > 1 and not s for n, s in zip(to.shape, to.strides)]):
+            raise Unplannable("elements that lie in one place")
+        if isinstance(source, Value):
+            array = self._array(source)
+            if watch.place(to)[0] is watch.place(array)[0]:
+                raise Unplannable("a write within one block")
+            array = watch.shown(np.broadcast_to(array, to.shape) if array.shape != to.shape else array)
+        else:
+            array = np.asarray(source)
+        watch.move(watch.shown(to), array)
         if self.places[target][0].kind != MADE:
             bump(self.tensor(target))
             self.written.append(target)

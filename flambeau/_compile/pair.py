@@ -32,7 +32,7 @@ class Pair:
     def __init__(self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor]):
         self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
         self.spent: list[int] = []  # outputs whose backward pass has been made
-        graph = tape.finish(outputs)
+        graph = tape.finish(outputs, whole=True)  # the backward pass may need more
         self.about = [(t._array.shape, t.dtype, t._k & ~GRAD) for t in outputs]
         self.count = len(outputs)
         self.saved: list[Value] = []

@@ -448,7 +448,7 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         keep_original(before, result)
         return assign(t, result, op.name)
     if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
-        before = before_write(t) if k & BATCHED and local.grad else t
+        before = before_write(t) if local.grad else t
         result = op(before, *args)
         if before is not t:
             keep_original(before, result)
@@ -517,7 +517,11 @@ def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
 
 
 def _copy_with_history(t: Tensor) -> Tensor:
-    copy = wrap(t._array if t._k & META else t._array.copy(), t.dtype, t._k)
+    if modes.on & CAPTURE and local.captures:
+        array = ops.clone(ops.detach(t))._array  # for those who record
+    else:
+        array = t._array if t._k & META else t._array.copy()
+    copy = wrap(array, t.dtype, t._k)
     copy._edge = edge_of(t)
     if t._k & DUAL:  # its tangent is written to as well
         meta_of(copy).tangent = ops.clone(meta_of(t).tangent)

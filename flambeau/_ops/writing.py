@@ -10,7 +10,7 @@ from .._backend.copies import duplicate
 from .._backend.cpu import PARALLEL
 from .._core.allocation import fill as fill_memory
 from .._core.dtypes import FLOATING, INTEGER, dtype
-from .._core.state import BATCHED, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
+from .._core.state import BATCHED, CAPTURE, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, alias, bump, read_as, wrap
 from . import basic, inplace, registry
@@ -31,6 +31,13 @@ def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
     op.record(args, result)
     if result._edge is not None:
         rewrite_history(t, result._edge)
+
+
+def _told(t: Tensor, source: Any) -> None:
+    """Counts a write of a tensor or a number into another tensor, and tells those who record."""
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].add_write(t, source)
+    bump(t)
 
 
 def _is_plain(k: int, target: Tensor) -> bool:
@@ -69,11 +76,11 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     if k & GRAD and local.grad:
         before = alias(input)  # its gradient is zero, but it has one
         _write(input, src, k)
-        bump(input)
+        _told(input, src)
         _record_write(input, basic.copied, (before, src))
         return input
     _write(input, src, k)
-    bump(input)
+    _told(input, src)
     return input
 
 
@@ -188,7 +195,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     before = alias(input) if tracked else None
     if not input._k & META:
         input._array[...] = read_as(made, input._k)
-    bump(input)
+    _told(input, value if isinstance(value, Tensor) else made)
     if (input._k | value._k if isinstance(value, Tensor) else input._k) & DUAL:
         like = isinstance(value, Tensor) and value._k & DUAL
         wide = ops.clone(ops.expand_as(ops.to_dtype(value, input.dtype), input)) if like else None
@@ -221,7 +228,7 @@ def zero_(input: Tensor) -> Tensor:
         input._array[...] = ops.sparse_zeros_like(input, input.dtype)._array
     elif not input._k & META:
         fill_memory(input._array, 0)
-    bump(input)
+    _told(input, 0)
     if input._k & DUAL:
         zero_(input._autograd_meta.tangent)  # type: ignore[union-attr, arg-type]
     if before is not None:
