@@ -6,7 +6,6 @@ weights while they stay in the second cache. Gradients of images are made as suc
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..._kernel.columns import add_parts, set_all
 from ..._kernel.conv import lanes, tile_rows
 from .description import Conv, Ints, nothing
 from .planes import add_bias
-from .schedule import Block, Schedule, Step, dense, flat, parts, run, strided, view
+from .schedule import Block, Schedule, dense, flat, parts, run, strided, view
 
 _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
@@ -115,25 +114,17 @@ class _Products(_Windows):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, conv.outputs, operands)
-        x, weight, level, out = operands
         self.cut(self.depth + 1, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
         weights = self.panels * (self.depth + 1) * kernels.columns("f32")
         held = most.images * math.prod(self.area(most.rows)) * self.pitch
         self.lay(held, positions * self.row, positions * self.made, weights)
-        room = self.room(self.threads)
-        rows: list[list[Step]] = [[] for _ in range(self.threads)]
-        for job in range(self.jobs):
-            outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
-            row.append(Step(self._weights(weight[outputs], level[outputs], memory)))
-            for block in self.blocks_of(job % self.ranges):
-                build = functools.partial(self._block, block, x, out[:, outputs], memory)
-                row.append(self.alike((job,), block, "x  y ", build))
-        self.phases = [rows]
+        self.deal("x  y ", self._block, self._weights)
 
-    def _weights(self, weight: Any, level: Any, room: Any) -> list[Any]:
+    def _weights(self, outputs: slice, room: Any) -> list[Any]:
         """Panels of the weights of a slice and of their levels, (panels, depth + 1, columns)."""
+        weight, level = (a[outputs] for a in self.operands[1:3])
         columns, depth = kernels.columns("f32"), self.depth
         p = np.arange(depth)  # elements of windows follow each other, and of each all inputs
         order = self.table("weights", lambda: ((p % self.window) * self.conv.inputs + p // self.window) * (4 * columns))
@@ -148,7 +139,8 @@ class _Products(_Windows):
             calls.append((kernels.to_lanes("f32"), [last[:, None], none, made[depth, :1]]))
         return calls
 
-    def _block(self, block: Block, x: Any, out: Any, room: Any) -> list[Any]:
+    def _block(self, block: Block, outputs: slice, room: Any, job: int, number: int) -> list[Any]:
+        x, out = self.operands[0], self.operands[3][:, outputs]
         columns, panels = kernels.columns("f32"), -(-out.shape[1] // kernels.columns("f32"))
         one = block.rows * self.positions[1]
         gather, rows = self.gather(x, block, room)
@@ -174,7 +166,6 @@ class _Sums(_Windows):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, conv.outputs, operands)
-        x, g, out = operands
         self.cut(self.row, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
@@ -182,29 +173,8 @@ class _Sums(_Windows):
         self.height = -(-self.wide // self.rows) * self.rows
         held = max(most.images * math.prod(self.area(most.rows)) * self.pitch, positions * self.made + self.height)
         self.lay(held, positions * self.row, 0, self.height * self.row)
-        adds = self.table("adds", lambda: np.arange(2))
-        room = self.room(self.threads if self.ranges == 1 else self.jobs)
-        rows: list[list[Step]] = [[] for _ in range(self.threads)]
-        for job in range(self.jobs):
-            outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
-            for number, block in enumerate(self.blocks_of(job % self.ranges)):
-                build = functools.partial(self._block, block, x, g[:, outputs], memory, adds[min(number, 1), ...])
-                row.append(self.alike((job, number > 0), block, "xy  ", build))
-            if self.ranges == 1:
-                row.append(Step(self._weights(memory[None], memory, out[outputs], 0)))
-        phases = [rows]
-        if self.ranges > 1:
-            phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
-        self.phases = phases
-
-    def _share(self, number: int, room: Any, out: Any) -> list[Any]:
-        """A thread's calls that add up what jobs have made."""
-        calls = []
-        for n in range(self.slices):
-            made, given = out[self.outputs_of(n)], room[n * self.ranges : (n + 1) * self.ranges]
-            low, high = (len(made) * i // self.threads for i in (number, number + 1))
-            calls += self._weights(given, room[number], made[low:high], low)
-        return calls
+        self.adds = self.table("adds", lambda: np.arange(2))
+        self.deal("xy  ", self._block, sums=self._weights)
 
     def _weights(self, given: Any, room: Any, out: Any, first: int) -> list[Any]:
         """The sums of some jobs, from the output `first` of their slice on, as weights."""
@@ -230,7 +200,8 @@ class _Sums(_Windows):
             calls.append((kernels.from_lanes("f32"), [total, places, target]))
         return calls
 
-    def _block(self, block: Block, x: Any, g: Any, room: Any, adds: Any) -> list[Any]:
+    def _block(self, block: Block, outputs: slice, room: Any, job: int, number: int) -> list[Any]:
+        x, g, adds = self.operands[0], self.operands[1][:, outputs], self.adds[min(number, 1), ...]
         gather, rows = self.gather(x, block, room)
         area = block.rows, self.positions[1]
         bring, held = self.bring(g, block, self.rows_of(block), (0, 0), area, self.made, room)
@@ -244,13 +215,14 @@ class _Adjoint(_Windows):
     """Gradients times weights, added up in windows; what is made are channels of images. Each block takes three calls:
     gradients are brought into lanes, multiplied, and added up; an image is brought into planes when it is complete."""
 
+    by_row = True
+
     @staticmethod
     def shapes(conv: Conv) -> list[Ints]:
         return [conv.result_shape, conv.weight_shape, conv.image_shape]
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, conv.inputs, operands)
-        g, weight, out = operands
         self.given = kernels.pitch("f32", conv.outputs)
         self.cut(self.window * conv.outputs, self.given, self.window)
         self.ranges = min(self.ranges, conv.images)
@@ -265,23 +237,16 @@ class _Adjoint(_Windows):
         images = most.images * self.tall * self.across * self.wide
         self.lay(positions * self.given, positions * self.step, images, weights)
         self.zero = self.table("zero", lambda: np.zeros((), "f4"))
-        room = self.room(self.threads)
-        rows: list[list[Step]] = [[] for _ in range(self.threads)]
-        for job in range(self.jobs):
-            inputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
-            row.append(Step(self._weights(weight[:, inputs], memory)))
-            for block in self.blocks_of(job % self.ranges):
-                build = functools.partial(self._block, block, g, out[:, inputs], memory)
-                row.append(self.alike((job, block.row), block, "y x ", build))
-        self.phases = [rows]
+        self.deal("y x ", self._block, self._weights)
 
     def blocks_of(self, number: int) -> list[Block]:
         """Whole images: their rows follow each other."""
         first, last = (self.conv.images * n // self.ranges for n in (number, number + 1))
         return [b for b in self.blocks if first <= b.image < last]
 
-    def _weights(self, weight: Any, room: Any) -> list[Any]:
+    def _weights(self, inputs: slice, room: Any) -> list[Any]:
         """Panels of the weights of a slice, (elements of the window, panels, outputs, columns)."""
+        weight = self.operands[1][:, inputs]
         columns, outputs = kernels.columns("f32"), self.conv.outputs
         places = self.places(self.window, 0, 0, self.window, self.panels * outputs * columns)
         calls: list[Any] = []
@@ -295,7 +260,8 @@ class _Adjoint(_Windows):
             calls.append((kernels.to_lanes("f32"), [source, places, made]))
         return calls
 
-    def _block(self, block: Block, g: Any, out: Any, room: Any) -> list[Any]:
+    def _block(self, block: Block, inputs: slice, room: Any, job: int, number: int) -> list[Any]:
+        g, out = self.operands[0], self.operands[2][:, inputs]
         conv, columns, images = self.conv, kernels.columns("f32"), block.images
         width, one = self.positions[1], block.rows * self.positions[1]
         rows = slice(block.row, block.row + block.rows)

@@ -14,7 +14,7 @@ def suits(conv: Conv, role: str) -> bool:
     """Whether there is one dimension, and enough to do, or small groups."""
     if len(conv.kernel) != 1 or not conv.has_kernels:
         return False
-    return conv.is_large or groups.suits(_flat(conv, False), role)
+    return conv.is_large or (conv.groups > 1 and groups.suits(_flat(conv, False), role))
 
 
 def _goes_down(conv: Conv) -> bool:

@@ -10,7 +10,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +73,7 @@ class Schedule(ABC):
     """Calls of kernels for some operands, in rows that threads take. The constructor makes the rows of each phase."""
 
     down: int  # rows of images from one row of windows to the next
+    by_row = False  # whether calls differ from row to row
     phases: list[list[list[Step]]]
 
     def __init__(self, conv: Conv, outputs: int, grid: Ints, operands: list[Any]):
@@ -131,11 +132,6 @@ class Schedule(ABC):
     def lay(self, *lengths: int) -> None:
         """Parts of a job's memory, of so many elements; they begin at `at`."""
         self.at = np.cumsum([0, *map(_line, lengths)]).tolist()
-
-    def room(self, jobs: int) -> Any:
-        """The workspace, which becomes the last operand: memory for so many jobs."""
-        self.operands.append(scratch((jobs, self.at[-1]), np.dtype(np.float32)))
-        return self.operands[-1]
 
     # -- operands ----------------------------------------------------------------------------------------------------
 
@@ -200,6 +196,38 @@ class Schedule(ABC):
             self.kinds[key] = build(), origin
         calls, other = self.kinds[key]
         return Step(calls, tuple(a - b for a, b in zip(origin, other)))
+
+    def deal(
+        self, order: str, build: Callable[..., list[Any]], before: Callable[..., list[Any]] | None = None,
+        sums: Callable[..., list[Any]] | None = None,
+    ) -> None:  # fmt: skip
+        """Deals jobs to threads, each with channels and memory of its own: what comes `before` its blocks, then what is to
+        be built for each, (block, channels, memory, job, number). If these make `sums`, those are written to the last operand at
+        the end: by the job that has made all of them, or by all threads when all jobs are done."""
+        apart = sums is not None and self.ranges > 1
+        out, room = (
+            self.operands[-1],
+            scratch((self.jobs if apart else self.threads, self.at[-1]), np.dtype(np.float32)),
+        )
+        rows: list[list[Step]] = [[] for _ in range(self.threads)]
+        for job in range(self.jobs):
+            channels, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
+            if before is not None:
+                row.append(Step(before(channels, memory)))
+            for number, block in enumerate(self.blocks_of(job % self.ranges)):
+                given = functools.partial(build, block, channels, memory, job, number)
+                row.append(self.alike((job, number > 0, self.by_row and block.row), block, order, given))
+            if sums is not None and not apart:
+                row.append(Step(sums(memory[None], memory, out[channels], 0)))
+        self.phases, self.operands = [rows], [*self.operands, room]
+        if sums is None or not apart:
+            return
+        shares: list[list[Any]] = [[] for _ in rows]
+        for n, number in product(range(self.slices), range(self.threads)):
+            made, parts = out[self.outputs_of(n)], room[n * self.ranges : (n + 1) * self.ranges]
+            low, high = (len(made) * i // self.threads for i in (number, number + 1))
+            shares[number] += sums(parts, room[number], made[low:high], low)
+        self.phases.append([[Step(calls)] for calls in shares])
 
     @abstractmethod
     def rows_of(self, block: Block) -> slice:

@@ -6,7 +6,6 @@ back while they stay in the second cache.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -26,7 +25,7 @@ from ..._kernel.winograd import (
     spread_windows,
 )
 from .description import Conv, Ints, output_size
-from .schedule import Block, Schedule, Step, dense, flat, parts, run, strided, view
+from .schedule import Block, Schedule, dense, flat, parts, run, strided, view
 
 _CHANNELS = 16  # on both sides, from which sparing products makes the transforms good
 _TILES = 16  # in all images, from which transforming the weights pays
@@ -109,12 +108,12 @@ class _Tiles(Schedule):
     def area(self, rows: int) -> Ints:
         return 2 * rows + 2, 2 * self.positions[1] + 2
 
-    def again(self, job: int) -> bool:
-        """Whether a thread has the coordinates of a job's tiles already: those of all tiles, from another job."""
-        return len(self.blocks) == 1 and job >= self.threads
+    def spread(self, x: Any, block: Block, room: Any, job: int) -> tuple[list[Any], Any]:
+        """Two calls that make the coordinates of a block's tiles, and an array of all of them.
 
-    def spread(self, x: Any, block: Block, room: Any, again: bool) -> tuple[list[Any], Any]:
-        """Two calls that make the coordinates of a block's tiles, if need be, and an array of all of them."""
+        If there is one block, a thread has its coordinates from another job already.
+        """
+        again = len(self.blocks) == 1 and job >= self.threads
         bring, given = self.bring_windows(x, block, room, self.pitch)
         images, one, pitch = block.images, block.rows * self.positions[1], self.pitch
         made = view(room, self.at[1], (images, COORDINATES, one, pitch), (one * pitch, self.step, pitch, 1))
@@ -138,24 +137,15 @@ class _Products(_Tiles):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, operands)
-        x, weight, level, out = operands
         self.weight_step = self.panels * conv.inputs * kernels.columns("f32") + _LINE
         self.lay(self.held, *(COORDINATES * n for n in (self.step, self.made_step, self.weight_step)))
-        room = self.room(self.threads)
-        windows = weight.swapaxes(0, 1) if self.turned else weight
-        rows: list[list[Step]] = [[] for _ in range(self.threads)]
-        for job in range(self.jobs):
-            outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(rows)]
-            row.append(Step(self._weights(windows[outputs], memory)))
-            for block in self.blocks_of(job % self.ranges):
-                given = block, x, level[outputs.start :], out[:, outputs], memory, self.again(job)
-                row.append(self.alike((job,), block, "x  y ", functools.partial(self._block, *given)))
-        self.phases = [rows]
+        self.deal("x  y ", self._block, self._weights)
 
-    def _weights(self, windows: Any, room: Any) -> list[Any]:
+    def _weights(self, outputs: slice, room: Any) -> list[Any]:
         """The coordinates of the windows of a slice, (coordinates, panels, inputs, columns); some inputs at a time,
         which are brought into lanes where images will be."""
         columns, inputs = kernels.columns("f32"), self.conv.inputs
+        windows = (self.operands[1].swapaxes(0, 1) if self.turned else self.operands[1])[outputs]
         made = view(room, self.at[3], (self.panels, COORDINATES, inputs, columns),
                      (inputs * columns, self.weight_step, columns, 1))  # fmt: skip
         rows, used = len(windows), -(-len(windows) // columns) * columns
@@ -181,11 +171,12 @@ class _Products(_Tiles):
                 calls.append((call, [part, made[panel, :, first : first + count]]))
         return calls
 
-    def _block(self, block: Block, x: Any, level: Any, out: Any, room: Any, again: bool) -> list[Any]:
+    def _block(self, block: Block, outputs: slice, room: Any, job: int, number: int) -> list[Any]:
+        x, level, out = self.operands[0], self.operands[2][outputs.start :], self.operands[3][:, outputs]
         images, rows, width, columns = block.images, block.rows, self.positions[1], kernels.columns("f32")
         one, inputs, panels = rows * width, self.conv.inputs, -(-out.shape[1] // columns)
         used = panels * columns
-        spread, tiles = self.spread(x, block, room, again)
+        spread, tiles = self.spread(x, block, room, job)
         weights = view(room, self.at[3], (COORDINATES, panels, inputs, columns),
                         (self.weight_step, inputs * columns, columns, 1))  # fmt: skip
         steps = self.made_step, self.made, 1
@@ -224,36 +215,14 @@ class _Sums(_Tiles):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, operands)
-        x, g, out = operands
         self.rows = tile_rows(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
         gradients = COORDINATES * self.made_step + self.height  # tiles at the edge read further
         self.lay(self.held, COORDINATES * self.step, gradients, COORDINATES * self.height * self.pitch)
-        adds = self.table("adds", lambda: np.arange(2))
-        room = self.room(self.threads if self.ranges == 1 else self.jobs)
-        rows: list[list[Step]] = [[] for _ in range(self.threads)]
-        for job in range(self.jobs):
-            outputs, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]
-            for number, block in enumerate(self.blocks_of(job % self.ranges)):
-                given = block, x, g[:, outputs], memory, adds[min(number, 1), ...], self.again(job)
-                row.append(self.alike((job, number > 0), block, "xy  ", functools.partial(self._block, *given)))
-            if self.ranges == 1:
-                row.append(Step(self._windows(memory[None], memory, out[outputs])))
-        phases = [rows]
-        if self.ranges > 1:
-            phases.append([[Step(self._share(n, room, out))] for n in range(self.threads)])
-        self.phases = phases
+        self.adds = self.table("adds", lambda: np.arange(2))
+        self.deal("xy  ", self._block, sums=self._windows)
 
-    def _share(self, number: int, room: Any, out: Any) -> list[Any]:
-        """A thread's calls that add up what jobs have made."""
-        calls = []
-        for n in range(self.slices):
-            made, parts = out[self.outputs_of(n)], room[n * self.ranges : (n + 1) * self.ranges]
-            low, high = (len(made) * i // self.threads for i in (number, number + 1))
-            calls += self._windows(parts, room[number], made[low:high], low)
-        return calls
-
-    def _windows(self, parts: Any, room: Any, out: Any, first: int = 0) -> list[Any]:
+    def _windows(self, parts: Any, room: Any, out: Any, first: int) -> list[Any]:
         """The sums of some jobs, from the output `first` of their slice on, as windows."""
         pitch, inputs, calls = self.pitch, self.conv.inputs, []
         step = max(1, min(_OUTPUTS, self.at[1] // (_WINDOW * pitch)))
@@ -269,10 +238,11 @@ class _Sums(_Tiles):
             calls.append((kernels.from_lanes("f32"), [held.reshape(len(made), -1), places, target]))
         return calls
 
-    def _block(self, block: Block, x: Any, g: Any, room: Any, adds: Any, again: bool) -> list[Any]:
+    def _block(self, block: Block, channels: slice, room: Any, job: int, number: int) -> list[Any]:
+        x, g, adds = self.operands[0], self.operands[1][:, channels], self.adds[min(number, 1), ...]
         images, rows, width = block.images, block.rows, self.positions[1]
         one, outputs = rows * width, g.shape[1]
-        spread, tiles = self.spread(x, block, room, again)
+        spread, tiles = self.spread(x, block, room, job)
         bring, held = self.bring(g, block, self.rows_of(block), (0, 0), (2 * rows, 2 * width), self.made, room)
         steps_of = self.made_step, self.made, 1
         transformed = view(room, self.at[2], (images, COORDINATES, one, self.made), (one * self.made, *steps_of))
