@@ -90,14 +90,6 @@ def zeros(shape: Any, dtype: Any) -> Any:
     return out
 
 
-def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Memory that nobody reads before it is written, nor after the call."""
-    if watcher is None or not watcher.here():
-        return empty(shape, dtype)
-    size = math.prod(shape) * dtype.itemsize
-    return watcher.scratch(size)[:size].view(dtype).reshape(shape)
-
-
 def unchanging(array: Any) -> Any:
     """An array that nobody writes to: those who watch a call take it for a constant."""
     array.flags.writeable = False

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
@@ -19,7 +20,7 @@ from ..._kernel.columns import add_parts, set_all
 from ..._kernel.conv import lanes, tile_rows
 from .description import Conv, Ints, nothing
 from .planes import add_bias
-from .schedule import Block, Schedule, dense, flat, parts, run, strided, view
+from .schedule import Block, Schedule, dense, flat, parts, run, view
 
 _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
@@ -181,7 +182,7 @@ class _Sums(_Windows):
         if not len(out):
             return []
         begin = given[:, self.at[3] + first * self.row :]
-        sums = strided(begin, (len(out), len(given), self.row), (4 * self.row, given.strides[0], 4))
+        sums = as_strided(begin, (len(out), len(given), self.row), (4 * self.row, given.strides[0], 4))
         total = sums[:, 0]
         calls = []
         if len(given) > 1:  # where nobody needs windows any more, if there is room
@@ -195,7 +196,7 @@ class _Sums(_Windows):
             target = out.reshape(len(out), self.depth)
             calls.append((cpu.kernel(add_parts, ("f32", "f32")), [total[:, None, : self.depth], target]))
         else:
-            target = strided(out, (len(out), self.conv.inputs, self.window), (*out.strides[:2], 4))
+            target = as_strided(out, (len(out), self.conv.inputs, self.window), (*out.strides[:2], 4))
             places = self.places(self.window, 0, 0, self.window, self.conv.inputs)
             calls.append((kernels.from_lanes("f32"), [total, places, target]))
         return calls
@@ -255,7 +256,7 @@ class _Adjoint(_Windows):
             calls.append((cpu.kernel(set_all, ("f32", "f32")), [self.zero, whole]))
         for panel in range(-(-weight.shape[1] // columns)):
             given = weight[:, panel * columns : (panel + 1) * columns]
-            source = strided(given, (outputs, given.shape[1], self.window), (*given.strides[:2], 4))
+            source = as_strided(given, (outputs, given.shape[1], self.window), (*given.strides[:2], 4))
             made = view(room, self.at[3] + panel * outputs * columns, (outputs, 1), (columns, 1))
             calls.append((kernels.to_lanes("f32"), [source, places, made]))
         return calls

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu, native_call, start_of
 from ..._core import allocation
-from ..._core.allocation import empty, not_planned, scratch
+from ..._core.allocation import empty
 from ..._kernel import lanes as kernels
 from ..._kernel.conv import lanes
 from ..._kernel.native import pool
@@ -185,8 +185,6 @@ class Schedule(ABC):
     def alike(self, kind: tuple[Any, ...], block: Block, order: str, build: Any) -> Step:
         """A block's calls. Blocks of one kind whose rows lie alike have the same but for addresses in images ("x") and
         results ("y"), as the `order` of operands says."""
-        if self.operands[0].__class__ is not np.ndarray:  # it is carried out as it stands
-            return Step(build())
         conv, (first, given), made = self.conv, self.rows_under(block), self.rows_of(block)
         image = conv.size[1] * (block.image * conv.inputs * conv.size[0] + given.start)
         result = conv.counts[1] * (block.image * conv.outputs * conv.counts[0] + made.start)
@@ -207,7 +205,7 @@ class Schedule(ABC):
         apart = sums is not None and self.ranges > 1
         out, room = (
             self.operands[-1],
-            scratch((self.jobs if apart else self.threads, self.at[-1]), np.dtype(np.float32)),
+            np.empty((self.jobs if apart else self.threads, self.at[-1]), "f4"),
         )
         rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
@@ -240,13 +238,6 @@ class Schedule(ABC):
 
 def run(kind: Any, conv: Conv, operands: list[Any]) -> None:
     """All calls of a schedule of this kind, shared by the threads. Operands are dense and have the shapes of the kind."""
-    if operands[0].__class__ is not np.ndarray and not allocation.watcher.shows:  # somebody looks at each call
-        made = kind(conv, operands)
-        if made.threads > 1:
-            not_planned()
-        for call, given in [call for rows in made.phases for step in rows[0] for call in step.calls]:
-            call(*given)
-        return
     shape, phases, cores, tables = _kept(kind, conv)
     room = empty(shape, operands[0].dtype)
     starts = np.array([start_of(a) for a in (*operands, room)])
@@ -340,16 +331,10 @@ def view(room: Any, at: int, shape: Ints, steps: Ints) -> Any:
     """An array in a job's memory, with steps in elements."""
     if at + sum((n - 1) * s for n, s in zip(shape, steps)) >= room.size:
         raise RuntimeError("convolution: a block would reach beyond its memory")
-    return strided(room[at:], shape, tuple(4 * s for s in steps))
+    return as_strided(room[at:], shape, tuple(4 * s for s in steps))
 
 
 def flat(planes: Any) -> Any:
     """(images, channels, rows, columns) of whole rows as (images, channels, positions)."""
     shape = planes.shape
-    return strided(planes, (*shape[:2], shape[2] * shape[3]), (*planes.strides[:2], 4))
-
-
-def strided(array: Any, shape: Ints, steps: Ints) -> Any:
-    """A view of another layout, of the same class."""
-    made = as_strided(array, shape, steps)
-    return made if array.__class__ is np.ndarray else made.view(array.__class__)
+    return as_strided(planes, (*shape[:2], shape[2] * shape[3]), (*planes.strides[:2], 4))

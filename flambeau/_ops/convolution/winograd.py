@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
@@ -25,7 +26,7 @@ from ..._kernel.winograd import (
     spread_windows,
 )
 from .description import Conv, Ints, output_size
-from .schedule import Block, Schedule, dense, flat, parts, run, strided, view
+from .schedule import Block, Schedule, dense, flat, parts, run, view
 
 _CHANNELS = 16  # on both sides, from which sparing products makes the transforms good
 _TILES = 16  # in all images, from which transforming the weights pays
@@ -157,10 +158,10 @@ class _Products(_Tiles):
             count = given.shape[1]
             held = view(room, 0, (count, _WINDOW, used), (_WINDOW * used, used, 1))
             if self.turned:  # windows of an input lie side by side
-                source = strided(given, (count, rows, _WINDOW), (*given.strides[1::-1], 4))
+                source = as_strided(given, (count, rows, _WINDOW), (*given.strides[1::-1], 4))
                 target = held.reshape(count, -1)
             else:
-                source = strided(given, (rows, count * _WINDOW), (given.strides[0], 4))
+                source = as_strided(given, (rows, count * _WINDOW), (given.strides[0], 4))
                 target = held.reshape(-1)
             if used - rows < lanes("f32"):  # no lanes are left out, so that nothing needs to be zero
                 target = target[..., :1]
@@ -229,10 +230,10 @@ class _Sums(_Tiles):
         for start in range(0, len(out), step):
             made = out[start : start + step]
             begin = parts[:, self.at[3] + (first + start) * pitch :]
-            given = strided(begin, (len(made), len(parts), COORDINATES, pitch),
+            given = as_strided(begin, (len(made), len(parts), COORDINATES, pitch),
                                (4 * pitch, parts.strides[0], 4 * self.height * pitch, 4))  # fmt: skip
             held = view(room, 0, (len(made), _WINDOW, pitch), (_WINDOW * pitch, pitch, 1))
-            target = strided(made, (len(made), inputs, _WINDOW), (*made.strides[:2], 4))
+            target = as_strided(made, (len(made), inputs, _WINDOW), (*made.strides[:2], 4))
             places = self.places(_WINDOW, 0, 0, _WINDOW, pitch)
             calls.append((cpu.kernel(join_windows, ("f32", "f32"), lanes=lanes("f32")), [given, held]))
             calls.append((kernels.from_lanes("f32"), [held.reshape(len(made), -1), places, target]))
