@@ -41,6 +41,10 @@ def lift_fresh_copy(self: Tensor) -> Tensor:
     return ops.clone(self)
 
 
+def copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    return ops.clone(ops.to(ops.expand(src, self.shape), dtype=self.dtype, device=self.device))
+
+
 def numpy_T(self: Tensor) -> Tensor:
     return self.T
 
@@ -111,10 +115,8 @@ def _native_batch_norm_legit_no_training(
     return out, ops.new_zeros(input, (0,)), ops.new_zeros(input, (0,))
 
 
-def _native_batch_norm_legit(
-    input: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, training: bool, momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def _native_batch_norm_legit(input: Tensor, weight: Any, bias: Any, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    running_mean, running_var, training, momentum, eps = rest if len(rest) == 5 else (None, None, *rest)
     if not training:
         return _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps)
     dims = [d for d in range(input.ndim) if d != 1]
@@ -135,7 +137,7 @@ def _native_batch_norm_legit_functional(
 
 
 _OWN = (
-    item, _assert_scalar, _assert_tensor_metadata, lift_fresh_copy, numpy_T, log_sigmoid,
+    item, _assert_scalar, _assert_tensor_metadata, lift_fresh_copy, copy, numpy_T, log_sigmoid,
     cross_entropy_loss, nll_loss_nd, im2col, col2im, _weight_norm, _adaptive_avg_pool2d, _native_batch_norm_legit,
     _native_batch_norm_legit_no_training, _native_batch_norm_legit_functional,
 )  # fmt: skip
@@ -154,6 +156,7 @@ item(Tensor self) -> Scalar
 _assert_scalar(Scalar self, str assert_msg) -> ()
 _assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()
 lift_fresh_copy(Tensor self) -> Tensor
+copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor
 numpy_T(Tensor(a) self) -> Tensor(a)
 log_sigmoid(Tensor self) -> Tensor
 cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor
@@ -163,6 +166,7 @@ col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, 
 _weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
 _adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor
 _native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 _native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 _native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
 upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor

@@ -20,7 +20,7 @@ from ..nn.parameter import Parameter
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map
 from .graph_signature import ArgumentSpec, ConstantArgument, ExportGraphSignature, InputKind, OutputKind
 
-__all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature"]
+__all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
 
 
 @dataclasses.dataclass
@@ -220,6 +220,20 @@ class ExportedProgram:
         """A module that takes the arguments of the one that was exported and does the same; its state is the program's."""
         return _unlifted(self, check_guards)
 
+    def run_decompositions(
+        self, decomp_table: dict[Any, Any] | None = None, decompose_custom_triton_ops: bool = False
+    ) -> ExportedProgram:
+        """The program in simpler operators that write to no input: new values of buffers and arguments are outputs.
+
+        >>> import flambeau as torch
+        >>> ep = torch.export.export(torch.nn.BatchNorm1d(2), (torch.ones(3, 2),)).run_decompositions()
+        >>> list(ep.graph_signature.buffers_to_mutate.values())
+        ['num_batches_tracked', 'running_mean', 'running_var']
+        """
+        from ._decompositions import decomposed  # which makes programs
+
+        return decomposed(self, default_decompositions() if decomp_table is None else decomp_table)
+
     def validate(self) -> None:
         """Raises unless graph and signature fit together."""
         self.graph.lint()
@@ -242,6 +256,13 @@ class ExportedProgram:
 
     def _example_leaves(self) -> list[Any]:
         return tree_flatten(self.example_inputs)[0]
+
+
+def default_decompositions() -> dict[Any, Any]:
+    """The operators that `run_decompositions` takes apart, with the rules by which it does; what is removed stays whole."""
+    from ._decompositions import TABLE  # which makes programs
+
+    return dict(TABLE)
 
 
 # -- the graph over attributes -------------------------------------------------------------------------------------------------

@@ -88,3 +88,61 @@ def test_onnx_takes_programs():
     recording, parameters, out = _recorded(model, args, dict(kwargs), mode)
     assert [node.op for node in recording.top.nodes()] == ["linear"] and [name for name, _ in parameters] == ["input"]
     assert out.example.shape == (4, 3)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_decomposed_programs_do_the_same(name):
+    model, args, kwargs = copy.deepcopy(ZOO[name])
+    ep = torch.export.export(model, args, kwargs).run_decompositions()
+    ep.validate()
+    module, reference = ep.module(), copy.deepcopy(model)
+    for _ in range(2):
+        wanted = reference(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+        assert_same(module(*copy.deepcopy(args), **copy.deepcopy(kwargs)), wanted)
+    assert_same([ep.state_dict[k] for k in reference.state_dict()], list(reference.state_dict().values()))
+    names = {n.target._opname for n in ep.graph.nodes if hasattr(n.target, "_opname")}
+    assert not names & {"conv2d", "batch_norm", "add_", "relu_", "transpose", "lift_fresh_copy"}
+
+
+def test_writes_to_inputs_become_outputs():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x):
+            x.add_(1)
+            self.count += 2
+            return x * self.count
+
+    ep = torch.export.export(Model(), (torch.ones(2),)).run_decompositions()
+    signature = ep.graph_signature
+    assert signature.buffers_to_mutate == {"add_1": "count"} and signature.user_inputs_to_mutate == {"add": "x"}
+    assert ep.dialect == "ATEN"
+    x = torch.ones(2)
+    assert ep.module()(x).tolist() == [4.0, 4.0] and x.tolist() == [2.0, 2.0]
+
+
+def test_tables_say_what_is_taken_apart():
+    aten = torch.ops.aten
+    ep = torch.export.export(nn.Sequential(nn.Linear(2, 2), nn.GELU()), (torch.ones(1, 2),))
+    table = torch.export.default_decompositions()
+    del table[aten.linear.default]
+    table[aten.gelu.default] = lambda x, approximate="none": torch.sigmoid(x * 1.702) * x
+    made = ep.run_decompositions(table)
+    assert [str(n.target) for n in made.graph.nodes if n.op == "call_function"] == [
+        "aten.linear.default", "aten.mul.Tensor", "aten.sigmoid.default", "aten.mul.Tensor",
+    ]  # fmt: skip
+    torch.testing.assert_close(made.module()(torch.ones(1, 2)), ep.module()(torch.ones(1, 2)), atol=0.05, rtol=0.05)
+
+
+def test_writes_through_views_of_inputs_are_refused():
+    class Model(nn.Module):
+        def forward(self, x):
+            x[0].add_(1)
+            return x
+
+    ep = torch.export.export(Model(), (torch.ones(2, 2),))
+    assert ep.module()(torch.ones(2, 2)).tolist() == [[2.0, 2.0], [1.0, 1.0]]
+    with pytest.raises(NotImplementedError, match="written through a view"):
+        ep.run_decompositions()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..._core.state import local
-from ..._subclasses.fake_tensor import FakeTensorMode
+from ..._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ..._symbolic import SymBool, SymFloat, SymInt
 from ..._tensor import Tensor
 from ...nn.modules.module import Module
@@ -140,9 +140,10 @@ def make_fx(
 
 
 def _traced(f: Any, args: tuple[Any, ...], table: dict[Any, Any], fake: bool) -> GraphModule:
-    graph, mode = Graph(), FakeTensorMode(allow_non_fake_inputs=True)
-    recorder = ProxyTorchDispatchMode(graph, table, mode)
     leaves, spec = tree_flatten(args)
+    given_mode = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, FakeTensor)), None)
+    graph, mode = Graph(), given_mode or FakeTensorMode(allow_non_fake_inputs=True)
+    recorder = ProxyTorchDispatchMode(graph, table, mode)
     names = [name for name, a in zip(_argument_names(f, len(args)), args) for _ in tree_leaves(a)]
     given = []
     for name, leaf in zip(names, leaves):
