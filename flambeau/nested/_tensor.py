@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import Any
 
@@ -67,6 +68,14 @@ class NestedTensor(Tensor):
 
     def __iter__(self) -> Any:
         return iter(_parts(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NestedTensor:
+        if id(self) not in memo:
+            memo[id(self)] = make(copy.deepcopy(_parts(self), memo), self.__dict__["nested_layout"])
+        return memo[id(self)]  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return make, (_parts(self), self.__dict__["nested_layout"])
 
     def __repr__(self) -> str:  # type: ignore[override]
         parts = _parts(self)

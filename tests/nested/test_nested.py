@@ -1,5 +1,9 @@
 """Samples of different sizes."""
 
+import copy
+import io
+import pickle
+
 import pytest
 
 import flambeau as torch
@@ -109,3 +113,22 @@ def test_layer_norm_over_the_ragged_dimension():
     made = torch.nn.functional.layer_norm(x, x.shape[-2:])
     for part, sample in zip(made, x):
         assert torch.allclose(part, torch.nn.functional.layer_norm(sample, sample.shape))
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_copies_and_files(layout):
+    batch = nested.nested_tensor([a, b], layout=layout, requires_grad=True)
+    file = io.BytesIO()
+    torch.save({"batch": batch}, file)
+    file.seek(0)
+    for made in (
+        torch.load(file, weights_only=False)["batch"],
+        copy.deepcopy(batch),
+        pickle.loads(pickle.dumps(batch)),
+    ):
+        assert made.is_nested and made.layout is layout and made.requires_grad
+        for ours, theirs in zip(made.unbind(), batch.unbind()):
+            assert torch.equal(ours, theirs) and ours.data_ptr() != theirs.data_ptr()
+    module = {"first": batch, "again": batch}
+    copied = copy.deepcopy(module)
+    assert copied["first"] is copied["again"] is not batch
