@@ -52,6 +52,7 @@ def in_dtype(t: Tensor, d: dtype) -> Tensor:
     backward_name="CloneBackward0",
     name="clone",
     tangent=linear("x"),
+    planned=True,
 )
 def clone(backend: Any, x: Any, order: str = "K") -> Any:
     """A copy that keeps dense strides ('K') or is row-major ('C')."""

@@ -400,7 +400,7 @@ class CallWatch(Watch):
         starts |= {-i - 1: own.__array_interface__["data"][0] for i, own in enumerate(memory)} | {0: 0}
         for call in self.calls:
             if len(call) == 4:
-                _work(*call, starts)
+                _work(call, starts)
                 continue
             ufunc, dtypes, about = call
             if ufunc is None:
@@ -432,8 +432,9 @@ def _at(address: int, d: Any, shape: Any, strides: Any) -> Any:
     return np.ndarray(shape, d, memory, -low, strides)
 
 
-def _work(words: Any, threads: int, operands: Any, inside: Any, starts: dict[int, int]) -> None:
+def _work(call: tuple[Any, int, Any, Any], starts: dict[int, int]) -> None:
     """Lets the pool do what words describe, in memory that starts at these addresses."""
+    words, threads, operands, inside = call
     own = words[:]
     for place, (number, offset) in operands:
         own[place] = starts[number] + offset
