@@ -6,6 +6,7 @@ reads later is never written.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -146,7 +147,14 @@ class _Group:
         return len(places) <= 2 * _OPERANDS and self._weight(member) <= _INSTRUCTIONS
 
     def _weight(self, member: _Member) -> int:
-        return sum([survey(m.recipe[1], m.recipe[4])[2] for m in (*self.members, member)])
+        return sum([_length(m.loop.ufunc) for m in (*self.members, member)])
+
+
+@functools.cache
+def _length(ufunc: Any) -> int:
+    """How many instructions the body of a pointwise loop has."""
+    _, body, _, _, compute = recipes[ufunc]
+    return survey(body, compute)[2]
 
 
 def _finished(item: Any, later: Sequence[Any], kept: set[Memory]) -> list[Step]:
@@ -248,6 +256,8 @@ class _Writer:
 
         walk = Walk.over(self.group.lead, [list(p[2]) for p in places])
         _, steps, outer, _ = walk.merged()
+        if len(outer) > pool.MOST_DIMS:
+            return None
         size = math.prod(self.group.lead) * SIZE[types[-1]]
         stream = size >= pool.settings[1] and len(outputs) == 1 and not outer and steps[-1] == SIZE[types[-1]]
         blocks = {p[0] for p in places[: len(inputs)]}

@@ -78,6 +78,16 @@ def test_operands_in_other_orders():
     agrees(function, random((9, 8), (8, 9)))
 
 
+def test_many_dimensions():
+    """More than a loop can be started again over: Python's functions do them one by one."""
+
+    def function(x, y):
+        turned = x.reshape([2, 3] * 5).permute(9, 7, 5, 3, 1, 8, 6, 4, 2, 0)
+        return (turned + y) * turned - 1
+
+    agrees(function, random((2**5 * 3**5,), (3, 1) * 2 + (1, 2, 1, 2, 1, 2)))
+
+
 def test_writes_within_a_chain():
     def function(x, y):
         a = x * 2
