@@ -168,6 +168,8 @@ class Trail:
             look(what)
         except Unguarded as error:
             self._break(str(error), sys._getframe(2))
+        except Exception as error:  # the program is not to see errors of ours
+            self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", sys._getframe(2))
         finally:
             self._busy = False
 
