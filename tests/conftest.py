@@ -1,0 +1,53 @@
+"""A test that leaves something switched on fails itself, not another one that happens to come later."""
+
+import gc
+import os
+import sys
+
+import pytest
+
+import flambeau as torch
+from flambeau._core.state import Local, local, modes
+
+_NAMES = [name for name in vars(Local) if not name.startswith("__")]
+
+
+def _state():
+    state = {name: getattr(local, name) for name in _NAMES}
+    state["profiler"] = state["profiler"] is not None
+    return {
+        **state,
+        "moment": ({bit: n for bit, n in modes.counts.items() if n}, modes.on, modes.inferring),
+        "default dtype": torch.get_default_dtype(),
+        "default device": str(torch.get_default_device()),
+        "deterministic": (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        "threads": torch.get_num_threads(),
+        "folder": os.getcwd(),
+        "alias": "torch" in sys.modules,
+    }
+
+
+def _left(before):
+    after = _state()
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    item.stash[_BEFORE] = _state()
+    return (yield)
+
+
+_BEFORE = pytest.StashKey()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    before = item.stash[_BEFORE]
+    if _left(before):
+        gc.collect()  # what only garbage keeps on
+        left = _left(before)
+        assert not left, f"left behind (before, after): {left}"
