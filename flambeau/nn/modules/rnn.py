@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.state import AUTOCAST, GRAD, local, modes
+from ..._core.state import AUTOCAST, FUNCTION_MODE, GRAD, local, modes
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 from .. import init
@@ -23,7 +23,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 def _zeros(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """A first state for an input."""
-    if input._k & ~GRAD or modes.on:
+    if input._k & ~GRAD or modes.on & ~FUNCTION_MODE:  # a trace makes the states for any batch itself
         return ops.zeros(size, dtype=input.dtype, device=input.device)  # type: ignore[attr-defined, no-any-return]
     return wrap(np.zeros(size, input.dtype.numpy), input.dtype)
 
