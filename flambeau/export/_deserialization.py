@@ -345,6 +345,13 @@ def _program(data: dict[str, Any], state: dict[str, Any], constants: dict[str, A
         missing = spec.target is not None and spec.target not in state and spec.target not in constants
         if missing:
             raise FileError(f"the archive has no tensor for {spec.target!r:.100}")
+    names = [n.name for n in reader.graph.nodes if n.op == "placeholder"]
+    if names != [spec.arg.name for spec in signature.input_specs]:
+        raise FileError("the inputs of the archive's graph are not those of its signature")
+    targets = {spec.target for spec in signature.input_specs if spec.target is not None} | set(names)
+    unknown = [spec.target for spec in signature.output_specs if spec.target is not None and spec.target not in targets]
+    if unknown:
+        raise FileError(f"the archive's program writes to {unknown[0]!r:.100}, which is no input of it")
     if len(signature.output_specs) != len(reader.outputs):
         raise FileError("the outputs of the archive's graph are not those of its signature")
     calls = [
@@ -424,10 +431,13 @@ def _call(signature: Any, reader: _Reader) -> ModuleCallSignature | None:
         if placed is None
         else placed[: len(placed) - len(keywords)]
     )
+    names = [_name(n) for n in (*placed, *keywords)]
+    if len(set(names)) != len(names):
+        raise FileError("two arguments of the archive's program have the same name")
     return ModuleCallSignature(
         [_argument(a, reader) for a in signature["inputs"]],
         [_argument(a, reader) for a in signature["outputs"]],
         in_spec,
         out_spec,
-        [_name(n) for n in (*placed, *keywords)],
+        names,
     )

@@ -27,6 +27,11 @@ def exported(
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    if preserved:
+        raise NotImplementedError(
+            "torch.export: arguments of submodules are not kept in their structure (preserve_module_call_signature); unflatten gives "
+            "submodules that take the tensors which they use"
+        )
     named = dict(kwargs or {})
     if isinstance(dynamic_shapes, ShapesCollection):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)

@@ -10,7 +10,7 @@ from .._tensor import Tensor
 from ..fx import Graph, GraphModule, Node
 from ..fx.graph_module import _assign_attr
 from ..nn.modules.module import Module
-from ..utils._pytree import tree_unflatten
+from ..utils._pytree import tree_flatten, tree_unflatten
 from .exported_program import ExportedProgram, _checked_structure, guards_of
 from .graph_signature import InputKind, OutputKind
 
@@ -147,8 +147,14 @@ class UnflattenedModule(Module):
         return self._whole.graph  # type: ignore[attr-defined, no-any-return]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        given, named = self._check(self, args, kwargs)
-        leaves = self._spec.flatten_up_to((given, named))
+        try:
+            given, named = self._check(self, args, kwargs)
+            leaves = self._spec.flatten_up_to((given, named))
+        except ValueError:
+            if self._adapter is None:
+                raise
+            flat, spec = tree_flatten((args, kwargs))
+            leaves = self._adapter.adapt(self._spec, spec, flat)
         for text, holds in self._guards:
             if not holds(leaves):
                 raise AssertionError(f"Guard failed: {text}")

@@ -161,6 +161,20 @@ CHANGES = {
     "an argument's name with code": (
         lambda d: d["graph_module"]["module_call_graph"][0]["signature"].update(forward_arg_names=["x=print(1)"]), "no name",
     ),
+    "two arguments of one name": (
+        lambda d: d["graph_module"]["module_call_graph"][0]["signature"].update(forward_arg_names=["x", "x"]),
+        "the same name",
+    ),
+    "a write to nothing": (
+        lambda d: d["graph_module"]["signature"]["output_specs"].__setitem__(
+            0, {"buffer_mutation": {"arg": {"name": "linear"}, "buffer_name": "nothing"}}
+        ),
+        "writes to 'nothing'",
+    ),
+    "inputs in another order": (
+        lambda d: d["graph_module"]["signature"]["input_specs"].reverse(),
+        "not those of its signature|not in order",
+    ),
     "a class for a structure": (
         lambda d: d["graph_module"]["module_call_graph"][0]["signature"].update(
             out_spec=json.dumps([1, {"type": "os.system", "context": "null", "children_spec": []}])

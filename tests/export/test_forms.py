@@ -5,7 +5,8 @@ import copy
 import pytest
 
 import flambeau as torch
-from flambeau.export import Dim
+from flambeau.export import Dim, FlatArgsAdapter
+from flambeau.export.passes import move_to_device_pass
 from flambeau.onnx._export import _of_program, _recorded
 from flambeau.utils import _pytree
 
@@ -146,3 +147,37 @@ def test_writes_through_views_of_inputs_are_refused():
     assert ep.module()(torch.ones(2, 2)).tolist() == [[2.0, 2.0], [1.0, 1.0]]
     with pytest.raises(NotImplementedError, match="written through a view"):
         ep.run_decompositions()
+
+
+def test_programs_move_to_other_devices():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.k = nn.Linear(2, 2), torch.ones(2)
+
+        def forward(self, x):
+            return self.layer(x) + self.k + torch.zeros(2)
+
+    ep = move_to_device_pass(torch.export.export(Model(), (torch.ones(1, 2),)), {"cpu": "meta"})
+    assert {t.device.type for t in (*ep.state_dict.values(), *ep.constants.values(), *ep.example_inputs[0])} == {"meta"}
+    (zeros,) = [n for n in ep.graph.nodes if n.name == "zeros"]
+    assert zeros.kwargs["device"].type == "meta"
+    assert ep.module()(*ep.example_inputs[0]).device.type == "meta"
+
+
+def test_arguments_are_adapted():
+    class Flat(FlatArgsAdapter):
+        def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+            return list(reversed(input_args))
+
+    class Model(nn.Module):
+        def forward(self, d):
+            return d["a"] - d["b"]
+
+    ep = torch.export.export(Model(), ({"a": torch.ones(1), "b": torch.zeros(1)},))
+    assert torch.export.unflatten(ep, Flat())(torch.tensor([3.0]), torch.tensor([5.0])).tolist() == [2.0]
+
+
+def test_signatures_of_submodules_are_not_promised():
+    with pytest.raises(NotImplementedError, match="preserve_module_call_signature"):
+        torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),), preserve_module_call_signature=("0",))
