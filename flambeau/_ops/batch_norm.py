@@ -233,7 +233,7 @@ def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, needs: Any) 
 
 
 def _like_shape(x: Any) -> Any:
-    return dense(x) if _in_columns(x) else same(x)
+    return dense(x) if x.ndim > 3 and _in_columns(x) else same(x)
 
 
 def _shapes(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *rest: Any) -> list[Any]:
@@ -330,7 +330,8 @@ def with_given(
     for t in (input, mean, variance, weight, bias):
         if t is not None:
             k |= t._k
-    if k <= GRAD and not (mean._k | variance._k) and input.dtype.itemsize > 2:
+    usual = not k & ~(GRAD | META | CAPTURE | FUNCTION_MODE) and not (mean._k | variance._k) & GRAD
+    if usual and input.dtype.itemsize > 2:
         return given_op(input, mean, variance, weight, bias, eps)  # type: ignore[no-any-return]
     return _by_operations(input, mean, variance, weight, bias, eps)
 

@@ -44,6 +44,7 @@ UNREACHED = {
 }  # fmt: skip
 # Calls of records that the dispatcher does not see, since those who look get other operations in their place.
 HIDDEN = {
+    "batch_norm_given": "torch.nn.functional.batch_norm(x, x[0].detach(), x[1].detach().abs())",
     "cross_entropy_rows": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_matrix": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_whole": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
     "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')", "sparse_values": "x.to_sparse().values()",
     "eigvalsh_op": "torch.linalg.eigvalsh(q.detach() @ q.detach().t())", "sparse_rebuild": "x.to_sparse().to_dense()", "sparse_product": "torch.sparse.mm(x.detach().to_sparse(), m)",
