@@ -17,6 +17,7 @@ from typing import Any
 from .._core.sizes import Size
 from .._dynamo.exc import UserError
 from .._expressions import Expr, fitted, integer, symbol
+from .._subclasses.fake_tensor import _without_memory
 from .._symbolic import SymInt
 from .._tensor import Tensor
 from ..jit._tracer import Node, Value
@@ -51,6 +52,15 @@ class Run:
         self.places.update((id(v), ("state", name)) for name, (_, v) in self.recorder.state.items())
         for i, node in enumerate(self.nodes):
             self.places.update((id(v), (i, k)) for k, v in enumerate(node.outputs))
+
+    def without_elements(self) -> Run:
+        """The same recording, of whose results only shapes are kept."""
+        for node in self.nodes:
+            for value in node.outputs:
+                if isinstance(value.example, Tensor):
+                    value.example = _without_memory(value.example.detach())
+        self.recorder._alive.clear()
+        return self
 
     def place(self, value: Value) -> Any:
         found = self.places.get(id(value))
@@ -126,6 +136,7 @@ class Study:
         self.mod = mod
         self.leaves, self.spec = tree_flatten((args, kwargs))
         self.symbols: list[_Symbol] = []
+        self.runs: dict[Any, Run] = {}
         for place, wish in wishes:
             self._add(place, wish)
         self.base = self.run({})
@@ -170,7 +181,11 @@ class Study:
         """A recording with other values of symbols."""
         known = {s.name: s.value for s in self.symbols} | values
         sizes = {(p.leaf, p.dim): e.value(known) for s in self.symbols for p, e in s.places}
-        return Run(self.mod, self.leaves, self.spec, sizes)
+        key = tuple(sorted(sizes.items()))
+        if key not in self.runs:
+            run = Run(self.mod, self.leaves, self.spec, sizes)
+            self.runs[key] = run.without_elements() if self.runs else run  # the first becomes the graph
+        return self.runs[key]
 
     def follows(self, values: dict[str, int]) -> bool:
         """Whether the module is the same program for other sizes."""
