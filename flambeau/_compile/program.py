@@ -16,6 +16,7 @@ from .._kernel.native.direct import address_function
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import run_words, runner, runner_on
 from .._tensor import Tensor, bump, detached, storage_of, wrap
+from .capture import Accumulate
 from .fuse import fused, live
 from .graph import Graph, Node, Value, replaced
 from .lower import Lowering
@@ -299,13 +300,33 @@ class _Run:
 
     def _call(self, step: Call) -> None:
         node = step.what
+        if node.op.__class__ is Accumulate and self._given_to_leaf(node):
+            return
         out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
-                self.tensors[v] = t = _laid(v, t)
-                place = self.program.places.get(v)
-                if place is not None and place[0] in self.program.given and place[0].source is v:
-                    self.frame.bases[place[0].number] = address_function()(t._array)
+                self._known(v, _laid(v, t))
+
+    def _known(self, v: Value, t: Tensor) -> None:
+        """What a step of Python's gave."""
+        self.tensors[v] = t
+        place = self.program.places.get(v)
+        if place is not None and place[0] in self.program.given and place[0].source is v:
+            self.frame.bases[place[0].number] = address_function()(t._array)
+
+    def _given_to_leaf(self, node: Node) -> bool:
+        """Gives a leaf its first gradient, if that is new memory that lies as the leaf does; False if the engine must."""
+        (v,), (out,) = node.args, node.outs
+        meta, t = node.op.leaf._autograd_meta, self.tensors.get(v)
+        if t is None or t._storage is not None or out is None:
+            return False
+        if meta is None or meta.inherited is meta or meta.grad is not None or meta.post_hooks:
+            return False
+        if t._array.strides != node.op.leaf._array.strides or not local.grad_layout:
+            return False
+        meta.grad = t
+        self._known(out, t)
+        return True
 
     def _instead(self, part: Stretch, number: int, failed: int) -> int:
         """Runs by Python the node whose steps are not the right ones this time, or raises what is wrong; gives the next step."""
