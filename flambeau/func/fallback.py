@@ -211,4 +211,13 @@ def _strided_view(level: int, op: Any, args: tuple[Any, ...]) -> Any:
     return make_batched(ops.as_strided(value, (array.shape[bdim], *made.shape), steps, offset), 0, level)
 
 
-__all__ = ["as_written", "dynamic", "each_sample", "function_rules", "is_in_place", "not_possible", "on_batches", "outside"]
+__all__ = [
+    "as_written",
+    "dynamic",
+    "each_sample",
+    "function_rules",
+    "is_in_place",
+    "not_possible",
+    "on_batches",
+    "outside",
+]

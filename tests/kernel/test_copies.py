@@ -95,7 +95,9 @@ def test_large_casts_are_those_of_small_ones(source, dtype):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("shape", [(1024, 257), (7, 300, 301), (5, 6, 70, 80), (3, 200_000), (600_000,), (64, 64, 17, 9)])
+@pytest.mark.parametrize(
+    "shape", [(1024, 257), (7, 300, 301), (5, 6, 70, 80), (3, 200_000), (600_000,), (64, 64, 17, 9)]
+)
 def test_copies_from_the_end_on(shape, threads):
     a = np.random.default_rng(0).integers(0, 100, shape).astype(np.float32)
     before = torch.get_num_threads()

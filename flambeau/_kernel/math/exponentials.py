@@ -103,7 +103,9 @@ def _exp_tail(m: Any, r: Value) -> Value:
 def exp(m: Any, x: Value, low: Value | None = None) -> Value:
     def anywhere() -> Value:
         r, k = _reduce(m, clamp(m, x, *((-104.0, 89.0) if x.type == "f32" else (-746.0, 710.0))), low)
-        return scale(m, polynomial(m, r, (1.0, 1.0, *_EXP[x.type])), k)  # the bits of `exp_moderate` where that would do
+        return scale(
+            m, polynomial(m, r, (1.0, 1.0, *_EXP[x.type])), k
+        )  # the bits of `exp_moderate` where that would do
 
     extreme = ~(m.real_abs(x) < (87.0 if x.type == "f32" else 708.0))
     return m.rare(extreme, anywhere, exp_moderate(m, x, low), everywhere=True)
