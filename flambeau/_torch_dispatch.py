@@ -276,7 +276,7 @@ def _pooled(name: str) -> Callable[..., Any]:
     """Pooling by the name of PyTorch's operator, which has the number of dimensions in it."""
 
     def call(*args: Any) -> Any:
-        rank = len(args[1])
+        rank = args[2]
         return (
             _record_operator(
                 records[name], ("max_pool{}d_with_indices" if name == "max_pool" else "avg_pool{}d").format(rank)

@@ -261,9 +261,16 @@ def _define_max_pool(rank: int) -> None:
     for function, label in ((values, f"functional_{name}"), (with_indices, name + "_with_indices"), (plain, name)):
         function.__name__ = function.__qualname__ = label
     public(f"nn.functional.{name}", method=False, planned=True)(values)
-    own = ["max_pool1d_with_indices"] if rank == 1 else []
-    public(f"nn.functional.{name}_with_indices", *own, method=False, planned=True)(with_indices)
+    public(f"nn.functional.{name}_with_indices", method=False, planned=True)(with_indices)
     public(name, method=False, planned=True)(plain)
+
+
+@public("max_pool1d_with_indices", method=False, planned=True)
+def max_pool1d_both(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`nn.functional.max_pool1d` with the places of the maxima."""
+    return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def _adaptive_size(name: str, value: Any, shape: Sequence[int], rank: int) -> Ints:

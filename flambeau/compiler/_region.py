@@ -146,16 +146,22 @@ class Region:
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors)
         with trail, tape:
             out = self.function(*given, **more)
+        written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]  # type: ignore[index]
+        for t, own in written:  # the history of what was written belongs to the tensor that was given
+            t._edge = own._edge
         try:
+            if written:
+                raise Break("an argument with a history is written to")
             return self._entry(trail, tape, out, inputs, inside)
-        except Break as problem:
+        except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
+            problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             self.problem = problem
             log("graph_breaks", f"{_shown(self.function)} runs eagerly: {problem}")
             if self.unsupported is not None:
                 raise self.unsupported(problem) from None
             for module in _modules_of(self.function, args):
                 self.parts[module] = Region(module._call_impl, self.limit, self.backend, None, self.stance)
-            return out
+            return _given_back(out, inputs, inside)
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
@@ -173,7 +179,7 @@ class Region:
             raise tape.problem
         guards = trail.guards()
         if not tape.graph.nodes:  # nothing that a program could do faster
-            return out
+            return _given_back(out, inputs, inside)
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
         leaves, form = tree_flatten(out)
@@ -266,9 +272,18 @@ class _Entrance:
         return [g]
 
 
+def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
+    """What a function returned, with its arguments as they were given."""
+    names = {id(own): t for t, own in zip(inputs, inside) if own is not t}
+    if not names:
+        return out
+    leaves, form = tree_flatten(out)
+    return tree_unflatten([names.get(id(a), a) for a in leaves], form)
+
+
 def _inside(t: Tensor) -> Tensor:
-    """A tensor over the same memory, where a backward pass that is recorded ends."""
-    if not t._k & GRAD or not local.grad:
+    """A tensor over the same memory, where a backward pass that is recorded ends: so do leaves themselves."""
+    if not t._k & GRAD or not local.grad or t._edge is None:
         return t
     own = detached(t)
     own._k |= GRAD

@@ -230,6 +230,33 @@ def test_writes_to_arguments_and_state():
         assert plain.seen == compiled.seen and torch.equal(plain.last, compiled.last)
 
 
+def test_arguments_with_a_history_that_are_written_to():
+    def f(x):
+        x.mul_(2)
+        return x.sin()
+
+    compiled = torch.compile(f)
+    for _ in range(3):
+        found = []
+        for g in (f, compiled):
+            leaf = torch.tensor([0.5, 1.0], requires_grad=True)
+            x = leaf * 3
+            out = g(x) + x
+            found.append([out.detach(), *torch.autograd.grad(out.sum(), leaf)])
+        assert all(torch.equal(a, b) for a, b in zip(*found))
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        compiled(torch.ones(2, requires_grad=True))
+
+
+def test_arguments_that_are_returned_are_themselves():
+    x = torch.ones(2, requires_grad=True) * 2
+    for f in (lambda x: x, lambda x: (x, x.sum()), lambda x: (x, x.sum().item())):
+        compiled = torch.compile(f)
+        for _ in range(3):
+            out = compiled(x)
+            assert (out if isinstance(out, torch.Tensor) else out[0]) is x
+
+
 def test_random_numbers_are_those_of_the_eager_run():
     def f(x):
         y = F.dropout(x, 0.5) + torch.rand(3) + torch.randn_like(x) + torch.randint(0, 5, (3,))

@@ -155,7 +155,7 @@ def test_planned_functions_name_their_arguments_as_the_schemas_do():
             continue
         wanted = set(signature_of(name).parameters)
         got = set(inspect.signature(function).parameters)
-        assert got ^ wanted <= {"out_dtype", "out", "other"}, (name, got ^ wanted)
+        assert got ^ wanted <= {"out_dtype", "out", "other", "src"}, (name, got ^ wanted)
 
 
 def test_operators_number_reductions_and_give_lists():
