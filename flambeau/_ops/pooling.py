@@ -588,7 +588,7 @@ def _define_lp_pool(rank: int) -> None:
     5.0
     """
     lp_pool.__name__ = lp_pool.__qualname__ = name
-    public("nn.functional." + name, method=False, planned=True)(lp_pool)
+    public("nn.functional." + name, method=False)(lp_pool)
 
 
 for _rank in (1, 2, 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,9 @@ def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if times and min(times) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
+    array = input._array
+    if max(times, default=0) > 1 << 31 and math.prod(times) * array.size * array.itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(_tiling(array.shape, times)[3])}")
     return repeat_op.call(input, times)
 
 
