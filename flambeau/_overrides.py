@@ -99,6 +99,10 @@ def overridden(function: Any, args: Any, named: Any) -> Any:
         result = local.profiler.call(function, args, named)
         if result is not NotImplemented:
             return result
+    if local.function_modes and local.batches:  # modes are asked before a call becomes one on batches
+        result = watched(function, args, named)
+        if result is not NotImplemented:
+            return result
     if local.batches:
         result = ops.on_batches(function, args, named)
         if result is not NotImplemented:
@@ -164,7 +168,7 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     if not local.function_modes and local.overrides_off:
         return NotImplemented
     function = getattr(op, "public", None) or ops.__dict__.get(op.name) or op.call
-    return overridden(function, args, {})
+    return (watched if local.batches else overridden)(function, args, {})  # the dispatcher maps records itself
 
 
 # -- subclasses --------------------------------------------------------------------------------------------------

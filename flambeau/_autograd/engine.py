@@ -313,12 +313,12 @@ def _finish(
             if modes.on & DISPATCH:  # a mode may ask whose turn it is
                 local.walk.node = gradient_function(leaf)
             alone = getrefcount(g) <= _ALONE
-            if profiler is None:
+            if modes.on & CAPTURE and local.captures:
+                local.captures[-1].accumulate(accumulate, leaf, g, create_graph, alone)
+            elif profiler is None:
                 accumulate(leaf, g, create_graph, alone)
             else:
                 profiler.accumulate(accumulate, leaf, g, create_graph, alone)
-            if modes.on & CAPTURE and local.captures:
-                local.captures[-1].accumulate(leaf, g)
 
 
 def _awaited(roots: Sequence[Tensor], needed: Any) -> dict[Tensor, int]:

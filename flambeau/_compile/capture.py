@@ -46,6 +46,10 @@ class Capture:
         self.problem: Break | None = None
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
+        self.changed: Callable[[], dict[Any, Any]] = (
+            dict  # what the run has changed of Python's objects; set by who knows
+        )
+        self.by_steps: set[Any] = set()  # what steps changed of those: they do it again
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
         self._numbers: int = 0 if of is None else of._numbers
@@ -167,11 +171,12 @@ class Capture:
             self.graph.nodes.append(Node(write, (value, source), writes=(value,), line=_users_line()))
             self._written.append(target)
 
-    def accumulate(self, leaf: Tensor, g: Tensor) -> None:
-        """A leaf has got a gradient."""
+    def accumulate(self, function: Any, leaf: Tensor, g: Tensor, *rest: Any) -> None:
+        """A leaf gets a gradient; how it is added is part of the step."""
+        with _Unseen():
+            function(leaf, g, *rest)
         if self.problem is None:
-            held = leaf.grad  # type: ignore[attr-defined]
-            self._append(Accumulate(leaf), (self.value(g),), held, opaque=True)
+            self._append(Accumulate(leaf), (self.value(g),), leaf.grad, opaque=True)  # type: ignore[attr-defined]
 
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
@@ -182,8 +187,11 @@ class Capture:
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""
         args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # it is called again
+        before = self.changed()
         with _Unseen():
             out = function(*args, **named)
+        after = self.changed()
+        self.by_steps.update([key for key, new in after.items() if key not in before or before[key] is not new])
         if self.problem is None:
             args, named = replaced((args, named), Tensor, self._made_here)
             self._append(function, args, out, named, opaque=True)

@@ -263,6 +263,10 @@ class Trail:
                     return
                 self.effects.append(effect)
 
+    def changed(self) -> dict[tuple[int, Any], Any]:
+        """What the run has changed so far: by object and key, what is there now."""
+        return {(id(e.holder), e.key): e.new for holder in self.reach.holders for e in holder.changes()}
+
     def guards(self) -> Guards:
         """The guards of everything that was reached; raises `Break` if something cannot be guarded."""
         if self.problem is not None:

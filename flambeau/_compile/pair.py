@@ -15,6 +15,7 @@ from .._autograd.node import edge_of
 from .._core.state import GRAD
 from .._ops.registry import ops
 from .._tensor import Tensor, detached
+from .breaks import Break
 from .capture import Capture
 from .graph import Graph, Value
 from .program import Program
@@ -66,10 +67,19 @@ class Pair:
                 wanted.append(t)
                 self.sources.append((-1, t))
         roots = [outputs[i] for i in self.differentiable]
+        _refuse_hooks(roots)
         starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]  # type: ignore[attr-defined]
         back = Capture(starts, tape.external, of=tape)
-        with back:
-            found = engine.run(roots, starts, True, False, wanted, into_leaves=False)
+        metas = [t._autograd_meta for t in wanted if t._edge is None and t._autograd_meta is not None]
+        hooks = [meta.hooks for meta in metas]  # of leaves: the engine calls them when the program has run
+        try:
+            for meta in metas:
+                meta.hooks = None
+            with back:
+                found = engine.run(roots, starts, True, False, wanted, into_leaves=False)
+        finally:
+            for meta, own_hooks in zip(metas, hooks):
+                meta.hooks = own_hooks
         edges = [edge_of(t) for t in wanted]
         gradients = [found.get((id(e[0]), e[1])) for e in edges]
         self.reached = [g is not None for g in gradients]
@@ -131,6 +141,22 @@ class Pair:
         assert self.backward_program is not None
         found = iter(self.backward_program.run([*gradients, *node.saved]))
         return [next(found) if reached else None for reached in self.reached]
+
+
+def _refuse_hooks(roots: Sequence[Tensor]) -> None:
+    """Raises if somebody looks at gradients inside: a recorded pass would call him, and programs would not."""
+    seen: set[int] = set()
+    waiting = [t._edge for t in roots]
+    while waiting:
+        edge = waiting.pop()
+        if edge is None or isinstance(edge[0], Tensor) or id(edge[0]) in seen:
+            continue
+        node = edge[0]
+        seen.add(id(node))
+        if node.hooks or node.pre_hooks:
+            raise Break("hooks on gradients inside of the function")
+        if getattr(node.op, "name", None) != "entrance":
+            waiting.extend(node.edges)
 
 
 def _version(t: Tensor) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from .._autograd.node import Node, edge_of
@@ -12,7 +13,7 @@ from .._compile.breaks import Break
 from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.guards import Trail
-from .._compile.holders import MISSING, Effect
+from .._compile.holders import MISSING, Effect, plain
 from .._compile.pair import Pair
 from .._core.state import CAPTURE, GRAD, local, modes
 from .._tensor import Tensor, detached
@@ -104,6 +105,8 @@ class Region:
     def __call__(self, *args: Any, **named: Any) -> Any:
         if modes.on & CAPTURE and local.captures:  # a part of another region
             return self.function(*args, **named)
+        if local.transforms or local.batches or local.duals is not None:  # these look at single operations
+            return self.function(*args, **named)
         stance = self.stance()
         if stance == "force_eager":
             return self.function(*args, **named)
@@ -144,6 +147,7 @@ class Region:
         given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors)
+        tape.changed = trail.changed
         with trail, tape:
             out = self.function(*given, **more)
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]  # type: ignore[index]
@@ -184,7 +188,11 @@ class Region:
         place = lambda a: _place(a, tape, outputs, inside, trail)
         leaves, form = tree_flatten(out)
         places = [place(a) for a in leaves]
-        effects = [(_change(effect), place(effect.new)) for effect in guards.effects if effect.kind != "grad"]
+        effects = [
+            (_change(effect), place(effect.new))
+            for effect in guards.effects
+            if effect.kind != "grad" and (id(effect.holder), effect.key) not in tape.by_steps
+        ]
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
         else:
@@ -246,6 +254,8 @@ def _shown(function: Any) -> str:
 
 def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
     if not isinstance(a, Tensor):
+        if not plain(a) and not isinstance(a, (type, FunctionType, BuiltinFunctionType)):
+            raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
         return _ITSELF, a
     for i, t in enumerate(inside):
         if a is t:

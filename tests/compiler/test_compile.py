@@ -66,7 +66,7 @@ def _trained(make, how, steps=6):
     model, x = make()
     target = torch.tensor([0, 1, 2, 3, 1])
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.9**epoch)
     run = torch.compile(model) if how == "model" else model
 
     def step(x):
@@ -85,7 +85,7 @@ def _trained(make, how, steps=6):
         losses.append(whole(x.flip(0) if i % 2 else x).item())
     if how != "eager":
         assert programs(whole if how == "step" else run) == 1
-    return losses, model.state_dict()
+    return losses, {**model.state_dict(), "epoch": torch.tensor(scheduler.last_epoch)}
 
 
 @pytest.mark.parametrize("how", ["model", "step"])
@@ -306,6 +306,72 @@ def test_modules_of_a_function_that_cannot_be_recorded_are_compiled_by_themselve
         assert "_compiled_call_impl" not in model.__dict__
     (part,) = compiled._region.parts.values()
     assert len(part.entries) == 1 and compiled._region.problem.reason.startswith("item")
+
+
+def test_gradients_add_up_over_passes():
+    found = []
+    for how in (lambda f: f, torch.compile):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+        def step(batches):
+            for x in batches:
+                (model(x).pow(2).mean() / len(batches)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        run = how(step)
+        for i in range(5):
+            run([torch.full((2, 3), i + 1.0), torch.full((2, 3), i - 1.0)])
+        found.append(model.weight.detach())
+    assert torch.equal(*found)
+
+
+def test_hooks_are_called_once_for_each_pass():
+    seen = []
+    model = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    model[0].weight.register_hook(lambda g: seen.append("leaf"))
+    compiled = torch.compile(model)
+    for _ in range(3):
+        compiled(torch.ones(2, 3)).sum().backward()
+    assert seen == ["leaf"] * 3 and programs(compiled) == 1
+    model[1].register_full_backward_hook(lambda *given: seen.append("module"))
+    for _ in range(3):
+        compiled(torch.ones(2, 3)).sum().backward()
+    assert seen.count("module") == 3 and seen.count("leaf") == 6
+
+
+def test_objects_that_are_returned_are_made_anew():
+    class Pair:
+        def __init__(self, a):
+            self.a = a
+
+    compiled = torch.compile(lambda x: Pair(x * 2))
+    assert [compiled(torch.tensor(float(i))).a.item() for i in range(3)] == [0.0, 2.0, 4.0]
+
+
+def test_transforms_inside_and_outside():
+    w = torch.randn(2, 4)
+    f = lambda x: torch.func.grad(lambda z: (z * w).sin().sum())(x) + torch.func.vmap(lambda r: r.sum() * r)(x)
+    compiled = torch.compile(f)
+    g = lambda x: (x * w).sin().sum()
+    inner = torch.compile(g)
+    for i in range(3):
+        x = torch.ones(2, 4) * i
+        assert torch.allclose(compiled(x), f(x)) and torch.equal(torch.func.grad(inner)(x), torch.func.grad(g)(x))
+        assert torch.allclose(
+            torch.func.vmap(inner)(torch.stack([x, x + 1])), torch.func.vmap(g)(torch.stack([x, x + 1]))
+        )
+
+
+def test_seeds_set_inside():
+    def f(x):
+        torch.manual_seed(5)
+        return x + torch.rand(2)
+
+    compiled = torch.compile(f)
+    assert all(torch.equal(compiled(torch.zeros(2)), f(torch.zeros(2))) for _ in range(3))
 
 
 def test_backends_get_graphs():
