@@ -225,7 +225,8 @@ class Capture:
             self.stop(f"{_shown(function)} reads elements for Python")
             return out
         wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
-        strange = strange or any([self.known(t) is None for t in made]) or self._filled_late(mark)
+        unknown = [t for t in made if self.known(t) is None and not (self.external is not None and self.external(t))]
+        strange = strange or bool(unknown) or self._filled_late(mark)
         if name not in _ABOUT:
             if strange or wrote or (name not in _SILENT and self._reads_elements(function, args, named, mark)):
                 self._as_a_whole(function, args, named, out, wrote, mark, numbers)

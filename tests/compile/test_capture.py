@@ -135,6 +135,13 @@ def test_what_depends_on_elements_is_not_recorded(function, reason):
     assert found.value.file == __file__
 
 
+def test_constants_that_a_function_gives_back():
+    x, b = torch.ones(2), torch.arange(2.0)
+    with Capture([x], external=lambda t: t._array is b._array) as tape:
+        y = x * b.to(device=x.device, dtype=torch.float32)
+    assert [node.name for node in tape.finish([y]).nodes] == ["mul"]
+
+
 def test_nothing_is_recorded_outside():
     x = torch.ones(2)
     with Capture([x]) as tape:
