@@ -11,44 +11,64 @@ BY_NAME = ("getattr", "hasattr", "setattr", "delattr")  # ask for an attribute b
 OF_ALL = ("vars", "dir")  # ask for all attributes of an object
 
 
+_lock = threading.RLock()  # a finalizer may run a compiled function in the midst
+_watching: dict[int, list[Lookups]] = {}  # those that are open, by thread, innermost last
+_before: dict[str, Any] = {}  # what stood among the builtins while some are
+
+
 class Lookups:
-    """While open, the functions of this thread that look attributes up tell which: `named(name)` and `all_of(object)` are called."""
+    """While open, the functions of this thread that look attributes up tell which: `named(name)` and `all_of(object)` are called.
+
+    The builtins are the whole process's: the first thread that watches replaces them, the last one puts them back.
+    """
 
     def __init__(self, named: Callable[[str], None], all_of: Callable[[Any], None]):
-        self.before: dict[str, Any] = {}
-        self._named, self._all_of = named, all_of
+        self.named, self.all_of = named, all_of
         self._thread = threading.get_ident()
 
     def open(self) -> None:
-        for name in (*BY_NAME, *OF_ALL):
-            function = self.before[name] = getattr(builtins, name)
-            setattr(builtins, name, self._by_name(function) if name in BY_NAME else self._of_all(function))
+        with _lock:
+            if not _watching:
+                for name in (*BY_NAME, *OF_ALL):
+                    function = _before[name] = getattr(builtins, name)
+                    setattr(builtins, name, _by_name(function) if name in BY_NAME else _of_all(function))
+            _watching.setdefault(self._thread, []).append(self)
 
     def close(self) -> None:
-        while self.before:
-            name, function = self.before.popitem()
-            setattr(builtins, name, function)
-
-    def _by_name(self, function: Any) -> Any:
-        def ask(*args: Any) -> Any:
-            if threading.get_ident() == self._thread and len(args) > 1 and isinstance(args[1], str):
-                if args[1] == "__dict__":
-                    self._all_of(args[0])
-                else:
-                    self._named(args[1])
-            return function(*args)
-
-        return ask
-
-    def _of_all(self, function: Any) -> Any:
-        def ask(*args: Any) -> Any:
-            if threading.get_ident() == self._thread and args:
-                self._all_of(args[0])
-            return function(*args)
-
-        return ask
+        with _lock:
+            mine = _watching.get(self._thread, [])
+            if self not in mine:
+                return
+            mine.remove(self)
+            if not mine:
+                del _watching[self._thread]
+            if not _watching:
+                while _before:
+                    name, function = _before.popitem()
+                    setattr(builtins, name, function)
 
 
-TRANSPARENT = frozenset(
-    c for f in (Lookups._by_name, Lookups._of_all) for c in f.__code__.co_consts if hasattr(c, "co_code")
-)
+def _by_name(function: Any) -> Any:
+    def ask(*args: Any) -> Any:
+        mine = _watching.get(threading.get_ident())
+        if mine and len(args) > 1 and isinstance(args[1], str):
+            if args[1] == "__dict__":
+                mine[-1].all_of(args[0])
+            else:
+                mine[-1].named(args[1])
+        return function(*args)
+
+    return ask
+
+
+def _of_all(function: Any) -> Any:
+    def ask(*args: Any) -> Any:
+        mine = _watching.get(threading.get_ident())
+        if mine and args:
+            mine[-1].all_of(args[0])
+        return function(*args)
+
+    return ask
+
+
+TRANSPARENT = frozenset(c for f in (_by_name, _of_all) for c in f.__code__.co_consts if hasattr(c, "co_code"))

@@ -15,7 +15,7 @@ from .._compile.checks import Guards
 from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, plain
 from .._compile.pair import Pair
-from .._core.state import CAPTURE, GRAD, local, modes
+from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._tensor import Tensor, detached
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
@@ -71,6 +71,8 @@ class Entry:
         return tree_unflatten(leaves, self.form)
 
 
+# Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
+_FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _OUTPUT, _INPUT, _ITSELF = range(3)  # where a part of a result comes from
 
 
@@ -141,12 +143,14 @@ class Region:
     def _recorded(self, args: Any, named: Any) -> Any:
         """Runs the function for real, and keeps what it does."""
         inputs = tensors_in(args, named)
+        if any([t._k & _FOREIGN for t in inputs]):
+            return self.function(*args, **named)
         inside = [_inside(t) for t in inputs]
         copies = iter(inside)
         leaves, form = tree_flatten((args, named))
         given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
         trail = Trail(self.function, args, named)
-        tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors)
+        tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed = trail.changed
         with trail, tape:
             out = self.function(*given, **more)

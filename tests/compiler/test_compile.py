@@ -420,6 +420,37 @@ def test_explain():
     assert found.graph_break_count == 1 and "item" in str(found)
 
 
+def test_tensors_that_classes_take_over_run_eagerly():
+    class Own(torch.Tensor):
+        pass
+
+    compiled = torch.compile(lambda x: x * 2)
+    for _ in range(3):
+        assert type(compiled(torch.ones(2).as_subclass(Own))) is Own
+        assert torch.equal(compiled(torch.eye(2).to_sparse()).to_dense(), 2 * torch.eye(2))
+        assert type(compiled(torch.ones(2))) is torch.Tensor
+    assert programs(compiled) == 1
+
+
+def test_first_calls_in_many_threads():
+    before = getattr, hasattr, setattr, delattr, vars, dir
+    wrong = []
+    for _ in range(4):
+        model = torch.compile(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)))
+
+        def work(seed, model=model):
+            x = torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))
+            expected = model._orig_mod(x)
+            wrong.extend([seed for _ in range(5) if not torch.equal(model(x), expected)])
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong and before == (getattr, hasattr, setattr, delattr, vars, dir)
+
+
 def test_copies_and_threads():
     model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
     x = torch.randn(3, 4)
