@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +65,11 @@ def _by_name(function: Any) -> Any:
 def _of_all(function: Any) -> Any:
     def ask(*args: Any) -> Any:
         mine = _watching.get(threading.get_ident())
-        if mine and args:
+        if not args:  # the names at the place of the call, which the function itself would look for here
+            names = sys._getframe(1).f_locals
+            names = names if hasattr(names, "clear") else dict(names)  # a function's own, from Python 3.13 on: a copy
+            return names if function.__name__ == "vars" else sorted(names)
+        if mine:
             mine[-1].all_of(args[0])
         return function(*args)
 

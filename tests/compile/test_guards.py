@@ -22,6 +22,7 @@ import flambeau as torch
 from flambeau import nn
 from flambeau._compile.guards import Break, Trail
 from flambeau._compile.holders import MISSING, same
+from flambeau._compile.lookups import Lookups
 
 ARRAY, LOCK, COUNTER = np.ones(3), threading.Lock(), itertools.count()
 MANY = dict.fromkeys(range(20_000))
@@ -211,6 +212,25 @@ def test_builtins_are_themselves_again():
         followed(lambda: {}["a"])
     assert before == (getattr, hasattr, setattr, delattr, vars, dir)
     assert all(function.__module__ == "builtins" for function in before)
+
+
+def test_the_names_at_a_place_are_that_places():
+    """`dir()` and `vars()` without arguments ask for the caller's names, also while the builtins tell what they are asked."""
+    lookups = Lookups(lambda name: None, lambda thing: None)
+    lookups.open()
+    try:
+
+        def inside(first, second=2):
+            return dir(), dict(vars())
+
+        assert inside(1) == (["first", "second"], {"first": 1, "second": 2})
+        module = {"__name__": "made"}
+        exec("a = 1\nvars()['b'] = 2\nnames = dir()\nclass C:\n    x = 3\n    seen = sorted(n for n in dir() if n[0] != '_')", module)
+        assert module["b"] == 2
+        assert module["names"] == sorted(["__builtins__", "__name__", "a", "b"])
+        assert module["C"].seen == ["x"]
+    finally:
+        lookups.close()
 
 
 def test_a_profiler_that_was_there_is_there_again():
