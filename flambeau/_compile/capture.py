@@ -265,7 +265,7 @@ class Capture:
         written = {v for node in recent for v in node.writes}
         for node, array in self._births:
             if node in recent and node.outs[0] not in written:
-                late = late or np.ascontiguousarray(array).tobytes() != np.ascontiguousarray(node.op.array).tobytes()
+                late = late or array.tobytes() != node.op.array.tobytes()
         return late
 
     def _as_a_whole(self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int) -> None:
@@ -327,10 +327,10 @@ class _Born:
         array = t._array
         first = array.reshape(-1)[0] if array.size else 0
         self.array = np.broadcast_to(np.asarray(first, array.dtype), array.shape) if _even(array) else array.copy()
-        self.dtype, self.strides = t.dtype, array.strides
+        self.dtype, self.strides, self.k = t.dtype, array.strides, t._k & ~GRAD
 
     def __call__(self) -> Tensor:
-        return wrap(np.array(self.array, order="C"), self.dtype)
+        return wrap(self.array.copy(order="C"), self.dtype, self.k)
 
 
 def _even(array: Any) -> bool:
