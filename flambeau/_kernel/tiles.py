@@ -174,6 +174,11 @@ class Vectors(Llvm):
         zeros = f"<{self.plan.lanes} x i32> zeroinitializer"
         return self.raw(f"shufflevector {self.vector} {first}, {self.vector} poison, {zeros}")
 
+    def lane(self, vector: str, number: int) -> str:
+        """One element of a vector in all lanes."""
+        mask = "<" + ", ".join([f"i32 {number}"] * self.plan.lanes) + ">"
+        return self.raw(f"shufflevector {self.vector} {vector}, {self.vector} poison, <{self.plan.lanes} x i32> {mask}")
+
     def lanes_below(self, count: Value) -> str:
         """The mask of the first `count` lanes."""
         n = self.plan.lanes

@@ -152,7 +152,7 @@ class _Products(_Windows):
         places = self.places(self.positions[1], self.positions[1], 0, one, self.made)
         return [
             *gather,
-            (kernels.position_products("f32", tile_rows(len(rows))), [rows, weights, results]),
+            (kernels.position_products("f32", kernels.position_rows(len(rows))), [rows, weights, results]),
             (kernels.from_lanes("f32"), [made, places, target]),
         ]
 
@@ -274,7 +274,7 @@ class _Adjoint(_Windows):
         made = view(room, self.at[2], (images, self.tall, self.across, self.wide),
                     (whole, self.across * self.wide, self.wide, 1))  # fmt: skip
         target = made[:, block.row * conv.stride[0] :]
-        multiply = kernels.position_products("f32", tile_rows(images * one))
+        multiply = kernels.position_products("f32", kernels.position_rows(images * one))
         shapes = self.grid(block.rows), self.shape_of_window, self.numbers
         calls = [
             bring,

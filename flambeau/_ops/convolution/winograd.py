@@ -189,7 +189,7 @@ class _Products(_Tiles):
         places = self.places(self.conv.counts[1], 2 * width, 0, target.shape[2], self.made)
         return [
             *spread,
-            (kernels.position_products("f32", tile_rows(images * one)), [tiles, weights, results]),
+            (kernels.position_products("f32", kernels.position_rows(images * one)), [tiles, weights, results]),
             (cpu.kernel(join_tiles, ("f32", "f32", "i8", "f32"), lanes=lanes("f32")),
              [joined, level[:used], self.grid(rows), made[..., :used]]),
             (kernels.from_lanes("f32"), [made.reshape(images, -1), places, target]),
