@@ -363,7 +363,7 @@ class Unsafe(pickle.UnpicklingError):
 
 def _is_declared(value: Any) -> bool:
     """Whether an object was declared safe; a method is another object each time it is asked for."""
-    bound = value.__class__ in (MethodType, BuiltinMethodType)
+    bound = isinstance(value, (MethodType, BuiltinMethodType))
     return any(
         value is safe or (bound and value.__class__ is safe.__class__ and value == safe) for safe in _safe.values()
     )

@@ -95,7 +95,10 @@ def test_training_is_that_of_the_eager_run(name, how):
     found, other = _trained(MODELS[name], how)
     assert found == pytest.approx(losses, rel=1e-6)
     for key, t in state.items():
-        assert torch.allclose(other[key].double(), t.double(), rtol=1e-4, atol=1e-6), key
+        parts = [t.double(), other[key].double()]
+        if key.endswith("in_proj_bias"):  # that of the keys has no gradient but rounding, which Adam makes large
+            parts = [torch.cat((p.chunk(3)[0], p.chunk(3)[2])) for p in parts]
+        assert torch.allclose(*parts, rtol=1e-4, atol=1e-6), key
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,7 +23,7 @@ class DataParallel(Module):
     """Splits the batch over GPUs; with one device, or none, it just calls the module.
 
     >>> import flambeau as torch
-    >>> torch.nn.DataParallel(torch.nn.Identity())(torch.ones(2))
+    >>> torch.nn.DataParallel(torch.nn.Identity())(torch.ones(2)).cpu()
     tensor([1., 1.])
     """
 

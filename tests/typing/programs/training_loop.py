@@ -41,11 +41,11 @@ def train_one_epoch(net: nn.Module, loader: DataLoader, optimizer: optim.Optimiz
 
 
 @torch.no_grad()
-def accuracy(net: nn.Module, loader: DataLoader) -> float:
+def accuracy(net: nn.Module, loader: DataLoader, device: torch.device) -> float:
     net.eval()
     right = 0
     for x, y in loader:
-        right += int((net(x).argmax(dim=1) == y).sum().item())
+        right += int((net(x.to(device)).argmax(dim=1) == y.to(device)).sum().item())
     return right / len(loader.dataset)
 
 
@@ -61,7 +61,8 @@ def main() -> None:
         loss = train_one_epoch(net, loader, optimizer, device)
         scheduler.step()
         best = min(best, loss)
-        print(f"{epoch}: loss {loss:.3f}, lr {scheduler.get_last_lr()[0]:.4f}, accuracy {accuracy(net, loader):.2f}")
+        right = accuracy(net, loader, device)
+        print(f"{epoch}: loss {loss:.3f}, lr {scheduler.get_last_lr()[0]:.4f}, accuracy {right:.2f}")
     parameters = sum(p.numel() for p in net.parameters() if p.requires_grad)
     print(parameters, best)
 
