@@ -112,6 +112,13 @@ def to(self: Tensor, *args: Any, **named: Any) -> Tensor:
 to.raw = True  # type: ignore[attr-defined]
 
 
+def view(self: Tensor, size: Any) -> Tensor:
+    """Another shape, or, by the number of a dtype, the same bytes as elements of another type."""
+    from ._operators import scalar_type
+
+    return methods["view"](self, scalar_type(size) if isinstance(size, int) else size)  # type: ignore[no-any-return]
+
+
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     return ops.to(self, dtype=other.dtype)
 
@@ -210,6 +217,7 @@ FORMS: dict[str, Any] = {
     "constant_pad_nd": constant_pad_nd,
     "tensordot": tensordot,
     "to": to,
+    "view": view,
     "type_as": type_as,
     "add": _added,
     "sub": _subtracted,

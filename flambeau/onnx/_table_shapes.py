@@ -26,6 +26,8 @@ def _numel(b: Builder, n: Node, x: Any) -> str:
 
 @op("view", "reshape", "_unsafe_view", "_reshape_alias")
 def _reshape(b: Builder, n: Node, x: Any, shape: Any, *rest: Any) -> str:
+    if isinstance(shape, int):
+        refuse("elements seen as another type (view with a dtype) have no form in ONNX: convert them with .to(dtype)")
     return b.add("Reshape", b.t(x), b.ints(shape))  # type: ignore[no-any-return]
 
 

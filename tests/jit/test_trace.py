@@ -333,3 +333,15 @@ def test_layers_of_a_stored_trace_keep_their_options(function, expected):
     file.seek(0)
     found = jit.load(file)(x + 1).reshape(-1)[: len(expected)]
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32))
+
+
+def test_elements_seen_as_another_type():
+    traced = torch.jit.trace(lambda h: h.view(torch.int16) + 1, (torch.ones(3).half(),))
+    assert "aten::view" in str(traced.graph)
+    assert traced(torch.tensor([1.0, -2.0]).half()).tolist() == [15361, -16383]
+    scripted = torch.jit.script(_as_integers)
+    assert scripted(torch.tensor([1.0])).tolist() == [1065353216]
+
+
+def _as_integers(x):
+    return x.view(torch.int32)
