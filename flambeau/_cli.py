@@ -27,6 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("-m", action="store_true", dest="module", help="the program is a module, as in python -m")
     run.add_argument("program", help="path of a script, or name of a module after -m")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    doctor = commands.add_parser("doctor", help="find the classic mistakes of a training program")
+    if "doctor" in (sys.argv[1:] if arguments is None else arguments)[:1]:
+        from .doctor.cli import add_arguments  # loads the doctor: only for its own command
+
+        add_arguments(doctor)
     typings = commands.add_parser(
         "typings", help="let mypy and pyright find flambeau's types where programs say `import torch`"
     )
@@ -41,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
         return run_program(chosen.program, chosen.arguments, chosen.module)
+    if chosen.command == "doctor":
+        from .doctor.cli import main as examine
+
+        return examine(chosen)
     if chosen.command == "typings":
         return make_typings(chosen.folder)
     return info()

@@ -1,0 +1,238 @@
+"""Backward passes and optimizer steps: what was zeroed, what is stepped, which parameters take part."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ... import Tensor, autograd
+from ...optim import optimizer as optimizers
+from .errors import Errors
+from .frames import Place, here
+from .graphs import Graphs
+from .session import Session
+
+_SAMPLED = 3  # parameters of an optimizer that are looked at closely
+
+
+class Optim:
+    """What is known about one optimizer."""
+
+    def __init__(self, optimizer: Any, place: Place | None, born: int) -> None:
+        self.ref = weakref.ref(optimizer)
+        self.kind = type(optimizer).__name__
+        self.place, self.born = place, born
+        self.steps = 0
+        self.backwards: list[Any] = []  # places of backward calls since the last step that reached its parameters
+        self.rounds: list[list[Any]] = []  # such lists of the steps before
+        self.clean: set[int] = set()  # sampled parameters whose gradients were cleared since the last step
+        self.sample: dict[int, Any] = {}
+        self.stale = 0
+        self.reached = 0  # backward passes that reached its parameters
+        self.scaled = False
+
+    def parameters(self) -> list[Any]:
+        optimizer = self.ref()
+        return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
+
+
+class Training:
+    """Watches `backward`, `autograd.grad`, and all optimizers."""
+
+    def __init__(self, session: Session, errors: Errors, graphs: Graphs) -> None:
+        self.session, self.errors, self.graphs = session, errors, graphs
+        self.optims: dict[int, Optim] = {}
+        self.before_backward: list[Any] = []  # listeners: f(losses, leaves, marks, size, place)
+        self.before_step: list[Any] = []  # listeners: f(optim, parameters)
+        self.after_step: list[Any] = []
+        self.reached: dict[int, Any] = {}  # leaves that some backward pass reached
+        self.last_backward: Place | None = None
+        self.done: weakref.WeakSet[Any] = weakref.WeakSet()  # nodes through which backward already went
+        patches = session.patches
+        patches.wrap(Tensor, "backward", self._backward)
+        patches.wrap(autograd, "grad", self._grad)
+        patches.wrap(autograd, "backward", self._autograd_backward)
+        patches.wrap(optimizers.Optimizer, "__init__", self._made)
+        self.hooks = [
+            optimizers.register_optimizer_step_pre_hook(self._stepping),
+            optimizers.register_optimizer_step_post_hook(self._stepped),
+        ]
+
+    def close(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+
+    # -- backward -----------------------------------------------------------------------------------------------
+
+    def _backward(self, original: Any) -> Any:
+        def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.session.pausing:
+                return original(tensor, *args, **kwargs)
+            place = here()
+            self.coming([tensor], place)
+            self.session.pausing += 1
+            try:
+                result = original(tensor, *args, **kwargs)
+            except Exception as error:
+                self.session.pausing -= 1
+                self.errors.failed(error)
+                raise
+            self.session.pausing -= 1
+            self.went([tensor], place)
+            return result
+
+        return backward
+
+    def _autograd_backward(self, original: Any) -> Any:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.session.pausing:
+                return original(tensors, *args, **kwargs)
+            place, roots = here(), [tensors] if isinstance(tensors, Tensor) else list(tensors)
+            self.coming(roots, place)
+            self.session.pausing += 1
+            try:
+                result = original(tensors, *args, **kwargs)
+            except Exception as error:
+                self.session.pausing -= 1
+                self.errors.failed(error)
+                raise
+            self.session.pausing -= 1
+            self.went(roots, place)
+            return result
+
+        return backward
+
+    def _grad(self, original: Any) -> Any:
+        def grad(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.session.pausing:
+                roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+                self.graphs.walk(roots)  # what it reaches is used
+            return original(outputs, *args, **kwargs)
+
+        return grad
+
+    def coming(self, roots: list[Any], place: Place | None) -> None:
+        """Before a backward pass."""
+        leaves, marks, size = self.graphs.walk(roots)
+        for optim in self.optims.values():
+            for number, parameter in optim.sample.items():
+                if number not in optim.clean and _is_clear(parameter):
+                    optim.clean.add(number)
+        for listener in self.before_backward:
+            listener(roots, leaves, marks, size, place)
+        self.reached.update(leaves)
+        for optim in self.optims.values():
+            if any(id(p) in leaves for p in optim.parameters()):
+                optim.reached += 1
+                optim.backwards.append(place)
+
+    def went(self, roots: list[Any], place: Place | None) -> None:
+        """After a backward pass."""
+        self.session.backwards += 1
+        self.last_backward = place
+        for tensor in roots:
+            if tensor.grad_fn is not None:
+                self.done.add(tensor.grad_fn)
+
+    # -- optimizers ---------------------------------------------------------------------------------------------
+
+    def _made(self, original: Any) -> Any:
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            original(optimizer, *args, **kwargs)
+            self.known(optimizer)
+
+        return init
+
+    def known(self, optimizer: Any) -> Optim:
+        optim = self.optims.get(id(optimizer))
+        if optim is None or optim.ref() is not optimizer:
+            optim = self.optims[id(optimizer)] = Optim(optimizer, here(), self.session.tick())
+        return optim
+
+    def _stepping(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.session.pausing:
+            return
+        optim = self.known(optimizer)
+        self._stale(optim)
+        for listener in self.before_step:
+            listener(optim, optim.parameters())
+
+    def _stale(self, optim: Optim) -> None:
+        """Gradients that are older than the last step, and were added to since."""
+        if not optim.sample or not optim.backwards or optim.kind == "LBFGS":
+            return
+        old = [n for n, p in optim.sample.items() if n not in optim.clean and p.grad is not None]
+        if old and len(old) == len(optim.sample):
+            optim.stale += 1
+            if optim.stale == 2:
+                self.session.find(
+                    "missing-zero-grad", optim.backwards[-1],
+                    "This backward adds to gradients that earlier steps already used.", 0.95,
+                    f"{optim.kind} stepped {optim.steps} times and the gradients were not cleared between the last steps",
+                )  # fmt: skip
+
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.session.pausing:
+            return
+        optim = self.known(optimizer)
+        optim.steps += 1
+        self.session.steps += 1
+        self.session.tick()
+        optim.rounds.append(optim.backwards)
+        del optim.rounds[:-32]
+        optim.backwards = []
+        optim.clean = set()
+        if len(optim.sample) < _SAMPLED or optim.steps < 3:
+            with_gradient = [p for p in optim.parameters() if p.grad is not None and not _is_clear(p)]
+            optim.sample = {id(p): p for p in sorted(with_gradient, key=lambda p: p.numel())[:_SAMPLED]}
+        for listener in self.after_step:
+            listener(optim)
+        self.session.enough()
+
+    # -- at the end ---------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        self._never_stepped()
+        self._accumulated()
+
+    def _never_stepped(self) -> None:
+        stepped = {id(p) for o in self.optims.values() if o.steps for p in o.parameters()}
+        for optim in self.optims.values():
+            if optim.steps or optim.reached < 2 or not optim.backwards:
+                continue
+            own = optim.parameters()
+            if own and not any(id(p) in stepped for p in own) and not any(p._version > 1 for p in own):
+                self.session.find(
+                    "missing-step", optim.backwards[-1], f"Gradients are computed, but this {optim.kind} never steps.", 0.9,
+                    f"{optim.reached} backward passes reached its parameters",
+                )  # fmt: skip
+
+    def _accumulated(self) -> None:
+        """Several backward passes from one line for each step."""
+        for optim in self.optims.values():
+            optim.accumulates = accumulation(optim.rounds)
+
+
+def accumulation(rounds: list[list[Any]]) -> tuple[Any, int] | None:
+    """The line from which several backward passes come before each step, with their number."""
+    full = [r for r in rounds if r]
+    if len(full) < 2:
+        return None
+    for place in set(full[0]):
+        counts = [r.count(place) for r in full]
+        if min(counts[:-1]) >= 2 and sum(c >= 2 for c in counts) >= 2:
+            return place, counts[0]
+    return None
+
+
+def _is_clear(parameter: Any) -> bool:
+    """Whether a parameter has no gradient, or one of zeros."""
+    gradient = parameter.grad
+    if gradient is None:
+        return True
+    try:
+        return not np.any(gradient.detach().numpy())
+    except (TypeError, RuntimeError):
+        return bool((gradient == 0).all())
