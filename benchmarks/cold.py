@@ -62,15 +62,15 @@ print(file=sys.stderr)
 # Put before the program: says of every kernel what it is and how long the compiler took.
 WATCH = """
 import time
-from flambeau._kernel import jit
-_compile = jit._optimise
-def watched(state, text):
+from flambeau._kernel import llvm
+_compile = llvm.optimised
+def watched(target, text):
     start = time.thread_time()
-    made = _compile(state, text)
+    made = _compile(target, text)
     name = next((line for line in text.splitlines() if line.startswith("define")), "")
     print(f"{time.thread_time() - start:.3f} s {len(text):8} characters: {name[:110]}")
     return made
-jit._optimise = watched
+llvm.optimised = watched
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import sys
 from collections.abc import Sequence
 
@@ -91,16 +92,15 @@ def make_typings(folder: str) -> int:
 
 def info() -> int:
     """Prints what a bug report needs."""
-    import llvmlite.binding as llvm
     import numpy
 
     from ._kernel import jit
 
     print(f"flambeau  {__version__}")
     print(f"python    {platform.python_version()} on {platform.platform()}")
-    print(
-        f"numpy     {numpy.__version__}, llvm {'.'.join(map(str, llvm.llvm_version_info))}, cpu {llvm.get_host_cpu_name()}"
-    )
+    target = jit.target()
+    version = ".".join(re.findall(r"\d+", target.llvm))
+    print(f"numpy     {numpy.__version__}, llvm {version}, cpu {target.cpu}")
     print(f"kernels   {jit.cache_directory() or 'kept in memory only'}")
     return 0
 

@@ -141,9 +141,9 @@ def differences(before: dict[Any, Any], after: Any) -> Iterator[tuple[Any, Any, 
         new = after.get(key, MISSING)
         if not same(new, old):
             yield key, old, new
-    for key in after:
+    for key in list(after):  # other threads may change it
         if key not in before:
-            yield key, MISSING, after[key]
+            yield key, MISSING, after.get(key, MISSING)
 
 
 def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -120,6 +121,20 @@ def uncollected() -> Iterator[None]:
     finally:
         if on:
             gc.enable()
+
+
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """A moment whose Python code no recording follows: it is ours, there is much of it, and no result depends on it."""
+    observer = sys.getprofile() if local.captures else None
+    if not callable(observer):
+        yield
+        return
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(observer)
 
 
 # Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.

@@ -1,65 +1,106 @@
-"""Turns LLVM assembly into machine code: compiled once for this CPU, kept in memory and on disk."""
+"""Gives the machine code of LLVM assembly: compiled once for this CPU, kept in memory and on disk.
+
+Where it is kept, or part of a package that was loaded, LLVM has nothing to do and is not loaded.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
-import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._core.state import COMPILING, held_over_forks, uncollected
+from .._core.state import COMPILING, held_over_forks, unobserved
+from . import elf, llvm
 from .cache import Cache
 from .modules import DIGITS, Part, split
+from .target import Target, host
 
 _lock = threading.RLock()  # finalizers and signal handlers that run in the midst may need kernels, too
 held_over_forks(_lock, COMPILING)
-_state: dict[str, Any] = {}
-_addresses: dict[str, int] = {}
-_libraries: list[Any] = []
-_count = itertools.count()
+_addresses: dict[str, int] = {}  # of the functions of parts, by symbol
 _BEGAN = time.time_ns()
 
 
-def _target() -> dict[str, Any]:
-    """llvmlite and the host's target machine, loaded at the first kernel."""
-    if not _state:
-        import llvmlite.binding as llvm  # loads LLVM: only now, to keep the import of flambeau light
+class _Setting:
+    """What kernels are made for in this process, and where they are found."""
 
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        llvm.initialize_native_asmparser()  # kernels hold a few instructions that LLVM has no name for
-        cpu, host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
-        features = host.flatten()
-        machine = _machine(llvm, cpu, features)
-        layout = sys.version_info[:2], object.__basicsize__  # free-threaded interpreters have other objects
-        key = f"{llvm.llvm_version_info}|{cpu}|{features}|{layout}"
-        linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-        _state.update(llvm=llvm, key=key, linker=linker, cache=Cache.open(), features=host, cpu=cpu)
-    return _state
+    def __init__(self, target: Target | None = None, shelves: Sequence[Shelf] = ()):
+        self.cache = Cache.open()
+        self.target = host(self.cache, llvm.host) if target is None else target
+        self.key, self.features = self.target.key, self.target.abilities()
+        self.shelves = list(shelves)
+        self.made: dict[str, bytes] | None = None  # where all object code is gathered, for a package
+
+    def read(self, digest: str) -> bytes | None:
+        return None if self.cache is None else self.cache.read(digest)
 
 
-def _machine(llvm: Any, cpu: str, features: str) -> Any:
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
+class Shelf:
+    """Object code that somebody brought: a package's, by digests, made for a target."""
+
+    def __init__(self, target: Target, objects: Mapping[str, bytes]):
+        self.target, self.key, self.objects = target, target.key, objects
+
+    def read(self, digest: str) -> bytes | None:
+        return self.objects.get(digest)
+
+
+_settings: list[_Setting] = []
+
+
+def _setting() -> _Setting:
+    """Found out at the first kernel."""
+    if not _settings:
+        _settings.append(_Setting())
+    return _settings[0]
+
+
+def bring(shelf: Shelf) -> None:
+    """Adds object code that kernels are looked for in. If this process has none yet, it makes its own for the same target."""
+    with _lock:
+        if _settings:
+            _settings[0].shelves.append(shelf)
+        else:
+            _settings.append(_Setting(shelf.target, [shelf]))
+
+
+def gather(target: Target | None = None) -> dict[str, bytes]:
+    """Collects the object code of all kernels from now on, made for this CPU or for another target; before any kernel is made."""
+    with _lock:
+        if _settings:
+            raise RuntimeError("kernels were made already in this process")
+        _settings.append(_Setting(target))
+        _settings[0].made = made = dict[str, bytes]()
+        return made
+
+
+def in_use() -> bool:
+    """Whether this process has asked for kernels."""
+    return bool(_settings)
+
+
+def target() -> Target:
+    """What kernels are made for."""
+    with _lock:
+        return _setting().target
 
 
 def cache_directory() -> str | None:
     """Where compiled kernels are kept on disk."""
     with _lock:
-        cache = _target()["cache"]
-        return None if cache is None else cache.path  # type: ignore[no-any-return]
+        cache = _setting().cache
+        return None if cache is None else cache.path
 
 
-def cpu_features() -> Any:
-    """What this CPU can do: names of LLVM's to True or False. (LLVM is only ever used under the lock.)"""
+def cpu_features() -> Mapping[str, bool]:
+    """What the CPU can do: names of LLVM's to True or False."""
     with _lock:
-        return _target()["features"]
+        return _setting().features
 
 
 def cache_size(level: int) -> int:
@@ -71,110 +112,26 @@ def cache_size(level: int) -> int:
         return 0
 
 
-def _optimise(state: dict[str, Any], text: str) -> bytes:
-    """The object file of a module. Nothing of LLVM's is shared, so that threads may do this side by side."""
-    llvm, context = state["llvm"], state["llvm"].create_context()
-    machine = _machine(llvm, state["cpu"], state["features"].flatten())
-    module = llvm.parse_assembly(text, context)
-    module.verify()
-    # the third level unrolls more, which takes half as long again and made no kernel faster
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = True
-    options.loop_interleaving = options.loop_unrolling = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    made = bytes(machine.emit_object(module))
-    module.close()  # before its context
-    return made
-
-
-class _Passable:
-    """llvmlite's lock, which lets the threads in `passing` through: what they use belongs to them alone."""
-
-    def __init__(self, inner: Any):
-        self.inner = inner
-        self.passing: set[int] = set()
-
-    def acquire(self) -> Any:
-        return threading.get_ident() in self.passing or self.inner.acquire()
-
-    def release(self) -> None:
-        if threading.get_ident() not in self.passing:
-            self.inner.release()
-
-
-def _passable() -> _Passable | None:
-    """llvmlite's lock, made so that threads can pass it; None where it has another."""
-    from llvmlite.binding import ffi
-
-    holder = getattr(ffi.lib, "_lock", None)
-    found = getattr(holder, "_lock", None)
-    if isinstance(found, _Passable):
-        return found
-    if holder is None or not isinstance(found, type(threading.RLock())):
-        return None
-    holder._lock = _Passable(found)
-    return holder._lock  # type: ignore[no-any-return]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _objects(state: dict[str, Any], parts: Sequence[Part]) -> dict[str, bytes]:
-    """The object files of parts, by digest, made by all cores."""
-    made: dict[str, Any] = {}
-    waiting = sorted(parts, key=lambda part: len(part.text))  # the longest is taken first
-
-    def work(lock: _Passable | None) -> None:
-        me = threading.get_ident()
-        passing = set() if lock is None else lock.passing
-        entered = me not in passing
-        if entered:
-            passing.add(me)
-        try:
-            while waiting:
-                part = waiting.pop()
-                try:
-                    made[part.digest] = _optimise(state, part.text)
-                except BaseException as error:
-                    made[part.digest] = error
-        except IndexError:  # another took the last
-            pass
-        finally:
-            if entered:
-                passing.discard(me)
-
-    lock = _passable() if len(parts) > 1 else None
-    threads = (
-        [threading.Thread(target=work, args=(lock,)) for _ in range(min(len(parts), _cores()) - 1)] if lock else []
-    )
-    with uncollected():  # a finalizer that waits in one of them for this lock would never get it
-        for thread in threads:
-            thread.start()
-        work(lock)
-        for thread in threads:
-            thread.join()
-    for result in made.values():
-        if isinstance(result, BaseException):
-            raise result
-    return made
-
-
-def _link(state: dict[str, Any], part: Part, objects: Sequence[Any]) -> int:
-    """Loads object files; gives the address of the function of a part."""
-    builder = state["llvm"].JITLibraryBuilder()
-    for data in objects:
-        builder.add_object_img(data)
-    builder.export_symbol(part.symbol).add_current_process()
-    library = builder.link(state["linker"], f"{part.symbol}_{next(_count)}")
-    _libraries.append(library)  # unloaded when forgotten
-    _addresses[part.digest] = address = library[part.symbol]
-    return address  # type: ignore[no-any-return]
+def _link(setting: _Setting, parts: Sequence[Part], objects: Sequence[bytes | None]) -> int:
+    """Loads object files, each of which may call those before it; gives the address of the last part's function. None stands for what
+    is loaded already."""
+    if setting.made is not None:
+        setting.made.update({part.digest: data for part, data in zip(parts, objects) if data is not None})
+    if not elf.machine():
+        whole = [data for data in objects if data is not None]
+        _addresses[parts[-1].symbol] = llvm.linked(setting.target, parts[-1].symbol, whole)
+        return _addresses[parts[-1].symbol]
+    for part, data in zip(parts, objects):
+        if part.symbol not in _addresses:
+            found = elf.load(data or b"", lambda name: _addresses.get(name) or elf.process_symbol(name))
+            if part.symbol not in found:
+                raise elf.Unloadable(f"the object file has no function {part.symbol}")
+            _addresses[part.symbol] = found[part.symbol]
+    return _addresses[parts[-1].symbol]
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(f"{_target()['key']}\n{text}".encode()).hexdigest()[:40]
+    return hashlib.sha256(f"{_setting().key}\n{text}".encode()).hexdigest()[:DIGITS]
 
 
 @functools.cache
@@ -192,58 +149,63 @@ def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
     sources = _sources()
     if sources is None:
         return compile(name, render())
-    with _lock:
-        state = _target()
-        cache, own = state["cache"], _digest(f"{name} {key} {sources}")
+    with _lock, unobserved():
+        setting = _setting()
+        cache, own = setting.cache, _digest(f"{name} {key} {sources}")
         known = None if cache is None else cache.read(own)
         if known is not None:
             symbols = known.decode("ascii", "replace").split()
-            address = _from_disk(state, [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols])
+            address = _kept(setting, [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols], setting.read)
             if address is not None:
                 return address
-    text = render()
+    with unobserved():
+        text = render()
     address = compile(name, text)
     if cache is not None:
         with _lock:
-            cache.write(own, " ".join([part.symbol for part in split(name, text, state["key"])]).encode())
+            cache.write(own, " ".join([part.symbol for part in split(name, text, setting.key)]).encode())
     return address
 
 
 def compile(name: str, text: str) -> int:
     """The address of function `name` of a module; what it consists of is compiled at most once on this machine."""
-    with _lock:
-        state = _target()
-        parts = split(name, text, state["key"])
-        address = _from_disk(state, parts)
-        return _from_source(state, parts) if address is None else address
+    with _lock, unobserved():
+        setting = _setting()
+        parts = split(name, text, setting.key)
+        address = _kept(setting, parts, setting.read)
+        for shelf in setting.shelves:
+            if address is None:
+                brought = parts if shelf.key == setting.key else split(name, text, shelf.key)
+                address = _kept(setting, brought, shelf.read)
+        return _from_source(setting, parts) if address is None else address
 
 
-def _from_disk(state: dict[str, Any], parts: Sequence[Part]) -> int | None:
-    """The address of the last part's function, if all of them are kept on disk and whole."""
-    cache, last = state["cache"], parts[-1]
-    if last.digest in _addresses:
-        return _addresses[last.digest]
-    objects = [None if cache is None else cache.read(part.digest) for part in parts]
-    if any([data is None for data in objects]):
+def _kept(setting: _Setting, parts: Sequence[Part], read: Callable[[str], bytes | None]) -> int | None:
+    """The address of the last part's function, if all of them are kept and whole."""
+    if parts[-1].symbol in _addresses:
+        return _addresses[parts[-1].symbol]
+    alone = not elf.machine()  # LLVM's linker wants all parts each time
+    objects = [read(part.digest) if alone or part.symbol not in _addresses else None for part in parts]
+    if any([data is None and (alone or part.symbol not in _addresses) for part, data in zip(parts, objects)]):
         return None
     try:
-        return _link(state, last, objects)
+        return _link(setting, parts, objects)
     except RuntimeError as error:
-        cache.tell(last.digest, str(error))
+        if setting.cache is not None:
+            setting.cache.tell(parts[-1].digest, str(error))
         return None
 
 
-def _from_source(state: dict[str, Any], parts: Sequence[Part]) -> int:
+def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
     """The same, for which the parts that are not kept are compiled; all, if those on disk do not fit."""
-    cache = state["cache"]
-    kept = {part.digest: None if cache is None else cache.read(part.digest) for part in parts}
+    kept = {part.digest: setting.read(part.digest) for part in parts}
     missing = [part for part in parts if kept[part.digest] is None] or parts
     with _notice:
-        made = _objects(state, missing)
-    if cache is not None:
+        made = llvm.objects_of(setting.target, missing)
+    if setting.cache is not None:
         for digest, data in made.items():
-            cache.write(digest, data)
-    return _link(state, parts[-1], [made.get(part.digest) or kept[part.digest] for part in parts])
+            setting.cache.write(digest, data)
+    return _link(setting, parts, [made.get(part.digest) or kept[part.digest] for part in parts])
 
 
 class _Notice:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from .._kernel import jit
 
 _SMALL = 1 << 16  # bytes up to which zlib is as good
-_WORTH_LOADING = 1 << 28  # bytes from which it pays to load the compiler for this alone
+_WORTH_LOADING = 1 << 28  # bytes from which it pays to make a kernel for this alone
 _BLOCK = 64
 
 # Blocks of 64 bytes are folded into 16 bytes that have the same remainder: each part is multiplied by a power of x
@@ -88,7 +87,7 @@ def crc32(data: Any) -> int:
     if size < _SMALL:
         return zlib.crc32(data)
     _Work.seen += size
-    fold = _folding() if "llvmlite.binding" in sys.modules or _Work.seen > _WORTH_LOADING else None
+    fold = _folding() if jit.in_use() or _Work.seen > _WORTH_LOADING else None
     if fold is None:
         return zlib.crc32(data)
     address = np.frombuffer(data, np.uint8).__array_interface__["data"][0]

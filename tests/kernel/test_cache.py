@@ -181,7 +181,7 @@ def test_texts_are_made_only_if_nothing_is_known_by_their_key(folder, monkeypatc
         made.append(len(made))
         return f"define i64 @seven(i64 %a) {{\n  ret i64 {7 + made[-1]}\n}}\n"
 
-    monkeypatch.setitem(jit._target(), "cache", Cache.open())
+    monkeypatch.setattr(jit._setting(), "cache", Cache.open())
     monkeypatch.setattr(jit, "_addresses", {})  # as a new process has it
     first = jit.compile_rendered("seven", "a key", render)
     assert _call(first) == 7 and made == [0]
