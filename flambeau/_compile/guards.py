@@ -109,7 +109,10 @@ class Trail:
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        sys.setprofile(self._outer)
+        if self._outer is None or callable(self._outer):
+            sys.setprofile(self._outer)
+        else:
+            self._outer.enable()  # a profile of cProfile's, which is no function
         self._lookups.close()
         if error is None and self.problem is None:
             self._compare()

@@ -14,6 +14,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._tensor import Tensor
+from .lookups import standing
 
 
 class _Missing:
@@ -238,7 +239,7 @@ class Namespace(Holder):
     def add(self, name: str) -> Any:
         """Notes the value of a name, or that there is none."""
         if name not in self.before:
-            self.before[name] = self.owner.get(name, MISSING)
+            self.before[name] = standing(self.owner.get(name, MISSING))
         return self.before[name]
 
     def close(self) -> None:
@@ -250,7 +251,7 @@ class Namespace(Holder):
 
     def now(self) -> tuple[Any, ...]:
         get = self.owner.get
-        return tuple([get(name, MISSING) for name in self.before])
+        return tuple([standing(get(name, MISSING)) for name in self.before])
 
     def changes(self) -> Iterator[Effect]:
         for name, old, new in zip(self.before, self.before.values(), self.now()):

@@ -1,6 +1,8 @@
 """Compiled functions, modules and training steps beside the same run eagerly."""
 
 import copy
+import cProfile
+import sys
 import threading
 
 import pytest
@@ -436,9 +438,12 @@ def test_tensors_that_classes_take_over_run_eagerly():
 
 
 def test_first_calls_in_many_threads():
+    """Recordings replace builtins of the whole process: no program takes that for something that its run did."""
     before = getattr, hasattr, setattr, delattr, vars, dir
     wrong = []
-    for _ in range(4):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    for _ in range(8):
         model = torch.compile(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)))
 
         def work(seed, model=model):
@@ -451,7 +456,19 @@ def test_first_calls_in_many_threads():
             t.start()
         for t in threads:
             t.join()
+    sys.setswitchinterval(interval)
     assert not wrong and before == (getattr, hasattr, setattr, delattr, vars, dir)
+
+
+def test_profiles_go_on_after_a_recording():
+    compiled = torch.compile(lambda x: x * 2 + 1)
+    profile = cProfile.Profile()
+    profile.enable()
+    out = compiled(torch.ones(3))
+    sorted([3, 1, 2])
+    profile.disable()
+    assert out.tolist() == [3.0, 3.0, 3.0] and programs(compiled) == 1
+    assert any("sorted" in str(entry.code) for entry in profile.getstats())
 
 
 def test_copies_and_threads():
