@@ -202,31 +202,35 @@ def _spread(m, by_x, c, g, held, i):
         by_x[c, number] = by_x[c, number] + share
 
 
-def _move(m, by_grid, p, x, c, g, held, i, rank):
+def _lines(m, held):
+    """Room for the gradients by the coordinates of some points, each in a line of its own: in a grid they lie by turns."""
+    return [m.local(held.kind, POINTS) for _ in range(held.rank)]
+
+
+def _move(m, sums, x, c, g, held, i):
     """Adds the gradients of one channel to those of a place."""
-    sums = _slopes(m, x, c, g, held, i, [by_grid[p, rank - 1 - d] for d in range(rank)])
-    for d in range(rank):
-        by_grid[p, rank - 1 - d] = sums[d]
+    for line, total in zip(sums, _slopes(m, x, c, g, held, i, [line[i] for line in sums])):
+        line[i] = total
 
 
 @inline
-def _move_all(m, by_grid, first, count, x, c, g, held, rank):
-    if by_grid.type in COMPUTE:
+def _move_all(m, sums, first, count, x, c, g, held):
+    if x.type in COMPUTE:
         for i in range(count):
-            _move(m, by_grid, first + i, x, c, g[c, first + i], held, i, rank)
+            _move(m, sums, x, c, g[c, first + i], held, i)
     else:
         for i in independent(count):
-            _move(m, by_grid, first + i, x, c, g[c, first + i], held, i, rank)
+            _move(m, sums, x, c, g[c, first + i], held, i)
 
 
-def _clear(by_grid, p, rank):
-    for d in range(rank):
-        by_grid[p, d] = 0
+def _clear(sums, i):
+    for line in sums:
+        line[i] = 0
 
 
-def _scale(by_grid, p, held, i, rank):
-    for d in range(rank):
-        by_grid[p, rank - 1 - d] = by_grid[p, rank - 1 - d] * held.slopes[d][i]
+def _scale(by_grid, p, sums, held, i):
+    for line, slope, d in zip(reversed(sums), reversed(held.slopes), range(held.rank)):
+        by_grid[p, d] = line[i] * slope[i]
 
 
 @kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
@@ -235,6 +239,7 @@ def sample_points_backward(
 ):  # fmt: skip
     """The gradients by the input, point after point in each channel, and by the grid, as far as they are wanted."""
     held = _corners_of(m, grid, rank, nearest, index)
+    sums = _lines(m, held)
     if for_x:
         for c in range(by_x.shape[0]):
             for s in independent(by_x.n):
@@ -244,17 +249,17 @@ def sample_points_backward(
         count = m.where(rest < POINTS, rest, POINTS)
         _locate(m, held, sizes, align[()] != 0, grid, first, count, rank, padding, nearest)
         if for_grid:
-            for i in range(count):
-                _clear(by_grid, first + i, rank)
+            for i in independent(count):
+                _clear(sums, i)
         for c in range(by_x.shape[0]):
             if for_x:
                 for i in range(count):
                     _spread(m, by_x, c, g[c, first + i], held, i)
             if for_grid and not nearest:
-                _move_all(m, by_grid, first, count, x, c, g, held, rank)
+                _move_all(m, sums, first, count, x, c, g, held)
         if for_grid:
             for i in range(count):
-                _scale(by_grid, first + i, held, i, rank)
+                _scale(by_grid, first + i, sums, held, i)
 
 
 # -- cubic, in two dimensions ------------------------------------------------------------------------------------
