@@ -25,6 +25,7 @@ SHARED = 1 << 19  # bytes from which threads pay for any array
 _BLOCK = 64
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _CODES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
+_STRANDS = 4  # lines that vectors of the machine take apart and put together
 _DEAL = 4  # parts for each thread: one that starts late does less
 
 
@@ -33,6 +34,27 @@ def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
     """The elements of x, from the end of the result on if `backwards`: caches foresee reads that go on."""
     for i in independent(x.n):
         out[x.n - 1 - i if backwards else i] = x[i]
+
+
+@kernel("(n,m)->(p)")
+def braid(m: Any, x: Any, out: Any, count: int) -> None:
+    """`count` lines as one, element by element in turn."""
+    for i in independent(x.n):
+        for j in strands(count):
+            out[i * count + j] = x[j, i]
+
+
+@kernel("(p)->(n,m)")
+def unbraid(m: Any, x: Any, out: Any, count: int) -> None:
+    """`count` lines of what one line has in turn."""
+    for i in independent(out.n):
+        for j in strands(count):
+            out[j, i] = x[i * count + j]
+
+
+def strands(count: int) -> list[int]:
+    """In a kernel: the numbers of lines, over which a loop is unrolled."""
+    return list(range(count))
 
 
 def row_major(x: Any) -> Any:
@@ -140,24 +162,33 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
 def _turned_plan(size: int, count: int, n: int, step: int, to: int, dims: list[tuple[int, list[int]]]) -> Any:
     """The same where neighbours of the target lie apart in the source, and others side by side."""
     at = next((i for i, (_, steps) in enumerate(dims) if steps[0] == size), None)
-    if size not in turning.TYPES or to != size or at is None:
+    if to != size or at is None:
         return None
     m, (_, down) = dims.pop(at)
+    braided, unbraided = n <= _STRANDS and down == n * size, m <= _STRANDS and step == m * size
+    if not braided and not unbraided and size not in turning.TYPES:
+        return None
     jobs = _DEAL * count
-    rows = math.prod([d for d, _ in dims])
+    rows, line = math.prod([d for d, _ in dims]), n if unbraided else m
     if count > 1 and rows < jobs:  # cut, so that there is work for all threads
-        part = next((p for p in range(128, 15, -16) if m % p == 0 and rows * m >= p * count), m)
-        dims.append((m // part, [part * size, part * down]))
-        m = part
+        part = next((p for p in range(128, 15, -16) if line % p == 0 and rows * line >= p * count), line)
+        dims.append((line // part, [part * step, part * to] if unbraided else [part * size, part * down]))
+        n, m = (part, m) if unbraided else (n, part)
     length, steps = dims.pop() if dims else (1, [0, 0])
     if count > 1 and length > 1:  # threads take whole loops
         dims.append((length, steps))
         length, steps = 1, [0, 0]
     shape, strides = tuple([d for d, _ in dims]), [tuple([s[i] for _, s in dims]) for i in range(2)]
-    core = [size, step, down, size]
+    types = _CODES[size], _CODES[size]
+    if unbraided:
+        loop, core, extents = addresses[unbraid(types, count=m)], [size, down, size], (m * n, m, n)
+    elif braided:
+        loop, core, extents = addresses[braid(types, count=n)], [step, size, size], (n, m, m * n)
+    else:
+        loop, core, extents = turning.turn(size), [size, step, down, size], (m, n)
     if not shape:
         shape, strides = (1,), [(0,), (0,)]
-    words = pool.walk(turning.turn(size), jobs, 2, length, [*steps, *core], (m, n), shape, strides)
+    words = pool.walk(loop, jobs, 2, length, [*steps, *core], extents, shape, strides)
     return lambda x, out: pool.run_walk(words, [x, out], count)
 
 

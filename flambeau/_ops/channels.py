@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .._backend.copies import rows_of
 from .._core.layouts import is_channels_last as strides_channels_last
 from .._core.layouts import strides_in_order
 
@@ -36,10 +37,10 @@ def volume_has_channels_last(a: Any) -> bool:
     return bool(strides_channels_last((1, *a.shape), (whole, *a.strides)))
 
 
-def with_channels_last(backend: Any, a: Any) -> Any:
+def with_channels_last(a: Any) -> Any:
     """The same elements with channels last."""
     last = a.ndim - 1
-    made = backend.xp.ascontiguousarray(a.transpose(0, *range(2, a.ndim), 1))
+    made = rows_of(a.transpose(0, *range(2, a.ndim), 1))
     if 1 in made.shape:  # whose strides NumPy leaves as they were
         made = made.reshape(-1).reshape(made.shape)
     return made.transpose(0, last, *range(1, last))
@@ -63,8 +64,8 @@ def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None
             if not applies(args):
                 return made
             if isinstance(made, (tuple, list)):
-                return tuple([with_channels_last(backend, a) if a.ndim == args[0].ndim else a for a in made])
-            return with_channels_last(backend, made)
+                return tuple([with_channels_last(a) if a.ndim == args[0].ndim else a for a in made])
+            return with_channels_last(made)
 
         def layout(number: int, shape: tuple[int, ...], args: Any) -> tuple[int, ...] | None:
             if len(shape) != args[0].ndim or not applies(args):

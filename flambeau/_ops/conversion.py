@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.copies import SHARED, duplicate
+from .._backend.copies import SHARED, duplicate, row_major
 from .._backend.placement import as_device, bits
 from .._core.devices import CPU, device
 from .._core.dtypes import (
@@ -62,9 +62,9 @@ def dtype_argument(d: Any) -> dtype:
 def _ordered(x: Any, format: memory_format) -> Any:
     """A copy of an array whose dimensions lie in memory as a format says."""
     if format is contiguous_format:
-        return x.copy("C")
+        return row_major(x)
     order = channel_order(format, x.ndim)
-    return x.transpose(order).copy("C").transpose(sorted(range(x.ndim), key=order.__getitem__))
+    return row_major(x.transpose(order)).transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
 def _ordered_shape(x: Any, format: memory_format) -> Any:

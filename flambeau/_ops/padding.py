@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.copies import place
+from .._backend.copies import place, row_major
 from .._core.dtypes import BY_NUMPY
 from .._core.state import GRAD
 from .._tensor import Tensor
@@ -206,9 +206,9 @@ def _shuffling(shape: tuple[int, ...], r: int, back: bool) -> tuple[Any, Any, An
     return (*lead, c // (r * r), r, r, h, w), order, (*lead, c // (r * r), h * r, w * r)
 
 
-def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
+def _shuffled(x: Any, r: int, back: bool) -> Any:
     parts, order, shape = _shuffling(x.shape, r, back)
-    return backend.xp.array(x.reshape(parts).transpose(order), order="C").reshape(shape)
+    return row_major(x.reshape(parts).transpose(order)).reshape(shape)
 
 
 @primitive(
@@ -220,7 +220,7 @@ def _shuffled(backend: Any, x: Any, r: int, back: bool) -> Any:
 )
 @keeps_channels_last()
 def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
-    return _shuffled(backend, x, r, False)
+    return _shuffled(x, r, False)
 
 
 @primitive(
@@ -232,7 +232,7 @@ def shuffle_pixels(backend: Any, x: Any, r: int) -> Any:
 )
 @keeps_channels_last()
 def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
-    return _shuffled(backend, x, r, True)
+    return _shuffled(x, r, True)
 
 
 @public("pixel_shuffle", "nn.functional.pixel_shuffle", method=False)
@@ -287,7 +287,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def shuffle_channels(backend: Any, x: Any, groups: int) -> Any:
     n, channels, *size = x.shape
     parts = x.reshape(n, groups, channels // groups, *size).swapaxes(1, 2)
-    return backend.xp.array(parts, order="C").reshape(x.shape)
+    return row_major(parts).reshape(x.shape)
 
 
 @public(

@@ -98,7 +98,7 @@ def max_pool(backend: Any, x: Any, windows: Any, rank: int) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
     made = arrays.largest(backend, x, windows_of(windows))
     if x.ndim == 4 and rank == 3 and volume_has_channels_last(x):
-        return tuple([with_channels_last(backend, a.reshape((1, *a.shape)))[0] for a in made])
+        return tuple([with_channels_last(a.reshape((1, *a.shape)))[0] for a in made])
     return made
 
 

@@ -66,6 +66,27 @@ def test_turned_matrices(dtype, threads):
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "int64", "complex128"])
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_few_lines_in_turn(count, dtype, threads):
+    """Colours of pixels to images and back, blocks of pixels to channels and back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for shape in ((2, 37, 41, count), (200, count), (1, 64, 128, count), (3, 2, 5, count, 7, count)):
+            x = array(shape, dtype)
+            order = (0, 1, 3, 5, 2, 4) if x.ndim == 6 else (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+            part = x.transpose(order)
+            apart = copies.row_major(part)
+            np.testing.assert_array_equal(apart, part)
+            np.testing.assert_array_equal(copies.row_major(apart.transpose(np.argsort(order))), x)
+            np.testing.assert_array_equal(copies.row_major(part[..., 1:]), part[..., 1:])
+            np.testing.assert_array_equal(copies.row_major(part[..., ::-1]), part[..., ::-1])
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_written_into_a_part():
     whole, x = np.zeros((70, 90), np.float32), array((60, 40), "float32")
     copies.place(whole[5:-5, 7:87:2], x)
