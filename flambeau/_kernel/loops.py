@@ -56,11 +56,11 @@ def _pointer(r: Llvm, base: str, index: int) -> str:
     return r.value(f"load ptr, ptr {address}, align 8", "i64").name
 
 
-def _layouts(count: int) -> list[tuple[bool, ...]]:
-    """Which inputs are single values in each special loop; the others are contiguous."""
+def _layouts(count: int, moves: bool) -> list[tuple[bool, ...]]:
+    """Which inputs are single values in each special loop; the others are contiguous. What only `moves` also fills."""
     none = (False,) * count
     if count == 1:
-        return [none]
+        return [none, (True,)] if moves else [none]
     if count == 2:
         return [none, (False, True), (True, False)]
     # numbers come last: one or two operands before them (a gradient and an operand), or a single number
@@ -193,7 +193,7 @@ def render_pointwise(
             write_lines(r, r.address(pointers[-1], block * size), lines, count)
         plain(single, last, stop)
 
-    layouts = _layouts(len(inputs)) if known is None else _known_layout(types, len(inputs), known)
+    layouts = _layouts(len(inputs), not length) if known is None else _known_layout(types, len(inputs), known)
     apart = apart and rare and not stream
     certain = known is not None and bool(layouts) and (apart or not rare)  # then there is no other loop
 
