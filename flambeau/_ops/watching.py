@@ -34,7 +34,8 @@ from .patterns import Unplannable, pattern_of
 from .pointwise_plan import add_loop, merged
 
 _TURNS = 1 << 14  # how often a loop may be started again
-_MOST = 1 << 19  # elements in all arrays: more take so long that there is time for Python
+_MOST = 1 << 22  # elements in all arrays: more take so long that there is time for Python
+_SMALL = 1 << 19  # elements in all arrays, up to which one thread will do where loops do not share their work by themselves
 _LONG = 1 << 14  # elements in all arrays, from which other threads of the interpreter are given a chance
 _QUESTIONS = 16  # that are asked of one array
 _SPAN = 1 << 22  # bytes from the first to the last element of an operand
@@ -325,11 +326,13 @@ class CallWatch(Watch):
     room = np.empty(1 << 16, np.uint8)
     shows = True  # what is done by addresses unseen, `_carry_out` does not find
 
-    def __init__(self, plan: Plan, inputs: Sequence[Any]):
+    def __init__(self, plan: Plan, inputs: Sequence[Any], long: bool = False):
         super().__init__()
         if sum([a.size for a in inputs]) > _MOST:
             raise Unplannable("too much")
-        self.plan, self.shares = plan, False
+        self.plan = plan
+        self.shares = False  # memory with other plans
+        self.schedules = long  # whether there may be a better way for large operands: the short one, threads, another order
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
     def scratch(self, size: int) -> Any:
@@ -349,6 +352,14 @@ class CallWatch(Watch):
         self.shares = True
         self.plan.keep.append(kept)
         self.calls.append((words, threads, [(p, self.at(words[p])) for p in places], inside))
+
+    def side_by_side(self, call: Any, jobs: Any) -> None:
+        self.schedules = True
+        super().side_by_side(call, jobs)
+
+    def move(self, target: Any, source: Any) -> None:
+        self.schedules |= isinstance(source, Watched) and not (source.flags.c_contiguous and target.flags.c_contiguous)
+        super().move(target, source)
 
     def finish(self, returned: Sequence[Any], kept: Sequence[Any]) -> None:
         """Writes the plan: results, in the order that they are returned, what the node keeps, other memory, then loops."""
@@ -375,7 +386,7 @@ class CallWatch(Watch):
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
         size = sum(m[3].size for m in self.memory if m[2])
         plan.long = size >= _LONG and not self.shares
-        if size > _MOST or plan.counts[0] > RESULTS:
+        if size > (_SMALL if self.shares or self.schedules else _MOST) or plan.counts[0] > RESULTS:
             raise Unplannable("too much")
         self._carry_out([n for n in order[: plan.kept] if n])
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
@@ -391,7 +402,7 @@ class CallWatch(Watch):
             if ufunc is None:
                 plan.expect((numbers[about[0]], about[1]), dtypes)
             else:
-                _loop(plan, ufunc, dtypes, about, numbers)
+                _loop(plan, ufunc, dtypes, about, numbers, size <= _SMALL)
 
     def _carry_out(self, results: Sequence[int]) -> None:
         """Does what was written down, in other memory, to see that nothing was done unseen."""
@@ -479,7 +490,7 @@ class Walk:
         return [count, *self.cores], [*first, *self.inner], outer, [w[:-1] for w in steps]
 
 
-def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int]) -> None:
+def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int], small: bool) -> None:
     operands = []
     for (where, _, _), d in zip(about, dtypes):
         if isinstance(where, np.ndarray):
@@ -492,6 +503,8 @@ def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[i
         raise Unplannable("too many loops")
     if 0 in dims or 0 in walk.lead:
         raise Unplannable("nothing to do")
+    if not small and not pool.weight(*loops[ufunc]) and math.prod(outer) * math.prod(dims) >= pool.WORTHWHILE:
+        raise Unplannable("a long loop of one thread")
     add_loop(plan, ufunc, dims, steps, operands, outer, strides)
 
 
@@ -528,7 +541,7 @@ def watched_plan(function: Any, names: Sequence[str], values: Sequence[Any], his
 def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history: bool, long: bool) -> Plan:
     tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
     plan = Plan(len(tensors))
-    seen = CallWatch(plan, [t._array for t in tensors])
+    seen = CallWatch(plan, [t._array for t in tensors], long)
     copies = iter([wrap(array, t.dtype, t._k & GRAD if history else 0) for t, array in zip(tensors, seen.given)])
 
     def copied(v: Any) -> Any:

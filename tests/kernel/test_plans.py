@@ -469,3 +469,17 @@ def test_calls_of_middle_size_are_planned(threads):
             assert any(p.counts[0] and p.long for _, _, (p, _) in function.__self__.table.kept)
     finally:
         torch.set_num_threads(before)
+
+
+def test_large_calls_are_planned_if_their_loops_share_work():
+    x = torch.randn(1024, 600)
+    calls = {"cumsum": lambda: torch.cumsum(x, 1), "prod": lambda: torch.prod(x, 1), "mm": lambda: torch.mm(x, x.t())}
+    more = {}
+    for name, call in calls.items():
+        before = plans_of(getattr(torch, name))
+        with site.switched_off():
+            expected = call()
+        for _ in range(3):
+            assert torch.equal(call(), expected)
+        more[name] = plans_of(getattr(torch, name)) - before
+    assert more == {"cumsum": 1, "prod": 1, "mm": 0}  # a product would keep other threads of the interpreter waiting
