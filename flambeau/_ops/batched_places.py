@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._core.dtypes import bool_
 from .batching import aligned, all_stacked, merged, parted, rank_of, samples, stacked
 from .registry import ops, records
 
@@ -67,10 +68,11 @@ def by_rows(scatter: str | None) -> Any:
         own = [1] * len(shape)
         own[0], own[dim + 1] = size, shape[dim + 1]
         places = ops.expand(ops.reshape(index, own), shape)
-        if scalar:
-            values = ops.expand(ops.reshape(source, (-1, *[1] * (len(shape) - 1))), shape)
-        else:
-            values = ops.reshape(stacked(source, mapped[2], size), shape)
+        if scalar:  # a place that is named twice is filled once, for the value's gradient too
+            marked = ops.scatter(ops.zeros_like(x, dtype=bool_), dim + 1, places, True)
+            value = ops.to_dtype(source, x.dtype)
+            return ops.where(marked, ops.reshape(value, (-1, *[1] * (len(shape) - 1))), x)
+        values = ops.reshape(stacked(source, mapped[2], size), shape)
         return getattr(ops, scatter)(x, dim + 1, places, values)
 
     return rule

@@ -156,7 +156,8 @@ def _taken(g: Tensor, mask: Tensor, shape: Any) -> Tensor:
     """What a source gets back: the elements that a mask has taken from it, in order, then zeros."""
     if mask._k & META:
         return ops.new_empty(g, shape)  # type: ignore[no-any-return]
-    return ops.reshape(grown(masked_select_op(g, mask), (math.prod(shape),)), shape)  # type: ignore[no-any-return]
+    places = ops.reshape(ops.nonzero(ops.reshape(mask, (-1,))), (-1,))  # as many for each sample of a batched cotangent
+    return ops.reshape(grown(ops.take(g, places), (math.prod(shape),)), shape)  # type: ignore[no-any-return]
 
 
 @update(
