@@ -42,8 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_changes.txt")
 # The folders of the package, and the folders under tests/ that are theirs.
 FOLDERS = {
-    "_ops": ["ops", "nn", "quantization", "fuzz", "features", "kernel", "autograd"],
-    "_kernel": ["kernel", "ops", "nn", "optim", "distributions"],
+    "_ops": ["ops", "nn", "quantization", "fuzz", "features", "kernel", "autograd", "func", "cuda"],
+    "_kernel": ["kernel", "ops", "nn", "optim", "distributions", "cuda", "compile"],
     "_autograd": ["autograd", "features", "func"],
     "nn": ["nn", "features"],
     "optim": ["optim", "features"],

@@ -10,7 +10,7 @@ import flambeau as torch
 from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.native.plan import Table
 from flambeau._kernel.native.site import site
-from flambeau._ops.device_plans import Memory
+from flambeau._ops.device_plans import Memory, _bits
 from flambeau._ops.generator import draw
 from flambeau._tensor import wrap
 
@@ -55,6 +55,14 @@ def test_history_is_recorded_by_pattern(gpu):
         for _ in range(4):
             out, n = natively(lambda: torch.tanh(x))
     assert n == 1 and out._k == CUDA and out._edge is None
+
+
+def test_any_of_the_arguments_may_have_history(gpu):
+    """Records without a site of their own: the description of a call says which of its tensors require gradients."""
+    x, w = on_gpu([[1.0, 2.0]]), on_gpu([3.0, 4.0], requires_grad=True)
+    assert [_bits(args) for args in ([x, w], [w, x], [x, [x, w]], [x, 2.0])] == [2, 1, 8, 0]
+    with torch.no_grad():
+        assert _bits([x, w]) == 0
 
 
 def test_numbers_and_layouts_have_plans_of_their_own(gpu):
