@@ -21,7 +21,7 @@ from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.reduce import fold_rows
 from flambeau._tensor import wrap
 
-sys.path[:0] = [str(Path(__file__).parents[2] / "tools")]
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import gpu_check
 from samples import SAMPLES
 
