@@ -359,7 +359,7 @@ PROPERTIES: dict[str, Any] = {
     "ndim": property(lambda self: self._array.ndim),
     "_version": property(_version),
     "_cdata": property(id),
-    "is_cuda": property(lambda self: bool(self._k & CUDA) or (self._k & META and _device(self).type == "cuda")),
+    "is_cuda": property(lambda self: bool(self._k & CUDA or (self._k & META and _device(self).type == "cuda"))),
     "is_meta": property(lambda self: _device(self).type == "meta"),
     "itemsize": property(lambda self: self.dtype.itemsize),
     "nbytes": property(lambda self: self._array.size * self.dtype.itemsize),

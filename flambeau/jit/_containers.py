@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .._autograd.modes import is_grad_enabled, set_grad_enabled
 from .._core.devices import device
 from .._core.dtypes import dtype
@@ -35,11 +37,11 @@ def _bounded(value: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int) and b >= 0 and abs(a) > 1 and b > 64:
-        raise RuntimeError("an integer of the program does not fit into 64 bits")
-    if isinstance(a, int) and isinstance(b, int) and b < 0:
-        return float(a) ** b
-    return _bounded(a**b)
+    """Powers of numbers are floats, those of integers too."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        with np.errstate(all="ignore"):
+            return float(np.float64(a) ** np.float64(b))
+    return a**b
 
 
 def _shift(a: int, b: int) -> int:

@@ -122,4 +122,4 @@ def as_list(*values: Any) -> list[Any]:
 def rounded(x: Any, digits: Any = None) -> Any:
     if digits is not None and abs(digits) > 400:  # Python would compute the power of ten
         raise RuntimeError(f"a program rounds to {digits} digits")
-    return round(x) if digits is None else round(x, digits)
+    return float(round(x)) if digits is None else round(x, digits)
