@@ -330,3 +330,37 @@ def test_cosines_go_on_from_the_last_rate(last, touched, expected):
             optimizer.param_groups[0]["lr"] = 0.5
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates == pytest.approx(expected, abs=1e-5)
+
+
+METRICS = [1.0, 0.95, 0.85, 0.7, 0.9, 1.1, 1.15, 1.3, 1.2, 0.5, 0.49, 0.48, 0.3, 2.0]
+# (mode, threshold_mode, patience, cooldown, how often the rate was halved after each metric: positive ones, and mostly negative ones)
+HALVED = [
+    ("min", "rel", 0, 0, "01112345667889 00001234555556"),
+    ("min", "rel", 0, 1, "01112233445556 00001122333334"),
+    ("min", "rel", 1, 0, "00000112222333 00000112222222"),
+    ("min", "rel", 1, 1, "00000111222333 00000111222222"),
+    ("min", "abs", 0, 0, "00001234556778 00001234556778"),
+    ("min", "abs", 0, 1, "00001122334445 00001122334445"),
+    ("min", "abs", 1, 0, "00000112222333 00000112222333"),
+    ("min", "abs", 1, 1, "00000111222333 00000111222333"),
+    ("max", "rel", 0, 0, "01234555678900 01234444567899"),
+    ("max", "rel", 0, 1, "01122333445566 01122222334455"),
+    ("max", "rel", 1, 0, "00112222233444 00112222233444"),
+    ("max", "rel", 1, 1, "00111222233344 00111111122233"),
+    ("max", "abs", 0, 0, "01234444567899 01234444567899"),
+    ("max", "abs", 0, 1, "01122222334455 01122222334455"),
+    ("max", "abs", 1, 0, "00112222233444 00112222233444"),
+    ("max", "abs", 1, 1, "00111111122233 00111111122233"),
+]
+
+
+@pytest.mark.parametrize(("mode", "threshold_mode", "patience", "cooldown", "halved"), HALVED)
+def test_plateaus(mode, threshold_mode, patience, cooldown, halved):
+    for shift, expected in zip((0.0, -1.0), halved.split()):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+        scheduler = schedules.ReduceLROnPlateau(optimizer, mode, 0.5, patience, 0.1, threshold_mode, cooldown)
+        found = ""
+        for metric in METRICS:
+            scheduler.step((metric + shift) * 3)
+            found += str(round(-math.log2(optimizer.param_groups[0]["lr"])) % 10)
+        assert found == expected
