@@ -239,3 +239,54 @@ def test_a_weak_reference_to_a_tensor():
     del x
     gc.collect()
     assert reference.expired()
+
+
+def test_results_without_derivatives_are_handed_on_as_they_are():
+    class Places(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            Places.place = x.argmax()
+            ctx.mark_non_differentiable(Places.place, y)
+            return x * 2, Places.place, y, None, 3
+
+        @staticmethod
+        def backward(ctx, g, *rest):
+            return g * 2, None
+
+    x, y = torch.tensor([1.0, 3.0], requires_grad=True), torch.tensor([1.0], requires_grad=True)
+    out, place, same, nothing, three = Places.apply(x, y)
+    assert out.requires_grad and place is Places.place and (nothing, three) == (None, 3)
+    # but an input, which has a history of its own, is shown by another tensor
+    assert same is not y and not same.requires_grad and same.data_ptr() == y.data_ptr()
+
+
+def test_saved_results_and_what_was_made_on_the_way():
+    class Exponential(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y, between = x.exp(), x * 3
+            ctx.save_for_backward(y, between, x, None)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            Exponential.seen = ctx.saved_tensors
+            y, between, _, _ = ctx.saved_tensors
+            return g * y + 0 * between
+
+    x = torch.tensor([0.0], requires_grad=True)
+    y = Exponential.apply(x)
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    shown, between, given, nothing = Exponential.seen
+    assert shown.grad_fn is y.grad_fn and not between.requires_grad and given is x and nothing is None
+    assert torch.autograd.grad(slope, x)[0].item() == 1.0  # through the saved result
+    Exponential.seen = shown = None
+    gc.collect()
+    gc.disable()
+    try:
+        y = Exponential.apply(x)
+        gone = weakref.ref(y)
+        del y
+        assert gone() is None  # a node does not keep its own result alive
+    finally:
+        gc.enable()

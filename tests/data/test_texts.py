@@ -1,5 +1,8 @@
 """Texts of errors of datasets, samplers and loaders on which programs rely."""
 
+import os
+import warnings
+
 import pytest
 
 import flambeau as torch
@@ -66,3 +69,12 @@ def test_errors(make, error, text):
 def test_too_many_workers():
     with pytest.warns(UserWarning, match="excessive worker creation might get DataLoader running slow"):
         DataLoader(rows(2), num_workers=1000)
+
+
+@pytest.mark.parametrize(("workers", "warned"), [(3, False), (4, True), (2, False)])
+def test_as_many_workers_as_cores_are_no_reason_to_warn(monkeypatch, workers, warned):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2}, raising=False)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        DataLoader(rows(2), num_workers=workers)
+    assert [f"{workers} workers would share 3 cores" in str(w.message) for w in seen] == [True] * warned

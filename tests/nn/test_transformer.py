@@ -21,6 +21,7 @@ from flambeau.nn.attention.flex_attention import (
     flex_attention,
     or_masks,
 )
+from flambeau.nn.modules.transformer import _detect_is_causal_mask
 
 F = nn.functional
 
@@ -368,3 +369,29 @@ def test_whether_nested_tensors_are_used(enabled, batch_first):
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
     encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=enabled)
     assert encoder.use_nested_tensor is (enabled and batch_first) and encoder.enable_nested_tensor is enabled
+
+
+def test_causal_masks_are_recognised():
+    causal = nn.Transformer.generate_square_subsequent_mask
+    mask, none = causal(4), torch.zeros(4, 4)
+    for given, told, size, expected in (
+        (mask, None, 4, True), (mask, None, None, True), (mask, None, 3, False), (none, None, 4, False), (mask[:3], None, None, False),
+        (mask[:3], None, 4, False), (None, None, 4, False), (None, True, 4, True), (none, True, 4, True), (mask, False, 4, False),
+        (mask.expand(2, 4, 4), None, 4, False),
+    ):  # fmt: skip
+        assert _detect_is_causal_mask(given, told, size) is expected
+
+
+def test_layers_are_told_whether_their_mask_is_causal():
+    seen = []
+
+    class Layer(nn.TransformerEncoderLayer):
+        def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+            seen.append(is_causal)
+            return super().forward(src, src_mask, src_key_padding_mask, is_causal)
+
+    causal = nn.Transformer.generate_square_subsequent_mask(3)
+    encoder = nn.TransformerEncoder(Layer(4, 2, 8, batch_first=True), 2, enable_nested_tensor=False).eval()
+    for mask in (None, causal, causal.T, causal.expand(4, 3, 3)):
+        encoder(torch.ones(2, 3, 4), mask)
+    assert seen == [False, False, True, True, False, False, False, False]

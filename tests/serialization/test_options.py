@@ -3,11 +3,14 @@
 import io
 import mmap
 import os
+import zipfile
+import zlib
 
 import pytest
 
 import flambeau as torch
 from flambeau import _utils
+from flambeau._serialization import locations
 
 SERIALIZATION = torch.serialization
 
@@ -154,3 +157,45 @@ def test_storages_from_files(tmp_path):
     shared[3] = 5
     del shared
     assert path.stat().st_size == 16 and path.read_bytes()[12] == 5
+
+
+@pytest.mark.parametrize(
+    ("count", "location", "index"), [(1, "cuda", 0), (1, "cuda:0", 0), (3, "cuda:2", 2), (2, "cuda:1", 1)]
+)
+def test_gpus_that_tags_name(monkeypatch, count, location, index):
+    monkeypatch.setattr(locations, "gpu_count", lambda: count)
+    assert locations.validate_cuda_device(location) == torch.device("cuda", index)
+    for number in (count, count + 5):
+        with pytest.raises(RuntimeError, match=f"device {number}, but there are only {count}"):
+            locations.validate_cuda_device(f"cuda:{number}")
+
+
+def test_no_gpus(monkeypatch):
+    monkeypatch.setattr(locations, "gpu_count", lambda: 0)
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device"):
+        locations.validate_cuda_device("cuda")
+
+
+def test_tags_of_storages():
+    storage = torch.ones(2).untyped_storage()
+    restore = SERIALIZATION.default_restore_location
+    assert restore(storage, "cpu") is storage and restore(storage, "meta").device.type == "meta"
+    assert SERIALIZATION.location_tag(torch.empty(2, device="meta").untyped_storage()) == "meta"
+    with pytest.raises(RuntimeError, match="don't know how to restore data location"):
+        restore(storage, "somewhere")
+
+
+@pytest.mark.parametrize("asked", [None, False, True])
+@pytest.mark.parametrize("usual", [False, True])
+def test_writers_have_checksums_if_asked_or_by_default(asked, usual):
+    SERIALIZATION.set_crc32_options(usual)
+    try:
+        file = io.BytesIO()
+        writer = torch.PyTorchFileWriter(file, *([] if asked is None else [asked]))
+        writer.write_record("note", b"hello", 5)
+        writer.write_end_of_file()
+    finally:
+        SERIALIZATION.set_crc32_options(True)
+    with zipfile.ZipFile(file) as archive:
+        has = zlib.crc32(b"hello") == archive.getinfo("archive/note").CRC
+    assert has is (usual if asked is None else asked)
