@@ -6,13 +6,15 @@ logarithm of the length. A contiguous row is cut into vectors of `LANES`, four o
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 from .lang import independent, inline, kernel
 from .reduce import COLUMNS, finish
 from .value import SIZE
 
-LANES = {"f32": 8, "f64": 4}
+_ARM = platform.machine().lower() in ("aarch64", "arm64")
+LANES = {"f32": 4, "f64": 2} if _ARM else {"f32": 8, "f64": 4}  # of the vectors that PyTorch's builds sum with
 STEPS = 16  # rows that are added before their sum goes a level up
 
 
@@ -168,7 +170,7 @@ def sum_columns(m: Any, x: Any, out: Any, how: Any) -> None:
 
 
 @kernel("(n),(n)->()")
-def dot_rows(m: Any, x: Any, y: Any, out: Any) -> None:
+def _dot_by_vectors(m: Any, x: Any, y: Any, out: Any) -> None:
     """Sums of products in the order of the usual libraries on 512-bit vectors: four accumulators, then two, then one."""
     kind = x.type
     lanes = 64 // SIZE[kind]
@@ -193,6 +195,37 @@ def dot_rows(m: Any, x: Any, y: Any, out: Any) -> None:
         for j in independent(0, half):
             sums[j] = sums[j] + sums[half + j]
     out[()] = (sums[0] + sums[1]) + (sums[2] + sums[3]) if kind == "f32" else sums[0] + sums[1]
+
+
+@kernel("(n),(n)->()")
+def _dot_by_blocks(m: Any, x: Any, y: Any, out: Any) -> None:
+    """Sums of products in the order of the usual libraries on ARM: whole blocks of 256 bytes in eight accumulators, then the rest
+    one after another.
+    """
+    kind = x.type
+    lanes = 16 // SIZE[kind]
+    sums = m.local(kind, 8 * lanes)
+    for j in independent(0, 8 * lanes):
+        sums[j] = m.value(0, kind)
+    whole = x.n & (-16 * lanes)
+    for start in range(0, whole, 8 * lanes):
+        for j in independent(0, 8 * lanes):
+            sums[j] = m.fma(x[start + j], y[start + j], sums[j])
+    for away in _doubled(lanes):  # neighbours, then neighbours of these
+        for first in range(0, 8 * lanes, 2 * away):
+            for j in independent(0, lanes):
+                sums[first + j] = sums[first + j] + sums[first + away + j]
+    total = (sums[0] + sums[1]) + (sums[2] + sums[3]) if kind == "f32" else sums[0] + sums[1]
+    for i in range(whole, x.n):
+        total = m.fma(x[i], y[i], total)
+    out[()] = total
+
+
+dot_rows = _dot_by_blocks if _ARM else _dot_by_vectors
+
+
+def _doubled(lanes: int) -> tuple[int, ...]:
+    return (lanes, 2 * lanes, 4 * lanes)
 
 
 def _halves(lanes: int) -> tuple[int, ...]:
