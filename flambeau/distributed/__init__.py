@@ -1,22 +1,47 @@
-"""Programs of several processes. For now the world has one: everything works as PyTorch's does for world_size=1, so that
-programs written for many run on one."""
+"""Programs of several processes: groups of them, calls that they make together, stores. Between CPUs and machines they
+talk by MPI, between GPUs by NCCL; a world of one needs neither."""
 
 # ruff: noqa: F403 (all public names of the parts)
 
-from . import _collectives, _debugging, _groups, _kinds, _stores, constants, device_mesh, distributed_c10d
+from . import (
+    _backends,
+    _collectives,
+    _debugging,
+    _groups,
+    _kinds,
+    _objects,
+    _point_to_point,
+    _rendezvous,
+    _stores,
+    _subgroups,
+    constants,
+    device_mesh,
+    distributed_c10d,
+)
+from ._backends import *
 from ._collectives import *
+from ._collectives import _coalescing_manager as _coalescing_manager
 from ._debugging import *
 from ._file_store import FileStore
 from ._groups import *
 from ._kinds import *
+from ._kinds import _make_nccl_premul_sum as _make_nccl_premul_sum
+from ._objects import *
+from ._point_to_point import *
+from ._rendezvous import *
 from ._stores import *
+from ._subgroups import *
 from ._tcp_store import TCPStore
+from ._work import Work
 from .constants import default_pg_timeout as default_pg_timeout
 from .device_mesh import DeviceMesh, init_device_mesh
 
-__all__ = [
-    *_collectives.__all__, *_debugging.__all__, *_groups.__all__, *_kinds.__all__, *_stores.__all__, "DeviceMesh", "FileStore",
-    "TCPStore", "constants", "device_mesh", "distributed_c10d", "init_device_mesh", "reduce_op",
+_PARTS = (
+    _backends, _collectives, _debugging, _groups, _kinds, _objects, _point_to_point, _rendezvous, _stores, _subgroups,
+)  # fmt: skip
+__all__ = [name for part in _PARTS for name in part.__all__] + [
+    "DeviceMesh", "FileStore", "TCPStore", "Work", "constants", "device_mesh", "distributed_c10d", "init_device_mesh",
+    "reduce_op",
 ]  # fmt: skip
 _LATER = ("algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim", "rpc", "tensor", "utils")
 

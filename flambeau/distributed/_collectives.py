@@ -1,25 +1,34 @@
-"""Calls that all processes of a group make together. In a world of one they copy the own tensor to where it belongs."""
+"""Calls that all processes of a group make together, in the same order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+
 from .._autograd.modes import no_grad
 from .._tensor import Tensor
-from ._groups import ONE_PROCESS, Work, current, is_outside
-from ._kinds import ReduceOp
+from ._buffers import Finish, reading, reading_all, writing, writing_all
+from ._groups import ProcessGroup, current, get_group_rank, is_outside
+from ._kinds import DistBackendError, RedOpType, ReduceOp
+from ._progress import progress
+from ._work import Work
 
 __all__ = [
-    "P2POp", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
-    "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast",
-    "broadcast_object_list", "gather", "gather_object", "irecv", "isend", "monitored_barrier", "recv", "recv_object_list",
-    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
-    "send_object_list", "supports_complex",
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce", "all_reduce_coalesced",
+    "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "supports_complex",
 ]  # fmt: skip
 
 _NOT_COMPLEX = (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+_BITS = (RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------------
 
 
 def supports_complex(reduceOp: Any) -> bool:
@@ -27,63 +36,214 @@ def supports_complex(reduceOp: Any) -> bool:
     return reduceOp not in _NOT_COMPLEX
 
 
-def _tensor(value: Any, name: str) -> None:
+def check_tensor(value: Any, name: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor but got {type(value)} instead."
         )
 
 
-def _tensors(values: Any, name: str) -> None:
+def check_tensors(values: Any, name: str) -> None:
     if not isinstance(values, (list, tuple)) or not all(isinstance(v, Tensor) for v in values):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type list[torch.Tensor] but got {type(values)} instead."
         )
 
 
-def _reducible(tensor: Tensor, op: Any, name: str) -> None:
+def _same_dtype(tensors: Sequence[Tensor], first: Tensor) -> None:
+    for tensor in tensors:
+        if tensor.dtype is not first.dtype:
+            raise ValueError(f"Invalid usage of tensors with different dtypesFound {tensor.dtype} and  {first.dtype}")
+
+
+def _reduction(tensor: Tensor, op: Any, name: str) -> tuple[RedOpType, Any]:
+    """The kind of a reduction, and its factor if it has one; raises if it does not suit the tensor."""
     if tensor.is_complex() and not supports_complex(op):
         raise ValueError(f"{name} does not support {op} on complex tensors")
+    kind, factor = (op.op, op.factor) if isinstance(op, ReduceOp) else (op, None)
+    if not isinstance(kind, RedOpType) or (kind is RedOpType.PREMUL_SUM and factor is None):
+        raise TypeError(
+            f"{name}: incompatible function arguments. Expected a ReduceOp such as ReduceOp.SUM, got {op!r}"
+        )
+    if kind in _BITS and (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype")
+    if kind is RedOpType.AVG and not (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {tensor.dtype}: AVG needs floats"
+        )
+    return kind, factor
 
 
-def _root(rank: int | None, group_rank: int | None, name: str, default: int | None = 0) -> None:
-    """Only this process can be the root."""
-    chosen = rank if rank is not None else group_rank if group_rank is not None else default
-    if chosen != 0:
-        raise RuntimeError(f"{name}: invalid root rank: {chosen}; the world has only rank 0")
+def group_rank(group: ProcessGroup, rank: int | None, own: int | None, default: int | None = None) -> int:
+    """The number in the group of a process that is named by its number in the world or in the group."""
+    if rank is not None and own is not None:
+        raise ValueError("Can't specify both group_rank and global_rank")
+    if own is not None:
+        return own
+    if rank is None:
+        rank = default
+    if rank is None:
+        raise ValueError("Must specify global_rank or group_rank")
+    return rank if len(group.ranks) > rank and group.ranks[rank] == rank else get_group_rank(group, rank)
 
 
-def _one(values: Any, name: str) -> Any:
-    """The only element of a list with one place for each process."""
-    if len(values) != 1:
-        raise RuntimeError(f"{name}: invalid tensor list (expected length 1, got {len(values)})")
-    return values[0]
+def _root(group: ProcessGroup, rank: int | None, own: int | None, name: str, default: int | None = None) -> int:
+    try:
+        found = group_rank(group, rank, own, default)
+    except ValueError as error:
+        if "is not part" in str(error) and group is current():
+            raise RuntimeError(f"{name}: invalid root rank: {rank}") from None
+        raise
+    if not 0 <= found < group.size():
+        raise RuntimeError(f"{name}: invalid root rank: {found}")
+    return found
 
 
-def _copy(target: Tensor, source: Tensor, name: str) -> None:
-    if target.numel() != source.numel():
-        raise RuntimeError(f"{name}: invalid tensor size (expected {tuple(source.shape)}, got {tuple(target.shape)})")
-    if target is source:
-        return
-    with no_grad():
-        target.copy_(source.reshape(target.shape))
+def _length(values: Any, group: ProcessGroup, name: str) -> None:
+    if len(values) != group.size():
+        raise RuntimeError(f"{name}: invalid tensor list (expected length {group.size()}, got {len(values)})")
 
 
-def _done(result: Any, async_op: bool) -> Work | None:
-    return Work(result) if async_op else None
+def _size(target: Tensor, numel: int, name: str, index: int = 0) -> None:
+    if target.numel() != numel:
+        raise RuntimeError(
+            f"{name}: invalid tensor size at index {index} (expected {numel} elements, got {tuple(target.shape)})"
+        )
 
 
-# -- the same tensor everywhere ----------------------------------------------------------------------------------------
+# -- running a call -----------------------------------------------------------------------------------------------------
+
+_local = threading.local()  # .works: those of a coalescing block
+
+
+def issue(
+    group: ProcessGroup,
+    name: str,
+    start: Callable[[Any], Any],
+    result: Any,
+    finish: list[Finish],
+    async_op: bool,
+    nbytes: int,
+    kind: str = "cpu",
+    timeout: float | None = None,
+    among: Sequence[int] | None = None,
+) -> Work | None:
+    """Starts a call and waits for it, or gives it back if it is to run in the background.
+
+    `among` are the processes that take part, if not all of the group do.
+    """
+    channel = group.channel(kind)
+    if among is None:
+        group.calls += 1
+        group.doing = name
+    try:
+        request = start(channel)
+    except RuntimeError as error:
+        if type(error).__module__.startswith("mpi4py"):
+            raise DistBackendError(f"{name}: {error}") from error
+        raise
+
+    def end() -> None:
+        with no_grad():
+            for step in finish:
+                step()
+
+    work = Work(name, result, channel, request, end, group.seconds if timeout is None else timeout, nbytes)
+    work.group, work.number, work.among = group, group.calls, among
+    works = getattr(_local, "works", None)
+    if works is not None:
+        works.append(work)
+    elif not async_op:
+        work.wait()
+        return None
+    if request is not None:
+        progress.add(work)
+    return work
+
+
+class _Together(Work):
+    """Several works as one."""
+
+    def __init__(self, works: list[Work]):
+        self.works = works
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        for work in self.works:
+            work.wait(timeout)
+        return True
+
+    def is_completed(self) -> bool:
+        return all([work.poll() for work in self.works])
+
+    def get_future(self) -> Any:
+        from ..futures import collect_all
+
+        return collect_all([work.get_future() for work in self.works]).then(
+            lambda done: [value for future in done.value() for value in future.value() or ()]
+        )
+
+
+class _CoalescingManager:
+    """What a coalescing block gives: `wait` waits for all calls that were made in it."""
+
+    def __init__(self) -> None:
+        self.works: list[Work] = []
+
+    def append(self, work: Work | None) -> None:
+        if work is not None:
+            self.works.append(work)
+
+    def wait(self) -> None:
+        for work in self.works:
+            work.wait()
+
+
+@contextmanager
+def _coalescing_manager(
+    group: Any = None, device: Any = None, async_ops: bool | None = False
+) -> Iterator[_CoalescingManager]:
+    """A block whose calls run side by side; at its end they are waited for, unless `async_ops`."""
+    manager = _CoalescingManager()
+    if getattr(_local, "works", None) is not None:
+        raise RuntimeError("ProcessGroup has non-empty op list at the start of coalescing: the blocks cannot be nested")
+    _local.works = manager.works
+    try:
+        yield manager
+    finally:
+        _local.works = None
+    if not async_ops:
+        manager.wait()
+
+
+def _premultiply(flat: np.ndarray, factor: Any) -> None:
+    if factor is not None:
+        np.multiply(flat, np.asarray(reading(factor) if isinstance(factor, Tensor) else factor, flat.dtype), out=flat)
+
+
+def _divide(flat: np.ndarray, size: int) -> Finish:
+    def divide() -> None:
+        np.divide(flat, flat.dtype.type(size), out=flat)
+
+    return divide
+
+
+# -- the same tensor everywhere -----------------------------------------------------------------------------------------
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Every process gets the sum (or another reduction) of all tensors, in place: of one tensor, itself."""
-    _tensor(tensor, "tensor")
+    """Every process gets the sum (or another reduction) of all tensors, in place."""
+    check_tensor(tensor, "tensor")
     if is_outside(group):
         return None
-    current(group)
-    _reducible(tensor, op, "all_reduce")
-    return _done([tensor], async_op)
+    group = current(group)
+    kind, factor = _reduction(tensor, op, "all_reduce")
+    finish: list[Finish] = []
+    flat = writing(tensor, finish)
+    _premultiply(flat, factor)
+    if kind is RedOpType.AVG:
+        finish.insert(0, _divide(flat, group.size()))
+    start = lambda channel: channel.all_reduce(flat, kind)
+    return issue(group, "all_reduce", start, [tensor], finish, async_op, flat.nbytes, tensor.device.type)
 
 
 def all_reduce_coalesced(
@@ -91,22 +251,35 @@ def all_reduce_coalesced(
 ) -> Work | None:
     """`all_reduce` of several tensors."""
     tensors = [tensors] if isinstance(tensors, Tensor) else tensors
-    _tensors(tensors, "tensors")
-    for tensor in tensors:
-        all_reduce(tensor, op, group)
-    return _done(list(tensors), async_op)
+    check_tensors(tensors, "tensors")
+    if is_outside(group):
+        return None
+    works = [all_reduce(tensor, op, group, True) for tensor in tensors]
+    return _together(works, async_op)
+
+
+def _together(works: list[Any], async_op: bool) -> Work | None:
+    together = _Together(works)
+    if async_op:
+        return together
+    together.wait()
+    return None
 
 
 def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
     """Every process gets the tensor of the process `src`."""
-    _tensor(tensor, "tensor")
+    check_tensor(tensor, "tensor")
     if is_outside(group):
         return None
-    current(group)
-    _root(src, group_src, "broadcast", None)
-    return _done([tensor], async_op)
+    group = current(group)
+    root = _root(group, src, group_src, "broadcast")
+    finish: list[Finish] = []
+    own = group.rank() == root
+    flat = reading(tensor) if own else writing(tensor, finish)
+    start = lambda channel: channel.broadcast(flat, root)
+    return issue(group, "broadcast", start, [tensor], finish, async_op, flat.nbytes, tensor.device.type)
 
 
 def reduce(
@@ -118,59 +291,99 @@ def reduce(
     group_dst: int | None = None,
 ) -> Work | None:
     """The process `dst` gets the sum (or another reduction) of all tensors, in place."""
-    _tensor(tensor, "tensor")
+    check_tensor(tensor, "tensor")
     if is_outside(group):
         return None
-    current(group)
-    _root(dst, group_dst, "reduce", None)
-    _reducible(tensor, op, "reduce")
-    return _done([tensor], async_op)
+    group = current(group)
+    root = _root(group, dst, group_dst, "reduce")
+    kind, factor = _reduction(tensor, op, "reduce")
+    finish: list[Finish] = []
+    own = group.rank() == root
+    flat = writing(tensor, finish) if own else np.array(reading(tensor)) if factor is not None else reading(tensor)
+    _premultiply(flat, factor)
+    if own and kind is RedOpType.AVG:
+        finish.insert(0, _divide(flat, group.size()))
+    start = lambda channel: channel.reduce(flat, root, kind)
+    return issue(group, "reduce", start, [tensor], finish, async_op, flat.nbytes, tensor.device.type)
 
 
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
 ) -> Work | None:
-    """Waits until all processes are here: they are."""
+    """Waits until all processes of the group are here."""
     if is_outside(group):
         return None
-    current(group)
-    return _done(None, async_op)
+    group = current(group)
+    limit = None if timeout is None else timeout.total_seconds()
+    return issue(group, "barrier", lambda channel: channel.barrier(), None, [], async_op, 0, group.kind, limit)
 
 
-def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """`barrier` that would say who is missing."""
-    barrier(group)
+def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+    """`barrier` whose error says who is missing."""
+    if is_outside(group):
+        return
+    group = current(group)
+    seconds = (timeout or group._timeout).total_seconds()
+    try:
+        issue(group, "monitored_barrier", lambda channel: channel.barrier(), None, [], False, 0, "cpu", seconds)
+    except DistBackendError as error:
+        missing = [r for r in group.ranks if f"rank {r} " in str(error)] or [-1]
+        raise RuntimeError(
+            f"[Rank {group.rank()}]: Rank {missing[0]} failed to pass monitoredBarrier in {seconds * 1000:g} ms\n{error}"
+        ) from error
 
 
-# -- a place for each process ------------------------------------------------------------------------------------------
+# -- a place for each process -------------------------------------------------------------------------------------------
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """Every process gets the tensors of all, in a list."""
-    _tensors(tensor_list, "tensor_list")
-    _tensor(tensor, "tensor")
+    check_tensors(tensor_list, "tensor_list")
+    check_tensor(tensor, "tensor")
+    _same_dtype(tensor_list, tensor)
     if is_outside(group):
         return None
-    current(group)
-    _copy(_one(tensor_list, "all_gather"), tensor, "all_gather")
-    return _done(tensor_list, async_op)
+    group = current(group)
+    _length(tensor_list, group, "all_gather")
+    for index, target in enumerate(tensor_list):
+        _size(target, tensor.numel(), "all_gather", index)
+    finish: list[Finish] = []
+    flat, out = reading(tensor), writing_all(tensor_list, finish)
+    start = lambda channel: channel.all_gather(out, flat)
+    return issue(group, "all_gather", start, tensor_list, finish, async_op, out.nbytes, tensor.device.type)
 
 
 def all_gather_coalesced(
     output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """`all_gather` of several tensors."""
-    for outputs, tensor in zip(output_tensor_lists, input_tensor_list):
-        all_gather(outputs, tensor, group)
-    return _done(output_tensor_lists, async_op)
+    check_tensors(input_tensor_list, "input_tensor_list")
+    if is_outside(group):
+        return None
+    pairs = zip(output_tensor_lists, input_tensor_list)
+    return _together([all_gather(outputs, tensor, group, True) for outputs, tensor in pairs], async_op)
 
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Every process gets the tensors of all, one after the other in a tensor."""
-    _tensor(output_tensor, "output_tensor")
-    return all_gather([output_tensor], input_tensor, group, async_op)
+    check_tensor(output_tensor, "output_tensor")
+    check_tensor(input_tensor, "input_tensor")
+    if is_outside(group):
+        return None
+    group = current(group)
+    if output_tensor.dtype is not input_tensor.dtype:
+        raise RuntimeError(
+            f"all_gather: invalid tensor type at index 0 (expected {input_tensor.dtype}, got {output_tensor.dtype})"
+        )
+    _size(output_tensor, input_tensor.numel() * group.size(), "all_gather")
+    finish: list[Finish] = []
+    flat, out = reading(input_tensor), writing(output_tensor, finish)
+    start = lambda channel: channel.all_gather(out, flat)
+    return issue(
+        group, "all_gather_into_tensor", start, [output_tensor], finish, async_op, out.nbytes, input_tensor.device.type
+    )
 
 
 all_gather_single = all_gather_into_tensor
@@ -185,15 +398,31 @@ def gather(
     group_dst: int | None = None,
 ) -> Work | None:
     """The process `dst` gets the tensors of all, in a list."""
-    _tensor(tensor, "tensor")
+    check_tensor(tensor, "tensor")
     if is_outside(group):
         return None
-    current(group)
-    _root(dst, group_dst, "gather")
-    if not gather_list:
-        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    _copy(_one(gather_list, "gather"), tensor, "gather")
-    return _done(gather_list, async_op)
+    group = current(group)
+    root = _root(group, dst, group_dst, "gather", 0 if group_dst is None else None)
+    finish: list[Finish] = []
+    out = None
+    if group.rank() == root:
+        if not gather_list:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+        check_tensors(gather_list, "gather_list")
+        _same_dtype(gather_list, tensor)
+        if len(gather_list) != group.size():
+            raise RuntimeError(
+                f"gather: Incorrect output list size {len(gather_list)}. Output list size should be {group.size()}, same as "
+                "size of the process group."
+            )
+        for index, target in enumerate(gather_list):
+            _size(target, tensor.numel(), "gather", index)
+        out = writing_all(gather_list, finish)
+    elif gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    flat = reading(tensor)
+    start = lambda channel: channel.gather(out, flat, root)
+    return issue(group, "gather", start, gather_list, finish, async_op, flat.nbytes * group.size(), tensor.device.type)
 
 
 def scatter(
@@ -205,52 +434,128 @@ def scatter(
     group_src: int | None = None,
 ) -> Work | None:
     """Every process gets its part of the list of the process `src`."""
-    _tensor(tensor, "tensor")
+    check_tensor(tensor, "tensor")
     if is_outside(group):
         return None
-    current(group)
-    _root(src, group_src, "scatter")
-    if not scatter_list:
-        raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-    _copy(tensor, _one(scatter_list, "scatter"), "scatter")
-    return _done([tensor], async_op)
+    group = current(group)
+    root = _root(group, src, group_src, "scatter", 0 if group_src is None else None)
+    finish: list[Finish] = []
+    parts = None
+    if group.rank() == root:
+        if not scatter_list:
+            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
+        check_tensors(scatter_list, "scatter_list")
+        _same_dtype(scatter_list, tensor)
+        if len(scatter_list) != group.size():
+            raise RuntimeError(
+                f"scatter: Incorrect input list size {len(scatter_list)}. Input list size should be {group.size()}, same as "
+                "size of the process group."
+            )
+        for index, part in enumerate(scatter_list):
+            _size(part, tensor.numel(), "scatter", index)
+        parts = reading_all(scatter_list)
+    elif scatter_list:
+        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    out = writing(tensor, finish)
+    start = lambda channel: channel.scatter(out, parts, root)
+    return issue(group, "scatter", start, [tensor], finish, async_op, out.nbytes * group.size(), tensor.device.type)
+
+
+def _reduce_scatter(
+    output: Tensor, x: np.ndarray, counts: list[int], op: Any, group: ProcessGroup, async_op: bool
+) -> Work | None:
+    kind, factor = _reduction(output, op, "reduce_scatter")
+    if factor is not None:
+        x = np.array(x)
+        _premultiply(x, factor)
+    finish: list[Finish] = []
+    out = writing(output, finish)
+    if kind is RedOpType.AVG:
+        finish.insert(0, _divide(out, group.size()))
+    start = lambda channel: channel.reduce_scatter(out, x, counts, kind)
+    return issue(group, "reduce_scatter", start, [output], finish, async_op, x.nbytes, output.device.type)
 
 
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Every process gets its part of the sum (or another reduction) of all lists."""
-    _tensor(output, "output")
-    _tensors(input_list, "input_list")
+    check_tensor(output, "output")
+    check_tensors(input_list, "input_list")
+    _same_dtype(input_list, output)
     if is_outside(group):
         return None
-    current(group)
-    _reducible(output, op, "reduce_scatter")
-    _copy(output, _one(input_list, "reduce_scatter"), "reduce_scatter")
-    return _done([output], async_op)
+    group = current(group)
+    if len(input_list) != group.size():
+        raise RuntimeError(
+            f"invalid input tensor list size, must be world size (expected {group.size()}, got {len(input_list)})"
+        )
+    _size(output, input_list[group.rank()].numel(), "reduce_scatter")
+    counts = [t.numel() for t in input_list]
+    return _reduce_scatter(output, reading_all(input_list), counts, op, group, async_op)
 
 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """`reduce_scatter` with the parts one after the other in a tensor."""
-    return reduce_scatter(output, [input], op, group, async_op)
+    check_tensor(output, "output")
+    check_tensor(input, "input")
+    if is_outside(group):
+        return None
+    group = current(group)
+    _same_dtype([output], input)
+    if output.numel() * group.size() != input.numel():
+        raise RuntimeError(
+            f"reduce_scatter: the input must have {group.size()} times as many elements as the output, got "
+            f"{tuple(input.shape)} for {tuple(output.shape)}"
+        )
+    return _reduce_scatter(output, reading(input), [output.numel()] * group.size(), op, group, async_op)
 
 
 reduce_scatter_single = reduce_scatter_tensor
+
+
+def _exchange(
+    name: str, out: np.ndarray, out_counts: list[int], x: np.ndarray, counts: list[int], group: ProcessGroup,
+    result: Any, finish: list[Finish], async_op: bool, kind: str,
+) -> Work | None:  # fmt: skip
+    start = lambda channel: channel.all_to_all(out, out_counts, x, counts)
+    return issue(group, name, start, result, finish, async_op, x.nbytes + out.nbytes, kind)
 
 
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Every process sends one tensor to each and gets one from each."""
-    _tensors(output_tensor_list, "output_tensor_list")
-    _tensors(input_tensor_list, "input_tensor_list")
+    check_tensors(output_tensor_list, "output_tensor_list")
+    check_tensors(input_tensor_list, "input_tensor_list")
     if is_outside(group):
         return None
-    current(group)
-    _copy(_one(output_tensor_list, "all_to_all"), _one(input_tensor_list, "all_to_all"), "all_to_all")
-    return _done(output_tensor_list, async_op)
+    group = current(group)
+    _length(output_tensor_list, group, "all_to_all")
+    _length(input_tensor_list, group, "all_to_all")
+    _same_dtype([*output_tensor_list, *input_tensor_list], output_tensor_list[0])
+    finish: list[Finish] = []
+    out, x = writing_all(output_tensor_list, finish), reading_all(input_tensor_list)
+    out_counts, counts = ([t.numel() for t in tensors] for tensors in (output_tensor_list, input_tensor_list))
+    kind = output_tensor_list[0].device.type
+    return _exchange("all_to_all", out, out_counts, x, counts, group, output_tensor_list, finish, async_op, kind)
+
+
+def _splits(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
+    """How many elements of a tensor belong to each process; the sizes count its rows."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    if not sizes:
+        if rows % group.size():
+            raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
+        sizes = [rows // group.size()] * group.size()
+    if len(sizes) != group.size():
+        raise RuntimeError("Number of tensor splits not equal to group size")
+    if sum(sizes) != rows:
+        raise RuntimeError("Split sizes doesn't match total dim 0 size")
+    row = tensor.numel() // rows if rows else 0
+    return [int(size) * row for size in sizes]
 
 
 def all_to_all_single(
@@ -261,160 +566,15 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`all_to_all` with the parts one after the other in a tensor."""
-    _tensor(output, "output")
-    return all_to_all([output], [input], group, async_op)
-
-
-# -- objects -----------------------------------------------------------------------------------------------------------
-
-
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Every process gets the objects of all, in a list.
-
-    >>> import flambeau.distributed as dist
-    >>> dist.init_process_group("gloo", rank=0, world_size=1)
-    >>> found = [None]; dist.all_gather_object(found, {"loss": 0.5}); found
-    [{'loss': 0.5}]
-    >>> dist.destroy_process_group()
-    """
-    if not is_outside(group):
-        current(group)
-        _one(object_list, "all_gather_object")
-        object_list[0] = obj
-
-
-def gather_object(
-    obj: Any,
-    object_gather_list: list[Any] | None = None,
-    dst: int | None = None,
-    group: Any = None,
-    group_dst: int | None = None,
-) -> None:
-    """The process `dst` gets the objects of all, in a list."""
+    """`all_to_all` with the parts one after the other in a tensor, of so many rows each."""
+    check_tensor(output, "output")
+    check_tensor(input, "input")
     if is_outside(group):
-        return
-    current(group)
-    _root(dst, group_dst, "gather_object")
-    if not object_gather_list:
-        raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
-    object_gather_list[0] = obj
-
-
-def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
-) -> None:
-    """Every process gets the objects of the process `src`."""
-    if not is_outside(group):
-        current(group)
-        _root(src, group_src, "broadcast_object_list", None)
-
-
-def scatter_object_list(
-    scatter_object_output_list: list[Any],
-    scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None,
-    group: Any = None,
-    group_src: int | None = None,
-) -> None:
-    """Every process gets its part of the objects of the process `src`."""
-    if is_outside(group):
-        return
-    current(group)
-    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    _root(src, group_src, "scatter_object_list")
-    if scatter_object_input_list is None:
-        raise ValueError("source rank must provide non-None scatter_object_input_list")
-    scatter_object_output_list[0] = _one(scatter_object_input_list, "scatter_object_list")
-
-
-# -- from one to another -------------------------------------------------------------------------------------------------
-
-
-def _nobody(name: str, role: str, peer: Any) -> None:
-    current()
-    if peer == 0:
-        raise ValueError(f"Invalid {role} rank: {role} rank should not be the same as the rank of the current process.")
-    raise NotImplementedError(f"{name}({role} {peer}): there is no other process; {ONE_PROCESS}")
-
-
-def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Sends a tensor to another process; a world of one has none."""
-    _tensor(tensor, "tensor")
-    _nobody("send", "destination", dst if dst is not None else group_dst)
-
-
-def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receives a tensor from another process; a world of one has none."""
-    _tensor(tensor, "tensor")
-    _nobody("recv", "source", src if src is not None else group_src)
-    return -1
-
-
-def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Any:
-    """`send` in the background."""
-    send(tensor, dst, group, tag, group_dst)
-
-
-def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Any:
-    """`recv` in the background."""
-    recv(tensor, src, group, tag, group_src)
-
-
-def send_object_list(
-    object_list: list[Any],
-    dst: int | None = None,
-    group: Any = None,
-    device: Any = None,
-    group_dst: int | None = None,
-    use_batch: bool = False,
-) -> None:
-    """Sends objects to another process; a world of one has none."""
-    _nobody("send_object_list", "destination", dst if dst is not None else group_dst)
-
-
-def recv_object_list(
-    object_list: list[Any],
-    src: int | None = None,
-    group: Any = None,
-    device: Any = None,
-    group_src: int | None = None,
-    use_batch: bool = False,
-) -> int:
-    """Receives objects from another process; a world of one has none."""
-    _nobody("recv_object_list", "source", src if src is not None else group_src)
-    return -1
-
-
-class P2POp:
-    """One call for `batch_isend_irecv`."""
-
-    def __init__(
-        self,
-        op: Callable[..., Any],
-        tensor: Tensor,
-        peer: int | None = None,
-        group: Any = None,
-        tag: int = 0,
-        group_peer: int | None = None,
-    ):
-        if op not in (isend, irecv):
-            raise ValueError(
-                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``."
-            )
-        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = (
-            op,
-            tensor,
-            peer,
-            group,
-            tag,
-            group_peer,
-        )
-
-
-def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
-    """Several calls of `isend` and `irecv` at once."""
-    if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
-        raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be of type ``torch.distributed.P2POp``.")
-    return [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+        return None
+    group = current(group)
+    _same_dtype([output], input)
+    out_counts, counts = _splits(output, output_split_sizes, group), _splits(input, input_split_sizes, group)
+    finish: list[Finish] = []
+    out, x = writing(output, finish), reading(input)
+    kind = output.device.type
+    return _exchange("all_to_all_single", out, out_counts, x, counts, group, [output], finish, async_op, kind)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from . import _groups
-from ._collectives import _reducible
+from ._collectives import _reduction
 from ._kinds import ReduceOp
 
 __all__ = [
@@ -27,7 +27,7 @@ def wait_tensor(tensor: Tensor) -> Tensor:
 def all_reduce(self: Tensor, reduceOp: str, group: Any = None, tag: str = "") -> Tensor:
     """The sum (or another reduction) over all processes: a copy."""
     _groups.current(group if isinstance(group, _groups.ProcessGroup) else None)
-    _reducible(self, ReduceOp.RedOpType[str(reduceOp).upper()], "all_reduce")
+    _reduction(self, ReduceOp.RedOpType[str(reduceOp).upper()], "all_reduce")
     return self.clone()
 
 

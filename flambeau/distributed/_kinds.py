@@ -62,14 +62,20 @@ class ReduceOp:
     SUM, AVG, PRODUCT, MIN, MAX = RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT, RedOpType.MIN, RedOpType.MAX
     BAND, BOR, BXOR, PREMUL_SUM = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR, RedOpType.PREMUL_SUM
 
-    def __init__(self, op: Any):
+    def __init__(self, op: Any, factor: Any = None):
         self.op = op.op if isinstance(op, ReduceOp) else op
+        self.factor = factor  # of PREMUL_SUM: what every tensor is multiplied by before
 
     def __eq__(self, other: object) -> bool:
         return self.op == (other.op if isinstance(other, ReduceOp) else other)
 
     def __hash__(self) -> int:
         return hash(self.op)
+
+
+def _make_nccl_premul_sum(factor: Any) -> ReduceOp:
+    """A sum of tensors that are multiplied by a number, or a tensor of one, before."""
+    return ReduceOp(RedOpType.PREMUL_SUM, factor)
 
 
 class DebugLevel(enum.Enum):

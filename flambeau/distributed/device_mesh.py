@@ -6,7 +6,10 @@ import math
 from typing import Any
 
 from .._ops.registry import ops
-from ._groups import ONE_PROCESS, current, init_process_group, is_initialized, new_group
+from ._groups import current, init_process_group, is_initialized
+from ._subgroups import new_group
+
+ONE_PROCESS = "only a mesh of one process is implemented"
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...optim import Optimizer
+from .._groups import get_world_size, is_initialized
 
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
@@ -29,6 +30,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         overlap_with_ddp: bool = False,
         **defaults: Any,
     ):
+        if is_initialized() and get_world_size(process_group) > 1:
+            raise NotImplementedError("ZeroRedundancyOptimizer: state is not divided among several processes yet")
         self.process_group, self.parameters_as_bucket_view = process_group, parameters_as_bucket_view
         self.optim = optimizer_class(list(params), **defaults)
         super().__init__(self.optim.param_groups, self.optim.defaults)

@@ -48,6 +48,8 @@ class DistributedDataParallel(Module):
     ):
         super().__init__()
         self.process_group = dist.distributed_c10d.current(process_group)
+        if self.process_group.size() > 1:
+            raise NotImplementedError("DistributedDataParallel: gradients of several processes are not averaged yet")
         trained = [p for p in module.parameters() if p.requires_grad]
         if not trained:
             raise RuntimeError(

@@ -1,0 +1,418 @@
+"""Calls between processes by MPI (MPICH through mpi4py), which works on the memory of the tensors themselves.
+
+MPI starts once in the life of a process, at the first `init_process_group` of more than one. However the program was
+started: the processes find each other by a store, rank 0 runs a PMI server (`_pmi.py`), and the variables that MPI reads
+name it. Under mpiexec or srun their own server is used. Every call is a nonblocking one of MPI that is tested again and
+again, so that there is always a way out: a rank that is gone, or time that is up, ends the wait with an error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._kinds import DistBackendError, DistStoreError, RedOpType
+from ._pmi import Server, part
+from ._stores import Store
+from ._tcp_store import TCPStore
+from ._watch import Watch
+from ._work import Work
+
+_GRACE = 1.0  # seconds that a call may still take after a rank of its group is gone: it may have done its part
+_LEAVING = 5.0  # seconds to wait for the others at the end of the program
+_PATIENCE = 0.0005, 1 / 200e6  # seconds of waiting awake: for any call, and for each of its bytes
+_PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID")
+
+
+def installed() -> bool:
+    """Whether mpi4py can be imported."""
+    import importlib.util
+
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def library() -> Any:
+    """`mpi4py.MPI`, without starting MPI."""
+    try:
+        import mpi4py
+    except ImportError:
+        raise RuntimeError(
+            'a world of several processes needs MPI: pip install "flambeau[distributed]" (mpi4py and mpich), or run with '
+            "one process"
+        ) from None
+    mpi4py.rc.initialize = mpi4py.rc.finalize = False
+    from mpi4py import MPI
+
+    return MPI
+
+
+def started_by_launcher() -> tuple[int, int] | None:
+    """Rank and size that mpiexec or srun gave this process; None if it was started in another way."""
+    if "PMI_RANK" in os.environ and "PMI_SIZE" in os.environ:
+        return int(os.environ["PMI_RANK"]), int(os.environ["PMI_SIZE"])
+    if "PMIX_RANK" in os.environ and "SLURM_NTASKS" in os.environ:
+        return int(os.environ["PMIX_RANK"]), int(os.environ["SLURM_NTASKS"])
+    return None
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+def _host() -> str:
+    """Tells machines apart: processes with the same one share memory and the loopback network."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            parts.append(file.read().strip())
+        parts += [str(os.stat("/proc/self/ns/net").st_ino), str(os.stat("/dev/shm").st_dev)]
+    return "/".join(parts)
+
+
+def _gather(store: Store, name: str, rank: int, size: int, value: Any, timeout: float) -> list[Any]:
+    """The values of all ranks, which are in the store within the time; otherwise the error says whose are missing."""
+    store.set(f"{name}/{rank}", json.dumps(value))
+    end = time.monotonic() + timeout
+    missing = list(range(size))
+    pause = 0.001
+    while missing:
+        missing = [r for r in missing if not store.check([f"{name}/{r}"])]
+        if missing and time.monotonic() > end:
+            raise DistStoreError(
+                f"Timed out after {timeout:g} seconds waiting for clients. {size - len(missing)}/{size} clients joined: "
+                f"{_ranks(missing)} missing"
+            )
+        if missing:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+    return [json.loads(store.get(f"{name}/{r}")) for r in range(size)]
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return (
+        ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks)) + (" is" if len(ranks) == 1 else " are")
+    )
+
+
+def _address(store: Store, alone: bool) -> str:
+    """Where the other processes reach this one."""
+    if alone:
+        return "127.0.0.1"
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    own = store._connection.getsockname()[0] if isinstance(store, TCPStore) else socket.gethostname()
+    return store.host if isinstance(store, TCPStore) and own.startswith(("127.", "::1")) else own
+
+
+class World:
+    """MPI in this process: its communicator, who is gone, and the thread that carries calls on in the background."""
+
+    def __init__(self, mpi: Any, key: str, watch: Watch, server: Server | None, connection: int | None):
+        self.mpi, self.key, self.watch, self._server, self._connection = mpi, key, watch, server, connection
+        self.comm = mpi.COMM_WORLD
+        self.comm.Set_errhandler(mpi.ERRORS_RETURN)
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.left: list[Work] = []  # calls that will not end: MPI may still write to their tensors
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Leaves; MPI ends if all others leave as well, and is left alone otherwise: its end waits for all."""
+        if self.watch.leave(_LEAVING) or (self._connection is None and not self.left):
+            _functions(self.mpi).MPI_Finalize()  # by ctypes: rank 0's server needs the interpreter to end it
+        if self._connection is not None:
+            part(self._connection)
+        if self._server is not None:
+            self._server.close()
+
+
+_world: World | None = None
+
+
+def current() -> World:
+    """The world that was started."""
+    assert _world is not None
+    return _world
+
+
+def launched_store(rank: int, size: int) -> Store:
+    """A store for processes that mpiexec started and gave no address to meet at: rank 0 keeps it and tells by MPI."""
+    mpi = library()
+    if not mpi.Is_initialized():
+        mpi.Init_thread(mpi.THREAD_MULTIPLE)
+    store = TCPStore(socket.gethostname(), 0, size, True, wait_for_workers=False) if rank == 0 else None
+    host, port = mpi.COMM_WORLD.bcast((store.host, store.port) if store else None)
+    return store or TCPStore(host, port, size, False)
+
+
+def start(store: Store, rank: int, size: int, timeout: float, doing: Callable[[], str]) -> World:
+    """The world of this process: MPI starts now, unless it runs already."""
+    global _world
+    mpi = library()
+    launched = started_by_launcher() == (rank, size)
+    facts = [_host(), _world.key if _world else "", _world.rank if _world else -1]
+    everyone = _gather(store, "mpi", rank, size, facts, timeout)
+    if _world is not None:
+        if any(key != _world.key for _, key, _ in everyone) or [r for *_, r in everyone] != list(range(_world.size)):
+            raise RuntimeError(
+                "MPI runs in this process already, with other processes than those of the new world; start new processes"
+            )
+        return _world
+    if mpi.Is_initialized() and mpi.COMM_WORLD.Get_size() != size:
+        raise RuntimeError(
+            f"MPI was started before init_process_group (by `from mpi4py import MPI`), as a world of "
+            f"{mpi.COMM_WORLD.Get_size()}; set mpi4py.rc.initialize = False first, or call init_process_group earlier"
+        )
+    names = [host for host, *_ in everyone]
+    hosts = [names.index(host) for host in names]
+    hosts = [sorted(set(hosts)).index(host) for host in hosts]
+    server = None
+    if rank == 0:
+        alone = len(set(hosts)) == 1
+        server = Server(size, "127.0.0.1" if alone else "")
+        server.start(hosts)
+        store.set("mpi/server", f"{_address(store, alone)} {server.port} {server.key}")
+    host, port, key = store.get("mpi/server").decode().split()
+    watch = Watch(host, int(port), rank, size, doing)
+    connection = None
+    if not launched:
+        connection = socket.create_connection((host, int(port)), timeout).detach()
+        os.set_blocking(connection, True)
+        peers = [r for r in range(size) if hosts[r] == hosts[rank]]
+        values = (connection, rank, size, len(peers), peers.index(rank))
+        os.environ.update(zip(_PMI, map(str, values)))
+    if not mpi.Is_initialized():
+        _begin(mpi, watch, timeout)
+    if not launched:
+        for name in _PMI:  # not for processes that this one starts
+            del os.environ[name]
+    _world = World(mpi, key, watch, server, connection)
+    return _world
+
+
+def _functions(mpi: Any) -> ctypes.CDLL:
+    """MPI's own functions, which let other threads of the interpreter run."""
+    return ctypes.CDLL(mpi.__file__)
+
+
+def _begin(mpi: Any, watch: Watch, timeout: float) -> None:
+    """MPI_Init in a thread: it waits for all others, and one of them may end just now."""
+    given = ctypes.c_int()
+
+    def run() -> None:
+        _functions(mpi).MPI_Init_thread(None, None, int(mpi.THREAD_MULTIPLE), ctypes.byref(given))
+
+    outside(run, watch, timeout, "the start of MPI")
+
+
+def outside(function: Callable[[], Any], watch: Watch, timeout: float, what: str) -> Any:
+    """Runs a blocking call of MPI in a thread, so that this one can give up."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append((function(), None))
+        except Exception as error:
+            found.append((None, error))
+
+    thread = threading.Thread(target=run, name="flambeau-mpi", daemon=True)
+    thread.start()
+    end = time.monotonic() + timeout
+    while not found:
+        thread.join(0.02)
+        if not found and (watch.gone or time.monotonic() > end):
+            raise DistBackendError(
+                f"{what}: {_gone(watch, range(watch.size)) or f'not done within {timeout:g} seconds'}"
+            )
+    result, error = found[0]
+    if error is not None:
+        raise DistBackendError(f"{what}: {error}") from error
+    return result
+
+
+def _gone(watch: Watch, ranks: Any) -> str:
+    """Which of some ranks are gone, in words; empty if none is."""
+    found = [(rank, how) for rank, (how, _) in watch.gone.items() if rank in ranks]
+    return ", ".join(
+        f"rank {rank} died"
+        if how == "died"
+        else f"rank {rank} has left (destroy_process_group, or the end of its program)"
+        for rank, how in found
+    )
+
+
+# -- what is sent --------------------------------------------------------------------------------------------------------
+
+
+def _bytes(x: np.ndarray) -> Any:
+    return x.view(np.uint8)
+
+
+class _Receiving:
+    """A request of `recv`, which also knows who sent and how much."""
+
+    def __init__(self, request: Any, status: Any, nbytes: int):
+        self._request, self._status, self._nbytes = request, status, nbytes
+
+    def Test(self) -> bool:
+        if not self._request.Test(self._status):
+            return False
+        self.source = self._status.Get_source()
+        got = self._status.count
+        if got != self._nbytes:
+            raise DistBackendError(
+                f"recv: rank {self.source} of the group sent {got} bytes, not the {self._nbytes} of the tensor"
+            )
+        return True
+
+
+class Channel:
+    """The calls of one group, over flat arrays whose memory is dense. Each returns a request of MPI.
+
+    `ranks` are the numbers of the group's processes in the world.
+    """
+
+    def __init__(self, world: World, ranks: list[int], timeout: float, tag: int):
+        self.world, self.ranks, self.mpi = world, ranks, world.mpi
+        self._members = frozenset(ranks)
+        if ranks == list(range(world.size)):
+            make = world.comm.Dup
+        else:
+            some = world.comm.Get_group().Incl(ranks)
+            make = lambda: world.comm.Create_group(some, tag)
+        self.comm = outside(make, world.watch, timeout, "a new group")
+        self.comm.Set_errhandler(self.mpi.ERRORS_RETURN)
+
+    def close(self) -> None:
+        """Forgets the group; calls that did not end keep it."""
+        if not self.world.left and not self.world.watch.gone:
+            self.comm.Free()
+
+    # -- calls --
+
+    def all_reduce(self, x: np.ndarray, op: RedOpType) -> Any:
+        return self.comm.Iallreduce(self.mpi.IN_PLACE, _numbers(self.mpi, x), _operation(self.mpi, x, op))
+
+    def broadcast(self, x: np.ndarray, root: int) -> Any:
+        return self.comm.Ibcast(_bytes(x), root)
+
+    def reduce(self, x: np.ndarray, root: int, op: RedOpType) -> Any:
+        numbers, operation = _numbers(self.mpi, x), _operation(self.mpi, x, op)
+        if self.comm.Get_rank() == root:
+            return self.comm.Ireduce(self.mpi.IN_PLACE, numbers, operation, root)
+        return self.comm.Ireduce(numbers, None, operation, root)
+
+    def barrier(self) -> Any:
+        return self.comm.Ibarrier()
+
+    def all_gather(self, out: np.ndarray, x: np.ndarray) -> Any:
+        return self.comm.Iallgather(_bytes(x), _bytes(out))
+
+    def gather(self, out: np.ndarray | None, x: np.ndarray, root: int) -> Any:
+        return self.comm.Igather(_bytes(x), None if out is None else _bytes(out), root)
+
+    def scatter(self, out: np.ndarray, x: np.ndarray | None, root: int) -> Any:
+        return self.comm.Iscatter(None if x is None else _bytes(x), _bytes(out), root)
+
+    def reduce_scatter(self, out: np.ndarray, x: np.ndarray, counts: list[int], op: RedOpType) -> Any:
+        numbers, result, operation = _numbers(self.mpi, x), _numbers(self.mpi, out), _operation(self.mpi, x, op)
+        if len(set(counts)) == 1:
+            numbers[1] = counts[0]  # of each block
+            return self.comm.Ireduce_scatter_block(numbers, result, operation)
+        return self.comm.Ireduce_scatter(numbers, result, counts, operation)
+
+    def all_to_all(self, out: np.ndarray, out_counts: list[int], x: np.ndarray, counts: list[int]) -> Any:
+        size = x.itemsize
+        sent, received = [n * size for n in counts], [n * size for n in out_counts]
+        if len(set(sent + received)) == 1:
+            return self.comm.Ialltoall(_bytes(x), _bytes(out))
+        return self.comm.Ialltoallv([_bytes(x), sent], [_bytes(out), received])
+
+    def send(self, x: np.ndarray, peer: int, tag: int) -> Any:
+        return self.comm.Isend(_bytes(x), peer, tag)
+
+    def recv(self, x: np.ndarray, peer: int | None, tag: int) -> Any:
+        request = self.comm.Irecv(_bytes(x), self.mpi.ANY_SOURCE if peer is None else peer, tag)
+        return _Receiving(request, self.mpi.Status(), x.nbytes)
+
+    # -- waiting --
+
+    def test(self, work: Work) -> bool:
+        """Whether a call is done; raises if it cannot be any more."""
+        if work.request.Test():
+            return True
+        if self.world.watch.gone:
+            self._check(work)
+        return False
+
+    def wait(self, work: Work, timeout: float) -> None:
+        """Waits awake for a while that fits the call, giving the core to others between looks, then sleeps in between."""
+        test = work.request.Test
+        if test():
+            return
+        start, gone = time.monotonic(), self.world.watch.gone
+        awake = _PATIENCE[0] + work.nbytes * _PATIENCE[1]
+        while not test():
+            waited = time.monotonic() - start
+            if gone:
+                self._check(work)
+            if waited > timeout:
+                self.forget(work)
+                raise DistBackendError(self._late(work, timeout))
+            if waited < awake:
+                os.sched_yield()
+            else:
+                time.sleep(min((waited - awake) / 8, 0.002))
+
+    def _check(self, work: Work) -> None:
+        """Raises if a rank of the group has been gone for longer than its last messages take."""
+        gone = [
+            when
+            for rank, (_, when) in self.world.watch.gone.items()
+            if rank in self._members and rank != self.world.rank
+        ]
+        if gone and time.monotonic() - min(gone) > _GRACE:
+            self.forget(work)
+            raise DistBackendError(f"{work.name}: {_gone(self.world.watch, self._members)}")
+
+    def forget(self, work: Work) -> None:
+        """Gives a call up. MPI still knows the memory of its tensors, which must stay."""
+        self.world.left.append(work)
+
+    def _late(self, work: Work, timeout: float) -> str:
+        return f"{work.name}: Timed out waiting {timeout * 1000:g}ms"
+
+
+def _numbers(mpi: Any, x: np.ndarray) -> Any:
+    """An array as MPI calculates with it."""
+    kind = _KINDS.get(x.dtype.name)
+    if kind is None:
+        raise RuntimeError(f"Invalid scalar type: {x.dtype.name} cannot be reduced")
+    datatype = getattr(mpi, kind)
+    return [x.view(f"V{x.itemsize}") if x.dtype.kind == "V" else x, x.size, datatype]
+
+
+# By the names of NumPy's dtypes.
+_KINDS = {
+    "float32": "FLOAT", "float64": "DOUBLE", "float16": "FLOAT16_T", "complex64": "C_FLOAT_COMPLEX",
+    "complex128": "C_DOUBLE_COMPLEX", "bool": "C_BOOL", "int8": "INT8_T", "int16": "INT16_T", "int32": "INT32_T",
+    "int64": "INT64_T", "uint8": "UINT8_T", "uint16": "UINT16_T", "uint32": "UINT32_T", "uint64": "UINT64_T",
+}  # fmt: skip
+_OPERATIONS = {
+    RedOpType.SUM: "SUM", RedOpType.AVG: "SUM", RedOpType.PREMUL_SUM: "SUM", RedOpType.PRODUCT: "PROD",
+    RedOpType.MIN: "MIN", RedOpType.MAX: "MAX", RedOpType.BAND: "BAND", RedOpType.BOR: "BOR", RedOpType.BXOR: "BXOR",
+}  # fmt: skip
+_LOGICAL = {"SUM": "LOR", "MAX": "LOR", "BOR": "LOR", "PROD": "LAND", "MIN": "LAND", "BAND": "LAND", "BXOR": "LXOR"}
+
+
+def _operation(mpi: Any, x: np.ndarray, op: RedOpType) -> Any:
+    name = _OPERATIONS[op]
+    return getattr(mpi, _LOGICAL[name] if x.dtype == bool else name)

@@ -1,0 +1,66 @@
+"""Worlds of several processes for the tests: functions of a test file run in all of them, one after the other."""
+
+import importlib.util
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+import flambeau
+
+SECONDS = 240  # on a busy machine; a world takes two
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None, reason='needs mpi4py and mpich: pip install "flambeau[distributed]"'
+)
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def environment(**more):
+    """That of this process, in which flambeau is found."""
+    root = str(pathlib.Path(flambeau.__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]), **more}
+
+
+def run(path, names, size):
+    """Calls functions of a file, by their names, as f(rank, size) in `size` processes of one world.
+
+    The first that raises ends the world; the error shows what all processes wrote.
+    """
+    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, __file__, str(path), *names]
+    with tempfile.TemporaryFile("w+") as out:
+        processes = [
+            subprocess.Popen(command, env=environment(RANK=str(rank), **shared), stdout=out, stderr=subprocess.STDOUT)
+            for rank in range(size)
+        ]
+        try:
+            codes = [process.wait(SECONDS) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        out.seek(0)
+        assert codes == [0] * size, f"exit codes {codes}\n{out.read()}"
+
+
+if __name__ == "__main__":
+    import flambeau.distributed as dist
+
+    spec = importlib.util.spec_from_file_location("worlds", sys.argv[1])
+    functions = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    spec.loader.exec_module(functions)
+    dist.init_process_group("gloo")
+    for name in sys.argv[2:]:
+        getattr(functions, name)(dist.get_rank(), dist.get_world_size())
+        dist.barrier()
+    dist.destroy_process_group()
