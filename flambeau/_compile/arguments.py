@@ -93,6 +93,11 @@ class Arguments:
             for name, value in t.__dict__.items():
                 self._describe(value, f"{place}.__dict__[{name!r}]", f"{path}.{name}")
 
+    def carried(self, t: Tensor, owner: Any, key: Any, attribute: bool, path: str) -> Callable[[], Tensor]:
+        """Describes a tensor that each run finds in a place and replaces there; gives a function that gets it."""
+        self._tensor(t, f"{self.constant(owner)}{'.__dict__' if attribute else ''}[{self.constant(key)}]", path)
+        return lambda: (owner.__dict__ if attribute else owner)[key]  # type: ignore[no-any-return]
+
     def guard_leaves(self) -> None:
         """Code asks which tensors are leaves."""
         for t, place, path in self.tensors:

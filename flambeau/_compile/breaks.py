@@ -12,3 +12,7 @@ class Break(Exception):
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.file}:{self.line})" if self.file else self.reason
+
+
+class Otherwise(Exception):
+    """A branch of the function that a program stands for goes another way this time."""

@@ -23,7 +23,7 @@ from .._ops.primitive import Primitive
 from .._ops.registry import ops
 from .._ops.shape_rules import DataDependent
 from .._tensor import Tensor, wrap
-from .breaks import Break
+from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced
 
 
@@ -44,6 +44,7 @@ class Capture:
         self.functions = of is None  # the backward pass of a run that was recorded calls records
         self.external = external
         self.problem: Break | None = None
+        self.branches = False  # whether the way that a branch takes is expected of later runs, too
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.changed: Callable[[], dict[Any, Any]] = (
@@ -222,6 +223,11 @@ class Capture:
             return out
         made = _tensors(out)
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
+            if name == "__bool__":
+                error = self._surprise()
+                if error is not None:
+                    self._append(Expect(out, error), (self.value(given[0]),), None, opaque=True)
+                    return out
             self.stop(f"{_shown(function)} reads elements for Python")
             return out
         wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
@@ -231,6 +237,16 @@ class Capture:
             if strange or wrote or (name not in _SILENT and self._reads_elements(function, args, named, mark)):
                 self._as_a_whole(function, args, named, out, wrote, mark, numbers)
         return out
+
+    def _surprise(self) -> Exception | None:
+        """What a program raises if a branch goes another way than now; None if it cannot have found out in time."""
+        checks = _checks_arguments()
+        if not self.branches and not checks:
+            return None
+        for node in self.graph.nodes:
+            if node.writes or (node.opaque and node.name not in ("expect", "zero_grad")):  # it has changed something by then
+                return ValueError("a distribution was given values that are not valid") if checks else None
+        return Otherwise()
 
     def _reads_elements(self, function: Any, args: Any, named: Any, mark: int) -> bool:
         """Whether a function records something else for other elements: then it looked at them."""
@@ -355,6 +371,19 @@ class Accumulate:
         return self.leaf.grad  # type: ignore[attr-defined]
 
 
+class Expect:
+    """Compares the truth of a tensor with what it was when the program was recorded."""
+
+    name = "expect"
+
+    def __init__(self, answer: bool, error: Exception):
+        self.answer, self.error = answer, error
+
+    def __call__(self, t: Tensor) -> None:
+        if bool(t._array) is not self.answer:
+            raise type(self.error)(*self.error.args)
+
+
 # Functions that ask about tensors, not about their elements; those that say something to the engine.
 _ABOUT = frozenset(
     [
@@ -366,7 +395,7 @@ _ABOUT = frozenset(
         "__format__", "__repr__", "requires_grad_", "retain_grad", "broadcast_shapes", "typename",
     ]
 )  # fmt: skip
-_SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_"])
+_SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_", "__iter__"])
 
 
 def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:
@@ -423,4 +452,15 @@ def _users_line() -> tuple[str, int] | None:
     return None
 
 
+def _checks_arguments() -> bool:
+    """Whether a distribution looks at its own arguments."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        if frame.f_code.co_filename.startswith(_DISTRIBUTIONS):
+            return True
+        frame = frame.f_back
+    return False
+
+
 _HERE = __file__[: -len("_compile/capture.py")]
+_DISTRIBUTIONS = _HERE + "distributions"

@@ -14,9 +14,12 @@ import sys
 import types
 import typing
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
+from .._core.state import GRAD
 from .._kernel.native.site import Site
+from .._tensor import Tensor
 from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
@@ -76,6 +79,7 @@ class Trail:
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.problem: Break | None = None
         self.effects: list[Effect] = []
+        self.carried: list[tuple[Tensor, Callable[[], Tensor]]] = []
         self.reach = Reach()
         self._codes: dict[
             int, Any
@@ -270,10 +274,23 @@ class Trail:
         """What the run has changed so far: by object and key, what is there now."""
         return {(id(e.holder), e.key): e.new for holder in self.reach.holders for e in holder.changes()}
 
-    def guards(self) -> Guards:
-        """The guards of everything that was reached; raises `Break` if something cannot be guarded."""
+    def guards(self, used: Callable[[Tensor], bool] = lambda t: True) -> Guards:
+        """The guards of everything that was reached; raises `Break` if something cannot be guarded.
+
+        Tensors that the run replaced where it found them (`self.state = …`) are `carried`: not the same in each run, only alike.
+        `used(tensor)` says whether the program reads one.
+        """
         if self.problem is not None:
             raise self.problem
+        for effect in self.effects:
+            old, place = effect.old, effect.kind == "attribute"
+            if type(old) is not Tensor or type(effect.new) is not Tensor or not (place or isinstance(effect.holder, dict)):
+                continue
+            if old.__dict__ or (old._k & GRAD and used(old)) or not self.reach.release(effect):
+                continue
+            get = self.arguments.carried(old, effect.holder, effect.key, place, effect.path)
+            if used(old):
+                self.carried.append((old, get))
         return Guards(self.arguments, self.moment, self.reach, self.effects)
 
 

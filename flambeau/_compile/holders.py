@@ -260,23 +260,27 @@ class Namespace(Holder):
 
 
 class Items(Holder):
-    """The contents of a dictionary, in order."""
+    """The contents of a dictionary, in order; values whose keys are `free` may be others."""
 
-    __slots__ = ("before", "owner")
+    __slots__ = ("before", "free", "owner")
 
     def __init__(self, owner: Any, path: str):
         super().__init__(path)
         self.owner = owner
         self.before = dict(owner)
+        self.free: set[Any] = set()
 
     def close(self) -> None:
-        self.seal((*self.before, *self.before.values()))
+        before = {key: MISSING if key in self.free else value for key, value in self.before.items()}
+        self.seal((*before, *before.values()))
 
     def labels(self) -> Iterable[str]:
         keys = list(map(_short, self.before))
         return [f"key {key!r} of {self.path}" for key in keys] + [f"{self.path}[{key!r}]" for key in keys]
 
     def now(self) -> tuple[Any, ...]:
+        if self.free:
+            return (*self.owner, *[MISSING if key in self.free else value for key, value in self.owner.items()])
         return (*self.owner, *self.owner.values())
 
     def changes(self) -> Iterator[Effect]:
@@ -471,3 +475,13 @@ def _hooks(t: Tensor) -> tuple[Any, ...]:
 
 def _values(hooks: dict[Any, Any] | None) -> tuple[Any, ...]:
     return () if not hooks else tuple(hooks.values())
+
+
+def held_by(holder: Holder) -> Iterable[Any]:
+    """All that a holder found."""
+    if isinstance(holder, Code):
+        return [value for part in holder.before[1:3] if part for value in (part.values() if isinstance(part, dict) else part)]
+    if isinstance(holder, External):
+        return holder.before[5:]
+    before: Any = getattr(holder, "before", holder.expected)
+    return (before.values() if isinstance(before, dict) else before) if isinstance(before, (dict, tuple)) else (before,)

@@ -24,7 +24,7 @@ from .._ops.patterns import Unplannable
 from .._ops.primitive import Primitive
 from .._ops.watching import Watch, Watched
 from .._tensor import Tensor, bump, detached, wrap
-from .capture import _Born, write
+from .capture import Expect, _Born, write
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
 from .steps import Call, Loop, Question, Step, Together, Work
@@ -241,6 +241,10 @@ class Lowering:
 
     def _native(self, node: Node, number: int) -> None:
         op, operands = node.op, list(node.operands())
+        if isinstance(op, Expect) and operands[0] in self.places and operands[0].dtype.numpy == np.bool_:
+            op(self.tensor(operands[0]))
+            self.steps.append(Question(self.places[operands[0]], op.answer, number))
+            return
         if node.opaque or node.named:
             raise Unplannable("a function of Python's")
         if any([v not in self.places or v.k & ~GRAD for v in operands]):

@@ -6,7 +6,7 @@ forward run becomes further outputs of the forward program, which the node keeps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._autograd import engine
@@ -17,7 +17,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor, detached
 from .breaks import Break
 from .capture import Capture
-from .graph import Graph, Value
+from .graph import Graph, Value, replaced
 from .program import Program
 
 
@@ -30,7 +30,7 @@ class Pair:
     backward_name = "CompiledFunctionBackward"
     name = "compiled"
 
-    def __init__(self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor]):
+    def __init__(self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool = False):
         self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
         self.spent: list[int] = []  # outputs whose backward pass has been made
         graph = tape.finish(outputs, whole=True)  # the backward pass may need more
@@ -44,7 +44,7 @@ class Pair:
         self.sources: list[tuple[int, Tensor | None]] = []  # (number of an input, or -1 and the constant)
         if self.differentiable:
             try:
-                self._record_backward(tape, graph, outputs, inputs)
+                self._record_backward(tape, graph, outputs, inputs, exact)
             except RuntimeError as error:
                 if str(error) != engine.FREED:
                     raise
@@ -55,7 +55,7 @@ class Pair:
         self.forward_program = Program(graph)
 
     def _record_backward(
-        self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor]
+        self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
     ) -> None:
         wanted: list[Tensor] = []
         for i, t in enumerate(inputs):
@@ -80,6 +80,8 @@ class Pair:
         finally:
             for meta, own_hooks in zip(metas, hooks):
                 meta.hooks = own_hooks
+        if exact:
+            _refuse_sums(roots, wanted)
         edges = [edge_of(t) for t in wanted]
         gradients = [found.get((id(e[0]), e[1])) for e in edges]
         self.reached = [g is not None for g in gradients]
@@ -116,7 +118,7 @@ class Pair:
             return outputs
         edges = tuple(edge_of(inputs[i] if t is None else t) for i, t in self.sources)
         kept = [detached(t) for t in (*made[self.count :], *[inputs[i] for _, i in self.from_inputs])]
-        node = History(self, edges, kept, [self.about[i][:2] for i in self.differentiable])
+        node = History(self, edges, (kept, inputs), [self.about[i][:2] for i in self.differentiable])
         node.versions = [_version(t) for t in (*kept, *self.watched)]
         for number, i in enumerate(self.differentiable):
             outputs[i]._k |= GRAD
@@ -124,39 +126,73 @@ class Pair:
         return outputs
 
     def backward(self, node: History, g: Any, create_graph: bool) -> list[Any]:
-        if create_graph:
-            raise RuntimeError(
-                "torch.compile with aot_autograd does not currently support double backward: compute higher derivatives "
-                "outside of the compiled function"
-            )
-        for t, version in zip((*node.saved, *self.watched), node.versions):
+        kept, inputs = node.saved
+        for t, version in zip((*kept, *self.watched), node.versions):
             if _version(t) != version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation"
-                )
+                raise RuntimeError(_MODIFIED)
         gradients = [  # the program knows them row-major
             engine.zeros(*self.about[i]) if given is None else ops.contiguous(given)
             for i, given in zip(self.differentiable, g)
         ]
+        if create_graph:
+            return self._differentiable(kept, inputs, gradients)
         assert self.backward_program is not None
-        found = iter(self.backward_program.run([*gradients, *node.saved]))
+        found = iter(self.backward_program.run([*gradients, *kept]))
         return [next(found) if reached else None for reached in self.reached]
+
+    def _differentiable(self, kept: list[Tensor], inputs: Sequence[Tensor], gradients: list[Tensor]) -> list[Any]:
+        """Gradients with a history: the function is computed again, operation by operation."""
+        graph = self.forward_program.graph
+        if any([node.opaque or node.writes for node in graph.nodes]):
+            raise RuntimeError(
+                "torch.compile with aot_autograd does not currently support double backward: compute higher derivatives "
+                "of functions that write or draw random numbers outside of the compiled function"
+            )
+        known: dict[Value, Any] = {**dict(zip(graph.inputs, inputs)), **graph.constants}
+        for node in graph.nodes:
+            out = node.op(*replaced(node.args, Value, known.__getitem__))
+            known.update(zip([v for v in node.outs if v is not None], out if node.several else (out,)))
+        for v, t in zip(graph.outputs[self.count :], kept):
+            if known[v]._array.tobytes() != t._array.tobytes():
+                raise RuntimeError(_MODIFIED)
+        wanted = [inputs[i] if t is None else t for i, t in self.sources]
+        roots = [known[graph.outputs[i]] for i in self.differentiable]
+        found = engine.run(roots, gradients, True, True, wanted, into_leaves=False)
+        return [found.get((id(e[0]), e[1])) for e in map(edge_of, wanted)]
+
+
+_MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
 
 
 def _refuse_hooks(roots: Sequence[Tensor]) -> None:
     """Raises if somebody looks at gradients inside: a recorded pass would call him, and programs would not."""
+    for node, _ in _edges_behind(roots):
+        if not isinstance(node, Tensor) and (node.hooks or node.pre_hooks):
+            raise Break("hooks on gradients inside of the function")
+
+
+def _refuse_sums(roots: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
+    """Raises if gradients come to a wanted tensor by several ways: the engine might add them to others in between."""
+    ends = {(id(e[0]), e[1]) for e in map(edge_of, wanted)}
+    reached = [key for node, number in _edges_behind(roots) if (key := (id(node), number)) in ends]
+    if len(reached) != len(set(reached)):
+        raise Break("gradients of a tensor that is used several times would be added in another order")
+
+
+def _edges_behind(roots: Sequence[Tensor]) -> Iterator[Any]:
+    """All edges of the history of tensors, as far as it is part of the function."""
     seen: set[int] = set()
     waiting = [t._edge for t in roots]
     while waiting:
         edge = waiting.pop()
-        if edge is None or isinstance(edge[0], Tensor) or id(edge[0]) in seen:
+        if edge is None:
             continue
-        node = edge[0]
-        seen.add(id(node))
-        if node.hooks or node.pre_hooks:
-            raise Break("hooks on gradients inside of the function")
-        if getattr(node.op, "name", None) != "entrance":
-            waiting.extend(node.edges)
+        yield edge
+        if isinstance(edge[0], Tensor) or id(edge[0]) in seen:
+            continue
+        seen.add(id(edge[0]))
+        if getattr(edge[0].op, "name", None) != "entrance":
+            waiting.extend(edge[0].edges)
 
 
 def _version(t: Tensor) -> int:

@@ -24,7 +24,22 @@ import numpy as np
 
 from .._kernel.native.site import Site
 from .._tensor import Tensor
-from .holders import MISSING, Answer, Cell, Code, External, Fields, Holder, Items, Members, Namespace, Sequence, Slots
+from .holders import (
+    MISSING,
+    Answer,
+    Cell,
+    Code,
+    Effect,
+    External,
+    Fields,
+    Holder,
+    Items,
+    Members,
+    Namespace,
+    Sequence,
+    Slots,
+    held_by,
+)
 from .holders import plain as plain
 from .lookups import BY_NAME, OF_ALL
 from .names import Names, names_of
@@ -348,6 +363,26 @@ class Reach:
             every = whole or self.everything or name in self.names
             for key in holders[name].before if every else names & holders[name].before.keys():
                 self.reach(held.get(key), f"{path}.{key}" if not key.isdigit() else f"{path}[{key}]")
+
+    # -- what the run replaced ---------------------------------------------------------------------------------------
+
+    def release(self, effect: Effect) -> bool:
+        """No longer guards who a tensor is that the run found in one place and replaced there; False if it lies elsewhere, too."""
+        old, found, places = effect.old, None, 0
+        for holder in self.holders:
+            places += sum([value is old for value in held_by(holder)])
+            if isinstance(holder, (Fields, Items, Namespace)) and holder.owner is effect.holder:
+                found = holder
+        places += sum([held is old for fixed in self._seen.values() if fixed.__class__ in (tuple, frozenset) for held in fixed])
+        if found is None or places != 1:
+            return False
+        if isinstance(found, Items):
+            found.free.add(effect.key)
+        else:
+            (found.names if isinstance(found, Fields) else found.before).pop(effect.key, None)
+        self.holders = [h for h in self.holders if not (isinstance(h, External) and h.owner is old)]
+        self.tensors.pop(id(old._array), None)
+        return True
 
     # -- kinds of objects --------------------------------------------------------------------------------------------
 

@@ -205,7 +205,8 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
     if kind is Namespace:
         return *_dictionary(owner, list(holder.before), True), (owner, list(owner))  # type: ignore[attr-defined]
     if kind is Items and isinstance(owner, dict) and not (isinstance(owner, OrderedDict) and owner):
-        return *_dictionary(owner, None, closely), owner
+        names = [key for key in owner if key not in holder.free] if holder.free else None  # type: ignore[attr-defined]
+        return *_dictionary(owner, names, closely), owner
     if kind is Sequence and isinstance(owner, list):
         items = word_at(id(owner) + _ITEMS)
         words = [(id(owner) + _SIZE, len(owner)), (id(owner) + _ITEMS, items)]

@@ -9,7 +9,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from .._autograd.node import Node, edge_of
-from .._compile.breaks import Break
+from .._compile.breaks import Break, Otherwise
 from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.guards import Trail
@@ -50,13 +50,18 @@ class Foreign:
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
-    __slots__ = ("effects", "form", "guards", "places", "program")
+    __slots__ = ("carried", "effects", "form", "guards", "places", "program")
 
-    def __init__(self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any]):
+    def __init__(
+        self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any]
+    ):  # fmt: skip
         self.guards, self.program, self.form, self.places, self.effects = guards, program, form, places, effects
+        self.carried = carried  # functions that get further inputs from where the last run left them
 
     def run(self, args: Any, named: Any) -> Any:
         inputs = tensors_in(args, named)
+        if self.carried:
+            inputs = [*inputs, *[get() for get in self.carried]]
         return self.finish(self.program.run(inputs), inputs)
 
     def finish(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Any:
@@ -91,17 +96,21 @@ class Region:
     """A function whose calls are compiled.
 
     `limit()` says how many programs may be kept, `backend` what is called with a graph (None: it becomes a program of ours),
-    `unsupported(problem)` gives the error for a function that must be recorded whole (None: it need not).
+    `unsupported(problem)` gives the error for a function that must be recorded whole (None: it need not). With `exact` nothing is
+    compiled whose gradients would be added up in another order than eagerly.
     """
+
+    exact = False
 
     def __init__(
         self, function: Callable[..., Any], limit: Callable[[], int] = lambda: 8, backend: Any = None,
         unsupported: Callable[[Break], Exception] | None = None, stance: Callable[[], str] = lambda: "default",
     ):  # fmt: skip
         self.function, self.limit, self.backend, self.unsupported = function, limit, backend, unsupported
-        self.stance = stance
+        self.stance, self.tell = stance, log
         self.entries: list[Entry] = []
         self.problem: Break | None = None
+        self.surprises = 0  # how often a branch went another way than expected
         self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -114,25 +123,32 @@ class Region:
             return self.function(*args, **named)
         for entry in self.entries:
             if entry.guards.check(args, named):
-                return entry.run(args, named)
+                try:
+                    return entry.run(args, named)
+                except Otherwise:  # nothing has happened yet
+                    self.surprises += 1
         return self._not_known(args, named, stance)
 
     def forget(self) -> None:
         """Drops all programs."""
-        self.entries, self.problem, self.parts = [], None, {}
+        self.entries, self.problem, self.parts, self.surprises = [], None, {}, 0
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if self.problem is not None:
             return self._in_parts(args, named)
         if self.entries:
             reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
-            log("recompiles", f"{_shown(self.function)}: {reasons}")
+            self.tell("recompiles", f"{_shown(self.function)}: {reasons}")
             if stance == "fail_on_recompile":
                 raise RuntimeError(f"torch.compile stance is 'fail_on_recompile', and {reasons}")
             if stance == "eager_on_recompile":
                 return self.function(*args, **named)
         if len(self.entries) >= self.limit():
-            log("recompiles", f"{_shown(self.function)}: limit of {self.limit()} programs reached, runs eagerly")
+            self.tell("recompiles", f"{_shown(self.function)}: limit of {self.limit()} programs reached, runs eagerly")
+            if self.surprises >= self.limit():
+                self.entries, self.problem = [], Break("a branch on elements goes another way in many calls")
+                self._find_parts(args)
+                return self._in_parts(args, named)
             if self.unsupported is not None:
                 raise self.unsupported(
                     Break(f"{_shown(self.function)} was compiled {len(self.entries)} times, the limit")
@@ -151,7 +167,7 @@ class Region:
         given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
-        tape.changed = trail.changed
+        tape.changed, tape.branches = trail.changed, self.unsupported is None and self.backend is None
         with trail, tape:
             out = self.function(*given, **more)
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]  # type: ignore[index]
@@ -164,12 +180,16 @@ class Region:
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             self.problem = problem
-            log("graph_breaks", f"{_shown(self.function)} runs eagerly: {problem}")
+            self.tell("graph_breaks", f"{_shown(self.function)} runs eagerly: {problem}")
             if self.unsupported is not None:
                 raise self.unsupported(problem) from None
-            for module in _modules_of(self.function, args):
-                self.parts[module] = Region(module._call_impl, self.limit, self.backend, None, self.stance)
+            self._find_parts(args)
             return _given_back(out, inputs, inside)
+
+    def _find_parts(self, args: Any) -> None:
+        for module in _modules_of(self.function, args):
+            part = self.parts[module] = Region(module._call_impl, self.limit, self.backend, None, self.stance)
+            part.exact = self.exact
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
@@ -185,7 +205,12 @@ class Region:
     def _entry(self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
         if tape.problem is not None:
             raise tape.problem
-        guards = trail.guards()
+        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants)
+        for t, _ in trail.carried:
+            value = tape.value(t)
+            del tape.graph.constants[value]
+            tape.graph.inputs.append(value)
+            inputs, inside = [*inputs, t], [*inside, t]
         if not tape.graph.nodes:  # nothing that a program could do faster
             return _given_back(out, inputs, inside)
         outputs: list[Tensor] = []
@@ -200,9 +225,9 @@ class Region:
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
         else:
-            program = Pair(tape, outputs, inside)
+            program = Pair(tape, outputs, inside, self.exact)
             log("graph", str(program.forward_program.graph))
-        entry = Entry(guards, program, None if isinstance(out, Tensor) else form, places, effects)
+        entry = Entry(guards, program, None if isinstance(out, Tensor) else form, places, effects, [get for _, get in trail.carried])
         self.entries.insert(0, entry)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:

@@ -489,3 +489,153 @@ def test_copies_and_threads():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_branches_on_elements_are_expected_to_go_the_same_way():
+    @torch.compile
+    def f(x):
+        y = x.exp()
+        return y * 2 if y.sum() > 3 else y - 1
+
+    for value in (1.0, 1.0, 2.0, -5.0, 1.0, -5.0):
+        x = torch.full((3,), value, requires_grad=True)
+        out = f(x)
+        out.sum().backward()
+        e = torch.full((3,), value).exp()
+        up = bool(e.sum() > 3)
+        assert torch.equal(out.detach(), e * 2 if up else e - 1) and torch.equal(x.grad, e * 2 if up else e)
+    assert programs(f) == 2 and f._region.problem is None
+
+
+def test_a_branch_that_keeps_changing_runs_eagerly():
+    @torch.compile
+    def halved(x):
+        n = 0
+        while x.sum() > 1:
+            x, n = x * 0.5, n + 1
+        return x, n
+
+    for k in range(12):
+        x, n = halved(torch.full((2,), 2.0**k))
+        assert n == k + 1 and x.tolist() == [0.5, 0.5]
+    assert "another way" in str(halved._region.problem)
+
+
+def test_a_branch_after_a_write_is_not_expected():
+    count = torch.zeros(1)
+
+    @torch.compile
+    def f(x):
+        count.add_(1)
+        return x * 2 if x.sum() > 0 else x * 3
+
+    for value in (1.0, -1.0, 1.0, -1.0):
+        assert f(torch.tensor([value])).item() == (2.0 if value > 0 else -3.0)
+    assert count.item() == 4
+
+
+def test_distributions_check_their_arguments_in_programs():
+    from flambeau.distributions import Categorical, Normal, kl_divergence
+
+    @torch.compile(fullgraph=True)
+    def bound(mean, scale):
+        code = Normal(mean, scale)
+        z = code.rsample()
+        return code.log_prob(z).sum() + kl_divergence(code, Normal(mean * 0, 1.0)).sum()
+
+    for _ in range(3):
+        torch.manual_seed(3)
+        got = bound(torch.ones(4), torch.full((4,), 0.5))
+        torch.manual_seed(3)
+        assert torch.equal(got, bound._region.function(torch.ones(4), torch.full((4,), 0.5)))
+    with pytest.raises(ValueError, match="Expected parameter loc"):
+        bound(torch.tensor([1.0, float("nan"), 1.0, 1.0]), torch.ones(4))
+
+    @torch.compile(fullgraph=True)
+    def score(logits, x):
+        return Categorical(logits=logits).log_prob(x)
+
+    assert torch.equal(score(torch.zeros(2, 2), torch.tensor([0, 1])), score(torch.zeros(2, 2), torch.tensor([1, 1])))
+
+
+def test_tensors_are_taken_apart_in_programs():
+    f = torch.compile(lambda t: sum(a * i for i, a in enumerate(t)), fullgraph=True)
+    for _ in range(3):
+        x = torch.randn(3, 2)
+        assert torch.equal(f(x), x[1] + x[2] * 2)
+
+
+class _Stateful(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.h, self.last = nn.Linear(3, 3), torch.zeros(2, 3), None
+        self.register_buffer("mean", torch.zeros(3))
+        self.table = {"sum": torch.zeros(3)}
+
+    def forward(self, x):
+        y = self.lin(x + self.h)
+        self.last = y
+        self.h = self.h * 0.5 + y.detach()
+        self.mean = self.mean * 0.9 + x.mean(0)
+        self.table["sum"] = self.table["sum"] + 1
+        return (y * self.last).sum() + self.mean.sum()
+
+
+def test_state_that_a_module_replaces_is_carried_from_call_to_call():
+    def ran(compiled):
+        torch.manual_seed(0)
+        m = _Stateful()
+        run = torch.compile(m) if compiled else m
+        found = []
+        for i in range(12):
+            loss = run(torch.randn(2, 3))
+            loss.backward()
+            parts = (loss, m.h, m.mean, m.last, m.table["sum"], m.lin.weight.grad)
+            found.append([t.detach().tolist() for t in parts])
+            if i == 5:
+                m.h = torch.ones(2, 3)
+            if i == 7:
+                m.h = m.h.t().contiguous().t()
+            if i == 9:
+                m.last = m.h
+        return found, run
+
+    eager, _ = ran(False)
+    found, run = ran(True)
+    assert found == eager
+    assert run._region.problem is None and len(run._region.entries) <= 5
+
+
+def test_state_that_lies_in_two_places_is_known_by_who_it_is():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = self.b = torch.ones(2)
+
+        def forward(self, x):
+            out = self.a + 2 * self.b + x
+            self.a = self.a * 3
+            return out
+
+    eager, m = Twice(), Twice()
+    run = torch.compile(m)
+    for _ in range(6):
+        assert torch.equal(run(torch.zeros(2)), eager(torch.zeros(2)))
+
+
+def test_second_derivatives_of_compiled_modules():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    run = torch.compile(model)
+    found = []
+    for f in (model, run, run):
+        model.zero_grad()
+        x = torch.arange(6.0).view(2, 3).div(5).requires_grad_()
+        (slope,) = torch.autograd.grad(f(x * 2).sum(), x, create_graph=True)
+        (slope.norm(2, 1) - 1).square().mean().backward()
+        found.append([x.grad.tolist(), *[p.grad.tolist() for p in model.parameters() if p.grad is not None]])
+    assert found[0] == found[1] == found[2]
+    assert run._region.problem is None
+    noisy = torch.compile(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)))
+    with pytest.raises(RuntimeError, match="double backward"):
+        torch.autograd.grad(noisy(torch.ones(2, 3, requires_grad=True)).sum(), noisy._orig_mod[0].weight, create_graph=True)
