@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     run = commands.add_parser("run", help="run a program that says `import torch`, unchanged, on flambeau")
     run.add_argument("-m", action="store_true", dest="module", help="the program is a module, as in python -m")
+    run.add_argument(
+        "--compile", action="store_true", help="run training steps and modules as compiled programs where that pays; says which"
+    )
     run.add_argument("program", help="path of a script, or name of a module after -m")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     doctor = commands.add_parser("doctor", help="find the classic mistakes of a training program")
@@ -46,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
-        return run_program(chosen.program, chosen.arguments, chosen.module)
+        return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
     if chosen.command == "doctor":
         from .doctor.cli import main as examine
 
@@ -56,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return info()
 
 
-def run_program(program: str, arguments: Sequence[str], module: bool = False) -> int:
-    """Runs a script or a module in this process with `torch` standing for flambeau."""
+def run_program(program: str, arguments: Sequence[str], module: bool = False, compiled: bool = False) -> int:
+    """Runs a script or a module in this process with `torch` standing for flambeau, if wanted as compiled programs."""
     import runpy
 
     from . import install_as_torch
@@ -69,12 +72,19 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False) ->
         return 2
     install_as_torch()
     sys.argv = [program, *arguments]
+    file = os.path.abspath(program)  # absolute, as `python` gives it
+    folder = os.getcwd() if module else os.path.dirname(file)
+    sys.path.insert(0, folder)
+    if compiled:
+        from .compiler import _found  # which needs the whole package
+
+        _found.start(folder)
     if module:
-        sys.path.insert(0, os.getcwd())
         runpy.run_module(program, run_name="__main__", alter_sys=True)
+    elif compiled:
+        _found.run_file(file)
     else:
-        sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
-        runpy.run_path(os.path.abspath(program), run_name="__main__")  # absolute, as `python` gives it
+        runpy.run_path(file, run_name="__main__")
     return 0
 
 
