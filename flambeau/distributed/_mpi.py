@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ._kinds import DistBackendError, DistStoreError, RedOpType
+from ._mpi_kinds import numbers, operation
 from ._pmi import Server, part
 from ._stores import Store
 from ._tcp_store import TCPStore
@@ -299,16 +300,16 @@ class Channel:
     # -- calls --
 
     def all_reduce(self, x: np.ndarray, op: RedOpType) -> Any:
-        return self.comm.Iallreduce(self.mpi.IN_PLACE, _numbers(self.mpi, x), _operation(self.mpi, x, op))
+        return self.comm.Iallreduce(self.mpi.IN_PLACE, numbers(self.mpi, x), operation(self.mpi, x, op))
 
     def broadcast(self, x: np.ndarray, root: int) -> Any:
         return self.comm.Ibcast(_bytes(x), root)
 
     def reduce(self, x: np.ndarray, root: int, op: RedOpType) -> Any:
-        numbers, operation = _numbers(self.mpi, x), _operation(self.mpi, x, op)
+        values, how = numbers(self.mpi, x), operation(self.mpi, x, op)
         if self.comm.Get_rank() == root:
-            return self.comm.Ireduce(self.mpi.IN_PLACE, numbers, operation, root)
-        return self.comm.Ireduce(numbers, None, operation, root)
+            return self.comm.Ireduce(self.mpi.IN_PLACE, values, how, root)
+        return self.comm.Ireduce(values, None, how, root)
 
     def barrier(self) -> Any:
         return self.comm.Ibarrier()
@@ -323,11 +324,11 @@ class Channel:
         return self.comm.Iscatter(None if x is None else _bytes(x), _bytes(out), root)
 
     def reduce_scatter(self, out: np.ndarray, x: np.ndarray, counts: list[int], op: RedOpType) -> Any:
-        numbers, result, operation = _numbers(self.mpi, x), _numbers(self.mpi, out), _operation(self.mpi, x, op)
+        values, result, how = numbers(self.mpi, x), numbers(self.mpi, out), operation(self.mpi, x, op)
         if len(set(counts)) == 1:
-            numbers[1] = counts[0]  # of each block
-            return self.comm.Ireduce_scatter_block(numbers, result, operation)
-        return self.comm.Ireduce_scatter(numbers, result, counts, operation)
+            values[1] = counts[0]  # of each block
+            return self.comm.Ireduce_scatter_block(values, result, how)
+        return self.comm.Ireduce_scatter(values, result, counts, how)
 
     def all_to_all(self, out: np.ndarray, out_counts: list[int], x: np.ndarray, counts: list[int]) -> Any:
         size = x.itemsize
@@ -389,30 +390,3 @@ class Channel:
 
     def _late(self, work: Work, timeout: float) -> str:
         return f"{work.name}: Timed out waiting {timeout * 1000:g}ms"
-
-
-def _numbers(mpi: Any, x: np.ndarray) -> Any:
-    """An array as MPI calculates with it."""
-    kind = _KINDS.get(x.dtype.name)
-    if kind is None:
-        raise RuntimeError(f"Invalid scalar type: {x.dtype.name} cannot be reduced")
-    datatype = getattr(mpi, kind)
-    return [x.view(f"V{x.itemsize}") if x.dtype.kind == "V" else x, x.size, datatype]
-
-
-# By the names of NumPy's dtypes.
-_KINDS = {
-    "float32": "FLOAT", "float64": "DOUBLE", "float16": "FLOAT16_T", "complex64": "C_FLOAT_COMPLEX",
-    "complex128": "C_DOUBLE_COMPLEX", "bool": "C_BOOL", "int8": "INT8_T", "int16": "INT16_T", "int32": "INT32_T",
-    "int64": "INT64_T", "uint8": "UINT8_T", "uint16": "UINT16_T", "uint32": "UINT32_T", "uint64": "UINT64_T",
-}  # fmt: skip
-_OPERATIONS = {
-    RedOpType.SUM: "SUM", RedOpType.AVG: "SUM", RedOpType.PREMUL_SUM: "SUM", RedOpType.PRODUCT: "PROD",
-    RedOpType.MIN: "MIN", RedOpType.MAX: "MAX", RedOpType.BAND: "BAND", RedOpType.BOR: "BOR", RedOpType.BXOR: "BXOR",
-}  # fmt: skip
-_LOGICAL = {"SUM": "LOR", "MAX": "LOR", "BOR": "LOR", "PROD": "LAND", "MIN": "LAND", "BAND": "LAND", "BXOR": "LXOR"}
-
-
-def _operation(mpi: Any, x: np.ndarray, op: RedOpType) -> Any:
-    name = _OPERATIONS[op]
-    return getattr(mpi, _LOGICAL[name] if x.dtype == bool else name)

@@ -96,3 +96,144 @@ def groups(rank, size):
     x = torch.ones(1)
     dist.all_reduce(x, group=own)
     assert x.item() == size // 2 and len(every) == 2
+
+
+def dtypes(rank, size):
+    """Sums of 1, 2, … and every other reduction, in all dtypes; values observed on PyTorch where it has them."""
+    total, product = sum(range(1, size + 1)), {2: 2, 4: 24}[size]
+    expected = {"SUM": total, "PRODUCT": product, "MIN": 1, "MAX": size}
+    kinds = [
+        "float32",
+        "float64",
+        "bfloat16",
+        "float16",
+        "int8",
+        "uint8",
+        "int16",
+        "int32",
+        "int64",
+        "complex64",
+        "complex128",
+    ]
+    for kind in kinds:
+        for op, value in expected.items():
+            x = torch.full((5,), rank + 1, dtype=getattr(torch, kind))
+            if x.is_complex() and op != "SUM":
+                continue
+            dist.all_reduce(x, getattr(dist.ReduceOp, op))
+            assert x.tolist() == [value] * 5, (kind, op, x)
+        x = torch.full((3,), rank + 1, dtype=getattr(torch, kind))
+        if x.is_floating_point():
+            dist.all_reduce(x, dist.ReduceOp.AVG)
+            assert x.tolist() == [total / size] * 3
+            dist.all_reduce(x := torch.ones_like(x), dist._make_nccl_premul_sum(0.5))
+            assert x.tolist() == [size / 2] * 3
+        elif not x.is_complex():
+            dist.all_reduce(x, dist.ReduceOp.BXOR)
+            assert x.tolist() == [{2: 3, 4: 4}[size]] * 3
+        x = torch.full((2,), rank, dtype=getattr(torch, kind))
+        dist.broadcast(x, 1)
+        assert x.tolist() == [1, 1]
+    x = torch.tensor([True, rank == 0, False])
+    dist.all_reduce(x)
+    assert x.tolist() == [True, True, False]
+    x = torch.tensor([rank + 1.0]).to(torch.float8_e4m3fn)
+    dist.broadcast(x, 1)
+    assert x.float().item() == 2
+    x = torch.arange(100003, dtype=torch.bfloat16) % 7  # more than a message, and no multiple of a vector
+    dist.all_reduce(x)
+    assert torch.equal(x, (torch.arange(100003, dtype=torch.bfloat16) % 7) * size)
+
+
+def layouts(rank, size):
+    """Tensors whose memory is not dense get the result all the same, and the rest of their memory stays."""
+    whole = torch.ones(4, 4)
+    dist.all_reduce(whole[:, ::2])
+    assert whole.tolist() == [[size, 1, size, 1]] * 4
+    x = torch.arange(6.0).reshape(2, 3).t()
+    dist.broadcast(x.mul_(rank + 1), 1)
+    assert torch.equal(x, torch.arange(6.0).reshape(2, 3).t() * 2)
+    x = torch.ones(3, requires_grad=True)
+    version = x._version
+    dist.all_reduce(x)
+    assert x.tolist() == [size] * 3 and x._version > version and x.requires_grad
+    dist.all_reduce(empty := torch.zeros(0))
+    dist.all_reduce(number := torch.tensor(1.0))
+    assert empty.numel() == 0 and number.item() == size
+    out = torch.zeros(size * size)  # uneven parts
+    dist.all_to_all_single(out[: (rank + 1) * size], torch.full((sum(range(1, size + 1)),), float(rank)),
+                           [rank + 1] * size, list(range(1, size + 1)))  # fmt: skip
+    assert out[: (rank + 1) * size].tolist() == [r for r in range(size) for _ in range(rank + 1)]
+
+
+def wrong_calls(rank, size):
+    """Errors as PyTorch's; no process has begun a call that the others do not make."""
+    x = torch.ones(3)
+    for call, error, text in [
+        (
+            lambda: dist.all_reduce(x, dist.ReduceOp.BAND),
+            RuntimeError,
+            "Cannot use ReduceOp.BAND with non-integral dtype",
+        ),
+        (lambda: dist.all_reduce(torch.ones(1, dtype=torch.int64), dist.ReduceOp.AVG), RuntimeError, "can't be cast"),
+        (lambda: dist.all_reduce(x, "sum"), TypeError, "incompatible function arguments"),
+        (lambda: dist.broadcast(x), ValueError, "Must specify global_rank or group_rank"),
+        (lambda: dist.broadcast(x, 0, group_src=0), ValueError, "Can't specify both group_rank and global_rank"),
+        (lambda: dist.broadcast(x, 9), RuntimeError, "invalid root rank: 9"),
+        (lambda: dist.all_gather([x], x), RuntimeError, f"expected length {size}, got 1"),
+        (lambda: dist.all_gather([torch.ones(2)] * size, x), RuntimeError, "invalid tensor size at index 0"),
+        (lambda: dist.all_gather([x] * size, x.double()), ValueError, "different dtypes"),
+        (lambda: dist.reduce_scatter(x, [x]), RuntimeError, "must be world size"),
+        (lambda: dist.all_to_all_single(x, x, [1] * size, [9] * size), RuntimeError, "Split sizes doesn't match"),
+        (lambda: dist.send(x, rank), ValueError, "should not be the same as the rank of the current process"),
+        (lambda: dist.new_group([9]), ValueError, "Rank 9 is out of range"),
+        (lambda: dist.new_group([0, 0]), ValueError, "must not contain duplicate entries"),
+        (lambda: dist.all_reduce(x.to(torch.float8_e5m2)), RuntimeError, "Invalid scalar type"),
+    ]:
+        try:
+            call()
+        except error as found:
+            assert text in str(found), (text, found)
+        else:
+            raise AssertionError(text)
+
+
+def graphs(rank, size):
+    """Gradients go back through collectives."""
+    import flambeau.distributed._functional_collectives as functional
+    import flambeau.distributed.nn as collectives
+
+    world, weight = dist.group.WORLD, rank + 1.0
+    total = sum(range(1, size + 1))
+
+    def gradient(function):
+        x = torch.full((size, 2), float(rank), requires_grad=True)
+        out = function(x)
+        (out * weight).sum().backward()
+        return out, x.grad
+
+    out, grad = gradient(lambda x: functional.all_reduce(x, "sum", world))
+    assert out[0, 0] == sum(range(size)) and grad.unique().tolist() == [total]
+    _, grad = gradient(lambda x: collectives.all_reduce(x, dist.ReduceOp.AVG))
+    assert grad.unique().tolist() == [total / size]
+    out, grad = gradient(lambda x: functional.all_gather_tensor(x, 1, world))
+    assert out.shape == (size, 2 * size) and out[0].tolist() == [r for r in range(size) for _ in (0, 1)]
+    assert grad.unique().tolist() == [total]
+    out, grad = gradient(lambda x: functional.reduce_scatter_tensor(x, "sum", 0, world))
+    assert out.shape == (1, 2) and grad[:, 0].tolist() == list(range(1, size + 1))
+    out, grad = gradient(lambda x: functional.all_to_all_single(x, None, None, world))
+    assert out[:, 0].tolist() == list(range(size)) and grad[:, 0].tolist() == list(range(1, size + 1))
+    out, grad = gradient(lambda x: functional.permute_tensor(x, [(r + 1) % size for r in range(size)], world))
+    assert out[0, 0] == (rank - 1) % size and grad[0, 0] == (rank + 1) % size + 1
+    out, grad = gradient(lambda x: collectives.broadcast(x, 1))
+    assert out[0, 0] == 1 and grad[0, 0] == (total if rank == 1 else 0)
+    out, grad = gradient(lambda x: collectives.reduce(x, 1))
+    assert out[0, 0] == (sum(range(size)) if rank == 1 else 0) and grad[0, 0] == 2
+    out, grad = gradient(lambda x: torch.stack(collectives.gather(x, 1)))
+    assert out[:, 0, 0].tolist() == (list(range(size)) if rank == 1 else [0] * size) and grad[0, 0] == 2
+    out, grad = gradient(lambda x: collectives.scatter(list(x), 1))
+    assert out.tolist() == [1, 1] and grad[:, 0].tolist() == (
+        [1.0 + r for r in range(size)] if rank == 1 else [0] * size
+    )
+    out, grad = gradient(lambda x: torch.stack(collectives.all_gather(x)))
+    assert out[:, 0, 0].tolist() == list(range(size)) and grad[0, 0] == total
