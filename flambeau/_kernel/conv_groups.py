@@ -19,6 +19,7 @@ from .value import Value
 
 _ROWS = 4  # of positions, and
 _OUTPUTS = 4  # outputs of a tile
+_QUICK = 16  # elements of a window whose sums are done before the next but one begins
 _MOST_SUMS = 25  # that stay in registers
 
 
@@ -43,7 +44,7 @@ class Window(NamedTuple):
 
 def slack(type: str) -> int:
     """Elements that are read beyond the last position."""
-    return lanes(type)
+    return 2 * lanes(type)
 
 
 # -- planes ----------------------------------------------------------------------------------------------------------
@@ -135,17 +136,31 @@ def _tile(plan: Plan, window: Window, rows: int, outputs: int) -> Vectors:
                 to = r.at("%out", r.i64("%out_plane") * o, r.i64("%out_row") * position, c * size)
                 r.store_elements(to, r.add(total, bias), mask)
 
-    def one_plane(c: Value, mask: str | None) -> None:
-        """Rows of the plane that several positions see are read once; the weights stay in registers."""
-        sums: list[Any] = [None] * rows
-        for y, meetings in window.tile(rows):
+    def one_plane() -> None:
+        """Rows of the plane that several positions see are read once; what a column of the window is multiplied with stays in
+        registers. Sums over large windows go two vectors side by side, as each addition waits for the one before it."""
+        n, width, wide = plan.lanes, r.i64("%width"), 2 if elements > _QUICK else 1
+        with r.loop(r.constant("i64", 0), width, wide * n) as c:
+            columns = [c + v * n for v in range(wide)]
+            sums: list[list[Any]] = [[None] * rows for _ in columns]
             for column, start in enumerate(starts):
-                found = r.load_vector(r.at("%x", r.i64("%pitch") * y, start, c * size), aligned=False)
-                for position, row in meetings:
-                    weight, so_far = factors[row * window.columns + column], sums[position]
-                    made = r.multiply(found, weight) if so_far is None else r.multiply_add(found, weight, so_far)
-                    sums[position] = made
-        store(c, mask, [sums])
+                factors = [factor("%weights", row * window.columns + column) for row in range(window.rows)]
+                for y, meetings in window.tile(rows):
+                    for own, place in zip(sums, columns):
+                        found = r.load_vector(r.at("%x", r.i64("%pitch") * y, start, place * size), aligned=False)
+                        for position, row in meetings:
+                            so_far = own[position]
+                            made = (found, factors[row]) if so_far is None else (found, factors[row], so_far)
+                            own[position] = (r.multiply if so_far is None else r.multiply_add)(*made)
+            whole, part, end = r.label(), r.label(), r.label()
+            below = [r.lanes_below(width - place) for place in columns]
+            r.branch_if(c + wide * n <= width, whole, part)
+            for label, masks in ((whole, [None] * wide), (part, below)):
+                r.start_block(label)
+                for own, place, mask in zip(sums, columns, masks):
+                    store(place, mask, [own])
+                r.branch(end)
+            r.start_block(end)
 
     def several_planes(c: Value, mask: str | None) -> None:
         """Each weight is read once, for all positions."""
@@ -169,8 +184,7 @@ def _tile(plan: Plan, window: Window, rows: int, outputs: int) -> Vectors:
     alone, end, more = r.label(), r.label(), r.label()
     r.branch_if(r.i64("%inputs") == 1, alone, more)
     r.start_block(alone)
-    factors = [factor("%weights", k) for k in range(elements)]
-    _along(r, r.i64("%width"), one_plane)
+    one_plane()
     r.branch(end)
     r.start_block(more)
     _along(r, r.i64("%width"), several_planes)
