@@ -78,6 +78,30 @@ def max_rows(m, x, over_d, over_h, over_w, taps, out, index, stride, lowest):
                 i += over_d[a, 2]
 
 
+@kernel("(d,h,w),(a,t),(b,t),(c,t)->(a,b,c),(a,b,c)")
+def max_inside(m, x, over_d, over_h, over_w, out, index, stride, window):
+    """As `max_rows` for windows with all their elements: `window` has the places of these, (slice, row, column)."""
+    for a in range(over_d.shape[0]):
+        for b in range(over_h.shape[0]):
+            d = over_d[a, 0]
+            h = over_h[b, 0]
+            corner = m.cast((d * x.shape[1] + h) * x.n, "i32")
+            across = m.cast(x.n, "i32")
+            down = m.cast(x.shape[1] * x.n, "i32")
+            for c in independent(out.n):
+                first = c * stride
+                best = x[d, h, first]
+                start = corner + m.cast(first, "i32")
+                place = start + 0
+                for at in tuple(window):
+                    element = x[d + at[0], h + at[1], first + at[2]]
+                    larger = _above(x.type, element, best)
+                    best = m.where(larger, element, best)
+                    place = m.where(larger, start + (down * at[0] + across * at[1] + at[2]), place)
+                out[a, b, c] = best
+                index[a, b, c] = m.cast(place, "i64")
+
+
 def _precedes(type, element, at, best, place):
     """As `_above`, for elements that come in any order: the first of equal ones, the last NaN."""
     ahead = (element > best) | ((element == best) & (at < place))

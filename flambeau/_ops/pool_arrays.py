@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from .._kernel import pooling as kernels
 from .casting import cast_array
 
 _WIDEST = 512  # elements or results of a row that a kernel has room for
+_ELEMENTS = 16  # of a window, that are looked at one after the other
 
 # -- windows -------------------------------------------------------------------------------------------------------
 
@@ -54,6 +56,18 @@ class Windows:
     @functools.cached_property
     def taps(self) -> tuple[Any, int] | None:
         return _taps(self.readable[2], self.size[-1])
+
+    @functools.cached_property
+    def whole(self) -> tuple[tuple[int, ...], ...] | None:
+        """The places of the elements of a window, if all windows have the same few, and rows begin with one."""
+        tables = self.readable
+        if any([t.ndim > 2 or not len(t) for t in tables]) or math.prod(self.size) >= 1 << 31 or tables[2][0, 0]:
+            return None
+        extents = [t[:, 1] - t[:, 0] for t in tables]
+        if any([(e != e[0]).any() or (t[:, 2] != t[0, 2]).any() for e, t in zip(extents, tables)]):
+            return None
+        found = tuple(itertools.product(*[range(0, int(e[0]), int(t[0, 2])) for e, t in zip(extents, tables)]))
+        return found if len(found) <= _ELEMENTS else None
 
     @functools.cached_property
     def dense_taps(self) -> tuple[Any, int] | None:
@@ -208,7 +222,9 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
     kernel, numbers, count, options = _KERNELS[kind], windows.readable, 1, {}
     if kind == "max":
         count = 2
-        if windows.taps is not None:
+        if windows.whole is not None and windows.taps is not None:
+            kernel, options = kernels.max_inside, {"stride": windows.taps[1], "window": windows.whole}
+        elif windows.taps is not None:
             kernel, numbers = kernels.max_rows, [*numbers, windows.taps[0]]
             options = {"stride": windows.taps[1], "lowest": _lowest(d)}
         elif windows.wide:
