@@ -176,6 +176,10 @@ class Lowered:
                 if memory.fresh and whole and is_disjoint(v.shape, v.strides, size) and min(v.strides, default=0) >= 0:
                     mains.setdefault(memory, v)
         self.fresh_values = [(m, mains.get(m)) for m in self.fresh]
+        self.born: list[list[tuple[Memory, Value | None]]] = [[] for _ in range(len(self.parts) + 1)]
+        begins = [i for i, part in enumerate(self.parts) for _ in getattr(part, "steps", [part])]
+        for m, v in self.fresh_values:  # made when they are needed: steps before may free memory
+            self.born[begins[m.first] if m.first >= 0 else -1].append((m, v))
         self.plain_outputs = [v in self.places and self.places[v][0].kind == MADE for v in self.outputs]
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -231,7 +235,10 @@ class _Run:
             bases[number] = address(inputs[i]._array)
         for number, t in program.from_constants:
             bases[number] = address(t._array)
-        for memory, v in program.fresh_values:
+
+    def _make(self, blocks: Sequence[tuple[Memory, Value | None]]) -> None:
+        """Fresh blocks."""
+        for memory, v in blocks:
             if v is None:
                 t = wrap(empty(memory.nbytes, np.dtype(np.uint8)), None)
             else:
@@ -239,11 +246,12 @@ class _Run:
                 t = wrap(empty_strided(v.shape, d, tuple([s // d.itemsize for s in v.strides])), v.dtype)
                 self.tensors[v] = t
             self.blocks[memory] = t
-            bases[memory.number] = address(t._array)
+            self.frame.bases[memory.number] = address_function()(t._array)
 
     def outputs(self) -> list[Tensor]:
         program, run, frame = self.program, runner(), self.frame
         for i, part in enumerate(program.parts):
+            self._make(program.born[i])
             if isinstance(part, Stretch):
                 steps = len(part.steps)
                 left = run(frame.starts[i], steps, frame.at)
@@ -258,6 +266,7 @@ class _Run:
                 self._call(part)
             for v in program.dead[i]:
                 self.tensors.pop(v, None)
+        self._make(program.born[-1])
         for v in program.written:
             bump(self.tensor(v))
         return [self.tensor(v) for v in program.outputs]

@@ -222,6 +222,7 @@ class Region:
             for effect in guards.effects
             if effect.kind != "grad" and (id(effect.holder), effect.key) not in tape.by_steps
         ]
+        guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
         else:

@@ -1,6 +1,8 @@
 """Blocks of a program's arena: those that are needed at one time lie apart."""
 
+import gc
 import random
+import tracemalloc
 
 import numpy as np
 from program_reference import captured
@@ -8,6 +10,7 @@ from program_reference import captured
 import flambeau as torch
 from flambeau._compile.memory import MADE, Memory, placed
 from flambeau._compile.program import Program
+from flambeau.compiler._region import Region
 
 
 def block(size, first, last):
@@ -45,3 +48,39 @@ def test_a_long_chain_needs_the_memory_of_a_few_values():
     program = Program(captured(function, [x]))
     program.run([x])
     assert program._lowered.arena <= 3 * 4096
+
+
+def _training_step():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(32, 96, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(96, 96, 3, padding=1))
+    optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), torch.randn(2, 32, 12, 12)
+
+    def step():
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def test_a_compiled_step_keeps_nothing_of_the_runs_it_was_made_from():
+    gradients = 4 * (96 * 32 * 9 + 96 * 96 * 9)
+    step = _training_step()
+    for _ in range(3):
+        step()
+    tracemalloc.start()
+    try:
+        region = Region(step)
+        for _ in range(4):
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            region()
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    arena = region.entries[0].program.forward_program._lowered.arena
+    assert held < arena + 3 * gradients  # with the present gradients, and the program itself
+    assert peak - before < gradients / 2  # the last gradients are gone before new ones are made

@@ -296,11 +296,11 @@ class Calls:
         """`starts` are the addresses of the operands; other addresses are in tables."""
         words = self.words.copy()
         words[self.where] += starts[self.which]
-        places = self.where
+        places, kept = self.where, None
         if allocation.watcher is not None:  # who needs to know which operands are others at each call
             fixed = [i for i, a in enumerate(operands) if not a.flags.writeable and a.__class__ is np.ndarray]
-            places = places[~np.isin(self.which, fixed)]
-        pool.run_sequences(start_of(words), cores, places, (operands, tables))
+            places, kept = places[~np.isin(self.which, fixed)], ([operands[i] for i in fixed], tables)
+        pool.run_sequences(start_of(words), cores, places, kept)
 
 
 def described(call: Any, operands: list[Any]) -> pool.Call:
