@@ -36,6 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .doctor.cli import add_arguments  # loads the doctor: only for its own command
 
         add_arguments(doctor)
+    compiling = commands.add_parser(
+        "compile",
+        help="an exported program (.pt2) with its machine code as one file, which runs without its source and LLVM",
+    )
+    compiling.add_argument("program", help="file that torch.export.save wrote, here or in PyTorch")
+    compiling.add_argument("-o", "--output", help="where the package is written (the same name with .fbo)")
+    compiling.add_argument("--cpu", help="the CPU that the code is for: x86-64-v3, neoverse-n1, … (this one)")
     typings = commands.add_parser(
         "typings", help="let mypy and pyright find flambeau's types where programs say `import torch`"
     )
@@ -54,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .doctor.cli import main as examine
 
         return examine(chosen)
+    if chosen.command == "compile":
+        return compile_program(chosen.program, chosen.output, chosen.cpu)
     if chosen.command == "typings":
         return make_typings(chosen.folder)
     return info()
@@ -85,6 +94,21 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False, co
         _found.run_file(file)
     else:
         runpy.run_path(file, run_name="__main__")
+    return 0
+
+
+def compile_program(program: str, output: str | None, cpu: str | None) -> int:
+    """Writes a package of an exported program."""
+    from .export import load  # imports the whole package: only for the command that needs it
+    from .export._package import write_package
+
+    output = output or f"{os.path.splitext(program)[0]}.fbo"
+    try:
+        write_package(load(program), output, cpu)
+    except (OSError, RuntimeError, ValueError) as error:
+        print(f"flambeau compile: {error}", file=sys.stderr)
+        return 2
+    print(f"{output} made, {os.path.getsize(output) >> 10} KiB: torch._inductor.aoti_load_package({output!r}) runs it")
     return 0
 
 

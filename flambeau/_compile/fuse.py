@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .._kernel.llvm import NoCompiler
 from .._kernel.loops import pointwise_loop, recipes, survey
 from .._kernel.native import pool
 from .._kernel.value import COMPUTE, PART, SIZE
@@ -264,7 +265,10 @@ class _Writer:
         apart = not any([p[0] in blocks for p in places[len(inputs) :]])
         stream = stream and apart and not survey(body, [COMPUTE.get(t, t) for t in inputs])[0]
         compute = [COMPUTE.get(t, t) for t in inputs]
-        kernel = pointwise_loop(body, inputs, types, compute, steps, stream, apart)
+        try:
+            kernel = pointwise_loop(body, inputs, types, compute, steps, stream, apart)
+        except NoCompiler:  # the loops one by one are there
+            return None
         operands: list[Any] = [(None, p[0]) if isinstance(p[0], int) else (p[0], p[1]) for p in places]
         node = self.group.members[-1].loop.node
         made = Fused(kernel, operands, len(outputs), walk, node)

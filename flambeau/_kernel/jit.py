@@ -24,30 +24,46 @@ _lock = threading.RLock()  # finalizers and signal handlers that run in the mids
 held_over_forks(_lock, COMPILING)
 _addresses: dict[str, int] = {}  # of the functions of parts, by symbol
 _BEGAN = time.time_ns()
+_PACKAGE = Path(__file__).parent.parent
+
+
+class Shelf:
+    """Object code that somebody brought: a package's, by digests, made for a target on a machine with such caches. `index` has the
+    symbols of kernels by their names and keys; it holds for the same files of ours (`sources`)."""
+
+    def __init__(
+        self, target: Target, objects: Mapping[str, bytes], index: Mapping[str, str], sources: str, caches: Mapping[str, int]
+    ):  # fmt: skip
+        self.target, self.key, self.objects = target, target.key, objects
+        self.index, self.sources, self.caches = index, sources, caches
+
+    def read(self, digest: str) -> bytes | None:
+        return self.objects.get(digest)
 
 
 class _Setting:
     """What kernels are made for in this process, and where they are found."""
 
-    def __init__(self, target: Target | None = None, shelves: Sequence[Shelf] = ()):
+    def __init__(self, target: Target | None = None, caches: Mapping[str, int] | None = None):
         self.cache = Cache.open()
         self.target = host(self.cache, llvm.host) if target is None else target
         self.key, self.features = self.target.key, self.target.abilities()
-        self.shelves = list(shelves)
-        self.made: dict[str, bytes] | None = None  # where all object code is gathered, for a package
+        self.caches = caches  # sizes of the caches that kernels are made for; None: as they are here
+        self.shelves: list[Shelf] = []
+        self.gathered: Gathered | None = None
 
     def read(self, digest: str) -> bytes | None:
         return None if self.cache is None else self.cache.read(digest)
 
 
-class Shelf:
-    """Object code that somebody brought: a package's, by digests, made for a target."""
+class Gathered:
+    """The object code of all kernels of a process, for a package, and by which keys they are known. If this CPU cannot run what is made for
+    the target, `here` says what the same kernels are made for to be run."""
 
-    def __init__(self, target: Target, objects: Mapping[str, bytes]):
-        self.target, self.key, self.objects = target, target.key, objects
-
-    def read(self, digest: str) -> bytes | None:
-        return self.objects.get(digest)
+    def __init__(self, here: Target | None):
+        self.objects: dict[str, bytes] = {}
+        self.index: dict[str, str] = {}
+        self.here = here
 
 
 _settings: list[_Setting] = []
@@ -63,20 +79,19 @@ def _setting() -> _Setting:
 def bring(shelf: Shelf) -> None:
     """Adds object code that kernels are looked for in. If this process has none yet, it makes its own for the same target."""
     with _lock:
-        if _settings:
-            _settings[0].shelves.append(shelf)
-        else:
-            _settings.append(_Setting(shelf.target, [shelf]))
+        if not _settings:
+            _settings.append(_Setting(shelf.target, shelf.caches))
+        _settings[0].shelves.append(shelf)
 
 
-def gather(target: Target | None = None) -> dict[str, bytes]:
-    """Collects the object code of all kernels from now on, made for this CPU or for another target; before any kernel is made."""
+def gather(target: Target | None = None, runs: bool = True) -> Gathered:
+    """Collects all kernels from now on, made for this CPU or for another target, which this one may not be able to run."""
     with _lock:
         if _settings:
             raise RuntimeError("kernels were made already in this process")
         _settings.append(_Setting(target))
-        _settings[0].made = made = dict[str, bytes]()
-        return made
+        _settings[0].gathered = found = Gathered(None if runs else llvm.host())
+        return found
 
 
 def in_use() -> bool:
@@ -105,6 +120,8 @@ def cpu_features() -> Mapping[str, bool]:
 
 def cache_size(level: int) -> int:
     """Bytes of a core's cache; 0 if the system does not say."""
+    if _settings and _settings[0].caches is not None:
+        return _settings[0].caches.get(str(level), 0)
     try:
         with open(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size") as file:
             return int(file.read().strip().rstrip("K")) << 10
@@ -115,8 +132,11 @@ def cache_size(level: int) -> int:
 def _link(setting: _Setting, parts: Sequence[Part], objects: Sequence[bytes | None]) -> int:
     """Loads object files, each of which may call those before it; gives the address of the last part's function. None stands for what
     is loaded already."""
-    if setting.made is not None:
-        setting.made.update({part.digest: data for part, data in zip(parts, objects) if data is not None})
+    if setting.gathered is not None:
+        setting.gathered.objects.update({part.digest: data for part, data in zip(parts, objects) if data is not None})
+        if setting.gathered.here is not None:
+            made = llvm.objects_of(setting.gathered.here, parts)
+            objects = [made[part.digest] for part in parts]
     if not elf.machine():
         whole = [data for data in objects if data is not None]
         _addresses[parts[-1].symbol] = llvm.linked(setting.target, parts[-1].symbol, whole)
@@ -134,13 +154,24 @@ def _digest(text: str) -> str:
     return hashlib.sha256(f"{_setting().key}\n{text}".encode()).hexdigest()[:DIGITS]
 
 
+def _files() -> list[Path]:
+    return sorted([f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (_PACKAGE / folder).rglob("*.py")])
+
+
 @functools.cache
 def _sources() -> list[tuple[str, int, int]] | None:
     """What changes with any file that a module's text may depend on; None if one was written since the program began."""
-    package = Path(__file__).parent.parent
-    files = [f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (package / folder).rglob("*.py")]
-    found = sorted([(str(f.relative_to(package)), (info := f.stat()).st_mtime_ns, info.st_size) for f in files])
+    found = [(str(f.relative_to(_PACKAGE)), (info := f.stat()).st_mtime_ns, info.st_size) for f in _files()]
     return None if max([changed for _, changed, _ in found]) > _BEGAN else found
+
+
+@functools.cache
+def contents() -> str:
+    """The digest of all files that a module's text may depend on, the same wherever they are installed."""
+    digest = hashlib.sha256()
+    for file in _files():
+        digest.update(f"{file.name} ".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
@@ -152,18 +183,27 @@ def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
     with _lock, unobserved():
         setting = _setting()
         cache, own = setting.cache, _digest(f"{name} {key} {sources}")
-        known = None if cache is None else cache.read(own)
-        if known is not None:
-            symbols = known.decode("ascii", "replace").split()
-            address = _kept(setting, [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols], setting.read)
+        known = None if cache is None or setting.gathered is not None else cache.read(own)
+        ways = [] if known is None else [(known.decode("ascii", "replace"), setting.read)]
+        ways += [
+            (shelf.index.get(f"{name} {key}", ""), shelf.read)
+            for shelf in setting.shelves
+            if shelf.sources == contents()
+        ]
+        for symbols, read in ways:
+            parts = [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols.split()]
+            address = _kept(setting, parts, read) if parts else None
             if address is not None:
                 return address
     with unobserved():
         text = render()
     address = compile(name, text)
-    if cache is not None:
-        with _lock:
-            cache.write(own, " ".join([part.symbol for part in split(name, text, setting.key)]).encode())
+    with _lock:
+        symbols = " ".join([part.symbol for part in split(name, text, setting.key)])
+        if cache is not None:
+            cache.write(own, symbols.encode())
+        if setting.gathered is not None:
+            setting.gathered.index[f"{name} {key}"] = symbols
     return address
 
 

@@ -13,14 +13,19 @@ from .modules import Part
 from .target import Target
 
 
+class NoCompiler(ImportError):
+    """A kernel would have to be compiled, and LLVM is not there."""
+
+
 @functools.cache
 def loaded() -> Any:
     """llvmlite's binding, ready for use."""
     try:
         import llvmlite.binding as llvm
     except ImportError as error:
-        raise ImportError(
-            f"flambeau needs llvmlite to compile what is neither kept on disk nor part of a loaded package, and it is not there: {error}"
+        raise NoCompiler(
+            "flambeau needs llvmlite to compile a kernel that is neither kept on disk nor part of a loaded package (which holds what its "
+            f"program needs for sizes like those of the example arguments): {error}"
         ) from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -93,6 +98,7 @@ def _cores() -> int:
 
 def objects_of(target: Target, parts: Sequence[Part]) -> dict[str, bytes]:
     """The object files of parts, by digest, made by all cores."""
+    loaded()
     made: dict[str, Any] = {}
     waiting = sorted(parts, key=lambda part: len(part.text))  # the longest is taken first
 

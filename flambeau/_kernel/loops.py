@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from . import jit
+from .llvm import NoCompiler
 from .native import pool
 from .render_llvm import Llvm
 from .streaming import AHEAD, LINES, lines_from, prefetch, width, write_lines
@@ -252,11 +253,14 @@ def _made(
 
 @functools.cache
 def past_caches(ufunc: Any) -> Any:
-    """The pointwise ufunc that writes its result past the caches; the same one if it has several."""
+    """The pointwise ufunc that writes its result past the caches; the same one if it has several, or there is no compiler."""
     name, body, inputs, outputs, compute = recipes[ufunc]
     if len(outputs) != 1:
         return ufunc
-    made = _made(name, body, inputs, outputs, compute, stream=True)
+    try:
+        made = _made(name, body, inputs, outputs, compute, stream=True)
+    except NoCompiler:
+        return ufunc
     recipes[made] = recipes[ufunc]
     return made
 

@@ -25,21 +25,25 @@ __all__ = ["load", "save"]
 _LARGEST_TEXT = 1 << 29  # bytes of JSON
 
 
-def save(ep: ExportedProgram, f: Any, extra_files: dict[str, Any] | None = None) -> None:
-    """Writes a program to a path or file object."""
+def save(
+    ep: ExportedProgram, f: Any, extra_files: dict[str, Any] | None = None, *, more: dict[str, bytes] | None = None
+) -> None:
+    """Writes a program to a path or file object, with extra files for its user and more records for others."""
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
         )
     text = json.dumps(program_as_json(ep), allow_nan=False).encode()
+    extra = {f"extra/{path}": c.encode() if isinstance(c, str) else bytes(c) for path, c in (extra_files or {}).items()}
+    records = {**extra, **(more or {})}
     if files.is_path(f):
         with files.replacing(f) as write:
-            _write(ep, text, write, serialization._archive_name(f), extra_files or {})
+            _write(ep, text, write, serialization._archive_name(f), records)
     else:
-        _write(ep, text, files.writer_of(f), "archive", extra_files or {})
+        _write(ep, text, files.writer_of(f), "archive", records)
 
 
-def _write(ep: ExportedProgram, text: bytes, write: Any, name: str, extra_files: dict[str, Any]) -> None:
+def _write(ep: ExportedProgram, text: bytes, write: Any, name: str, records: dict[str, bytes]) -> None:
     archive = Writer(write, name)
     archive.record("archive_format", b"pt2")
     archive.record("archive_version", b"0")
@@ -51,8 +55,8 @@ def _write(ep: ExportedProgram, text: bytes, write: Any, name: str, extra_files:
         held = io.BytesIO()
         serialization.save(ep.example_inputs, held)
         archive.record("data/sample_inputs/model.pt", held.getvalue())
-    for path, content in extra_files.items():
-        archive.record(f"extra/{path}", content.encode() if isinstance(content, str) else bytes(content))
+    for path, content in records.items():
+        archive.record(path, content)
     archive.finish()
 
 

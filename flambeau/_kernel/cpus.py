@@ -1,0 +1,75 @@
+"""CPUs by name, and what a CPU must be able to do to run code that was made for one: in LLVM's words, and in those of Linux."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+from typing import NamedTuple
+
+from .target import Target
+
+# Words of /proc/cpuinfo that name instructions; the others are about the system.
+_INSTRUCTIONS = re.compile(
+    r"sse|ssse|pni$|avx|amx|fma|f16c$|bmi|abm$|popcnt$|movbe$|aes$|vaes$|v?pclmul|gfni$|sha_ni$|adx$|cmov$|cx16$|lahf_lm$|rd(rand|seed)$"
+)
+_OF_ARM = re.compile(r"(?!evtstrm$|cpuid$|paca$|pacg$|bti$|mte)")
+
+
+class Cpu(NamedTuple):
+    """What LLVM is told of a CPU, and the words that Linux must have for the one that runs the code."""
+
+    name: str
+    features: str
+    words: frozenset[str]
+
+    def target(self, llvm: str) -> Target:
+        return Target(llvm, self.name, self.features)
+
+
+def _cpu(name: str, features: str, words: str, base: Cpu | None = None) -> Cpu:
+    own = ",".join("+" + f for f in features.split())
+    if base is None:
+        return Cpu(name, own, frozenset(words.split()))
+    return Cpu(name, f"{base.features},{own}", base.words | set(words.split()))
+
+
+_V1 = _cpu("x86-64", "sse2", "sse2")
+_V2 = _cpu("x86-64-v2", "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3", "cx16 lahf_lm pni popcnt sse4_1 sse4_2 ssse3", _V1)
+_V3 = _cpu("x86-64-v3", "avx avx2 bmi bmi2 f16c fma lzcnt movbe", "abm avx avx2 bmi1 bmi2 f16c fma movbe", _V2)
+_V4 = _cpu(
+    "x86-64-v4", "avx512bw avx512cd avx512dq avx512f avx512vl", "avx512bw avx512cd avx512dq avx512f avx512vl", _V3
+)
+_ARM = _cpu("generic", "fp-armv8 neon", "asimd fp")
+_A72 = _cpu("cortex-a72", "crc", "crc32", _ARM)
+_N1 = _cpu("neoverse-n1", "lse", "asimddp asimdhp asimdrdm atomics fphp lrcpc", _A72)
+_V = _cpu("neoverse-v1", "sve", "bf16 fcma i8mm jscvt sve", _N1)
+_NAMED = {"x86_64": (_V1, _V2, _V3, _V4), "aarch64": (_ARM, _A72, _N1, _V)}
+
+
+def named(name: str) -> Cpu:
+    """A CPU of this machine's kind by its name."""
+    kind = platform.machine().lower()
+    known = {cpu.name: cpu for cpu in _NAMED.get(kind, ())}
+    if name not in known:
+        raise ValueError(
+            f"no CPU is known as {name!r}: on {kind} machines packages are made for {', '.join(known) or 'no other CPU'}, "
+            "or for the machine itself if none is named"
+        )
+    return known[name]
+
+
+@functools.cache
+def words() -> frozenset[str]:
+    """The instructions that every core of this machine has, in Linux' words; empty if the system does not say."""
+    found: list[frozenset[str]] = []
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() in ("flags", "Features"):
+                    wanted = _INSTRUCTIONS if name.startswith("flags") else _OF_ARM
+                    found.append(frozenset(w for w in value.split() if wanted.match(w)))
+    except OSError:
+        return frozenset()
+    return frozenset.intersection(*found) if found else frozenset()
