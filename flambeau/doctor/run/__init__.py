@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ..findings import Findings
+from .data import Data
 from .errors import Errors
 from .graphs import Graphs
 from .losses import Losses
+from .modules import Modules
+from .recurrent import Layers
+from .schedules import Schedules
 from .session import Enough, Session
+from .tensors import Tensors
 from .training import Training
+from .values import Values
 
 __all__ = ["Enough", "Watch"]
 
@@ -31,7 +37,13 @@ class Watch:
         errors = self.errors = Errors(session)
         losses = Losses(session, errors)
         training = self.training = Training(session, errors, graphs)
-        self.observers = [losses, training]
+        modules = Modules(session, errors, graphs, training)
+        data = self.data = Data(session, training)
+        schedules = Schedules(session, training, modules, data)
+        layers = Layers(session, modules, losses, data, errors)
+        values = Values(session, training, modules, losses)
+        tensors = Tensors(session, errors, training, modules)
+        self.observers = [losses, training, modules, data, schedules, layers, values, tensors]
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:

@@ -23,7 +23,6 @@ _ERRORS = (
 )  # fmt: skip
 _WARNINGS = (
     (".grad attribute of a tensor that is not a leaf", "non-leaf-weights", "This tensor is no leaf: its .grad stays None."),
-    ("converting a tensor to a python boolean", "trace-of-branch", "A branch that depends on values is traced: the other one is lost."),
 )  # fmt: skip
 
 

@@ -13,11 +13,12 @@ _LARGEST = 50_000
 class Mark:
     """One call of a model by the program: where, in which mode, and whether a backward pass ever reached it."""
 
-    __slots__ = ("grown", "line", "module", "reached", "step", "training")
+    __slots__ = ("call", "line", "module", "old", "reached", "step", "training")
 
     def __init__(self, module: Any, line: Any, training: bool, step: int) -> None:
         self.module, self.line, self.training, self.step = module, line, training, step
-        self.reached = False
+        self.call: Any = None
+        self.reached = self.old = False
 
 
 class Graphs:
@@ -38,16 +39,14 @@ class Graphs:
                 found = True
         return found
 
-    def walk(self, roots: list[Any]) -> tuple[dict[int, Any], list[Mark], int]:
-        """The leaves that a backward pass from some tensors would reach, the marks on the way, the number of nodes."""
-        leaves: dict[int, Any] = {}
-        marks: list[Mark] = []
-        seen: set[int] = set()
+    def walk(self, roots: list[Any], since: int = 0) -> Reach:
+        """What a backward pass from some tensors would reach; `since` is the number of a node at the last one."""
+        reach = Reach()
+        leaves, seen, known = reach.leaves, set(), self.marks
         todo = [t.grad_fn for t in roots if t.grad_fn is not None]
         for tensor in roots:
             if tensor.grad_fn is None and tensor.requires_grad:
                 leaves[id(tensor)] = tensor
-        known = self.marks
         while todo and len(seen) < _LARGEST:
             node = todo.pop()
             if id(node) in seen:
@@ -59,11 +58,30 @@ class Graphs:
             mark = known.get(node) if known else None
             if mark is not None:
                 mark.reached = True
-                marks.append(mark)
-            for edge in getattr(node, "edges", ()):
+                reach.marks.append(mark)
+            old = node.seq > since  # later nodes have smaller numbers
+            reach.old += old
+            if mark is not None:
+                mark.old = old
+            for edge in node.edges:
                 if edge is not None and edge[0] is not None:
                     todo.append(edge[0])
-        return leaves, marks, len(seen)
+                    if not old and isinstance(edge[0], Tensor):
+                        reach.fresh = True
+        reach.size = len(seen)
+        return reach
+
+
+class Reach:
+    """What a backward pass reaches: leaves, marks, nodes; how many are older than the last one, and whether younger ones use leaves."""
+
+    __slots__ = ("fresh", "leaves", "marks", "old", "size")
+
+    def __init__(self) -> None:
+        self.leaves: dict[int, Any] = {}
+        self.marks: list[Mark] = []
+        self.size = self.old = 0
+        self.fresh = False
 
 
 def tensors_in(value: Any, depth: int = 0) -> list[Any]:

@@ -27,6 +27,9 @@ class Session:
         self.backwards = 0
         self.ended_early = False
         self.modules: list[Any] = []  # the modules that are being called, outermost first
+        self.fills: dict[int, Place] = {}  # tensors that were filled with one value, and where
+        self.made: dict[int, Place] = {}  # modules of some kinds, and where they were made
+        self.scaled = False  # whether a GradScaler scales losses
         self.pausing = 0  # the doctor's own work is not observed
 
     def tick(self) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
 
 from ... import Tensor, autograd
+from ..._autograd.node import sequence
 from ...optim import optimizer as optimizers
 from .errors import Errors
 from .frames import Place, here
@@ -21,7 +21,7 @@ class Optim:
     """What is known about one optimizer."""
 
     def __init__(self, optimizer: Any, place: Place | None, born: int) -> None:
-        self.ref = weakref.ref(optimizer)
+        self.optimizer = optimizer
         self.kind = type(optimizer).__name__
         self.place, self.born = place, born
         self.steps = 0
@@ -34,8 +34,7 @@ class Optim:
         self.scaled = False
 
     def parameters(self) -> list[Any]:
-        optimizer = self.ref()
-        return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
 
 
 class Training:
@@ -44,12 +43,16 @@ class Training:
     def __init__(self, session: Session, errors: Errors, graphs: Graphs) -> None:
         self.session, self.errors, self.graphs = session, errors, graphs
         self.optims: dict[int, Optim] = {}
-        self.before_backward: list[Any] = []  # listeners: f(losses, leaves, marks, size, place)
+        self.before_backward: list[Any] = []  # listeners: f(losses, reach, place)
         self.before_step: list[Any] = []  # listeners: f(optim, parameters)
         self.after_step: list[Any] = []
         self.reached: dict[int, Any] = {}  # leaves that some backward pass reached
         self.last_backward: Place | None = None
-        self.done: weakref.WeakSet[Any] = weakref.WeakSet()  # nodes through which backward already went
+        self.since = 0  # the number of a node at the last backward pass
+        self.reach: Any = None
+        self.inside = False  # of a step, whose closure calls backward
+        self.grown: dict[Any, list[int]] = {}
+        errors.others.append(self._again)
         patches = session.patches
         patches.wrap(Tensor, "backward", self._backward)
         patches.wrap(autograd, "grad", self._grad)
@@ -115,39 +118,87 @@ class Training:
 
     def coming(self, roots: list[Any], place: Place | None) -> None:
         """Before a backward pass."""
-        leaves, marks, size = self.graphs.walk(roots)
+        reach = self.reach = self.graphs.walk(roots, self.since)
         for optim in self.optims.values():
             for number, parameter in optim.sample.items():
                 if number not in optim.clean and _is_clear(parameter):
                     optim.clean.add(number)
         for listener in self.before_backward:
-            listener(roots, leaves, marks, size, place)
-        self.reached.update(leaves)
+            listener(roots, reach, place)
+        self.reached.update(reach.leaves)
         for optim in self.optims.values():
-            if any(id(p) in leaves for p in optim.parameters()):
+            if any(id(p) in reach.leaves for p in optim.parameters()):
                 optim.reached += 1
-                optim.backwards.append(place)
+                if not self.inside:
+                    optim.backwards.append(place)
 
     def went(self, roots: list[Any], place: Place | None) -> None:
         """After a backward pass."""
         self.session.backwards += 1
         self.last_backward = place
-        for tensor in roots:
-            if tensor.grad_fn is not None:
-                self.done.add(tensor.grad_fn)
+        self._grows(place)
+        self.since = sequence()
+
+    def _grows(self, place: Place | None) -> None:
+        """A graph that reaches back over more and more steps: a state is carried over with its history."""
+        known, reach = self.grown.setdefault(place, []), self.reach
+        if not (reach.fresh and reach.old and (not known or reach.old > known[-1])):
+            known.clear()
+            return
+        known.append(reach.old)
+        if len(known) == 4:
+            self.session.find(
+                "hidden-state-not-detached", carrier(reach, place), "A state is carried on with its graph: each backward goes through all steps before.", 0.9,
+                f"the graph grew from {known[0]} to {known[-1]} older nodes",
+            )  # fmt: skip
+
+    def _again(self, text: str, error: BaseException, place: Place | None) -> bool:
+        """backward went through a freed graph: one of another step, or the very same again."""
+        if "a second time" not in text or self.reach is None:
+            return False
+        if self.reach.fresh and self.reach.old:
+            self.session.find(
+                "hidden-state-not-detached",
+                carrier(self.reach, place),
+                "A state is carried on with a graph that an earlier backward freed.",
+                0.95,
+                str(error)[:80],
+            )
+        else:
+            self.session.find(
+                "backward-twice",
+                place,
+                "backward goes a second time through a graph that was freed.",
+                0.97,
+                str(error)[:80],
+            )
+        return True
 
     # -- optimizers ---------------------------------------------------------------------------------------------
 
     def _made(self, original: Any) -> Any:
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             original(optimizer, *args, **kwargs)
-            self.known(optimizer)
+            optim = self.known(optimizer)
+            decays = [
+                g["weight_decay"]
+                for g in optimizer.param_groups
+                if g.get("weight_decay") and not g.get("decoupled_weight_decay")
+            ]
+            if optim.kind == "Adam" and decays and not self.session.pausing:
+                self.session.find(
+                    "adam-weight-decay",
+                    optim.place,
+                    "Adam is given weight_decay; it mixes the decay into the scaled gradient.",
+                    0.9,
+                    f"weight_decay={decays[0]}",
+                )
 
         return init
 
     def known(self, optimizer: Any) -> Optim:
         optim = self.optims.get(id(optimizer))
-        if optim is None or optim.ref() is not optimizer:
+        if optim is None or optim.optimizer is not optimizer:
             optim = self.optims[id(optimizer)] = Optim(optimizer, here(), self.session.tick())
         return optim
 
@@ -155,6 +206,7 @@ class Training:
         if self.session.pausing:
             return
         optim = self.known(optimizer)
+        self.inside = True
         self._stale(optim)
         for listener in self.before_step:
             listener(optim, optim.parameters())
@@ -177,6 +229,7 @@ class Training:
         if self.session.pausing:
             return
         optim = self.known(optimizer)
+        self.inside = False
         optim.steps += 1
         self.session.steps += 1
         self.session.tick()
@@ -194,10 +247,6 @@ class Training:
     # -- at the end ---------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        self._never_stepped()
-        self._accumulated()
-
-    def _never_stepped(self) -> None:
         stepped = {id(p) for o in self.optims.values() if o.steps for p in o.parameters()}
         for optim in self.optims.values():
             if optim.steps or optim.reached < 2 or not optim.backwards:
@@ -209,10 +258,13 @@ class Training:
                     f"{optim.reached} backward passes reached its parameters",
                 )  # fmt: skip
 
-    def _accumulated(self) -> None:
-        """Several backward passes from one line for each step."""
-        for optim in self.optims.values():
-            optim.accumulates = accumulation(optim.rounds)
+
+def carrier(reach: Any, place: Place | None) -> Place | None:
+    """The line of the model's call that took the state along; of the backward pass where there is none."""
+    fresh = [mark for mark in reach.marks if not mark.old]
+    before = {id(mark.module) for mark in reach.marks if mark.old}
+    again = [mark for mark in fresh if id(mark.module) in before]
+    return again[0].line if again else fresh[-1].line if fresh else place
 
 
 def accumulation(rounds: list[list[Any]]) -> tuple[Any, int] | None:

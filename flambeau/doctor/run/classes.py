@@ -1,0 +1,52 @@
+"""Where the attributes of a user's class are assigned in its source."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import Any
+
+from ..static.source import Source
+from .frames import Place, is_user_file
+
+
+@functools.lru_cache(maxsize=64)
+def source_of(path: str) -> Source | None:
+    """The parsed file, if it can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Source(path, file.read())
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return None
+
+
+def user_class_file(kind: type) -> str | None:
+    """The file of a class that the user wrote."""
+    init = next((f for f in vars(kind).values() if inspect.isfunction(f)), None)
+    path = init.__code__.co_filename if init is not None else None
+    return path if path is not None and is_user_file(path) and os.path.exists(path) else None
+
+
+def attribute_place(kind: type, name: str) -> Place | None:
+    """The line that first assigns `self.name` in a user's class or its bases."""
+    for base in kind.__mro__:
+        path = user_class_file(base)
+        source = source_of(path) if path else None
+        if source is None:
+            continue
+        for (scope, attribute), entries in source.assigned.items():
+            if attribute == name and getattr(scope, "name", None) == base.__name__ and entries:
+                return path, min(line for line, _, _ in entries)
+    return None
+
+
+def place_in(root: Any, path: str) -> Place | None:
+    """The line that made a part of a model ("encoder.second.weight"), as far as classes of the user assign it."""
+    owner, found = root, None
+    for part in path.split("."):
+        found = attribute_place(type(owner), part) or found
+        owner = getattr(owner, part, None)
+        if owner is None:
+            break
+    return found

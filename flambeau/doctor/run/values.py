@@ -1,0 +1,251 @@
+"""Values: the first NaN or infinity, gradients that explode or vanish, units that are dead."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import Tensor, nn
+from ...amp import grad_scaler
+from ...nn import functional as F
+from .frames import here, is_user_file, user_frame
+from .session import Session
+from .training import Training
+
+_RISKY = "log log2 log10 log1p sqrt rsqrt exp div pow reciprocal acos asin atanh norm softmax log_softmax".split()  # noqa: SIM905
+_OPERATORS = ("__truediv__", "__pow__", "__rtruediv__")
+_OFTEN = 100  # steps during which every value is looked at; later every tenth
+
+
+class Values:
+    """Looks at results of risky operations, of layers, at losses and at gradients."""
+
+    def __init__(self, session: Session, training: Training, modules: Any, losses: Any) -> None:
+        self.session, self.training = session, training
+        self.suspects: list[tuple[Any, str]] = []  # what made infinities since the last good backward
+        self.spoken = False
+        self.norms: dict[int, list[float]] = {}
+        self.parts: dict[int, list[float]] = {}
+        self.losses: dict[Any, list[float]] = {}
+        self.units: dict[Any, Any] = {}
+        wrap = session.patches.wrap
+        for name in (*_RISKY, *_OPERATORS):
+            wrap(Tensor, name, lambda original, name=name: self._risky(original, name))
+        from ... import functional as _  # noqa: F401 (the package's own functions are attributes of it)
+
+        package = _package()
+        for name in _RISKY:
+            wrap(package, name, lambda original, name=name: self._risky(original, name))
+        for name in ("softmax", "log_softmax"):
+            wrap(F, name, lambda original, name=name: self._risky(original, name))
+        for owner, name in ((package, "relu"), (F, "relu"), (Tensor, "relu")):
+            wrap(owner, name, self._relu)
+        wrap(grad_scaler.GradScaler, "scale", self._scale)
+        modules.leaf_results.append(self._layer)
+        modules.extra.append((nn.ReLU, self._relu_layer))
+        losses.listeners.append(self._loss)
+        training.before_backward.append(self._backward)
+        training.before_step.append(self._step)
+
+    def _looking(self) -> bool:
+        return not self.spoken and (self.session.steps < _OFTEN or self.session.steps % 10 == 0)
+
+    # -- the first infinity -------------------------------------------------------------------------------------
+
+    def _risky(self, original: Any, name: str) -> Any:
+        def operation(*args: Any, **kwargs: Any) -> Any:
+            out = original(*args, **kwargs)
+            if (
+                self.session.pausing
+                or not isinstance(out, Tensor)
+                or not out.dtype.is_floating_point
+                or not self._looking()
+            ):
+                return out
+            frame = user_frame(2)
+            if frame is not None and not is_finite(out):
+                given = next((a for a in args if isinstance(a, Tensor)), None)
+                if given is None or is_finite(given):
+                    self._suspect((frame.f_code.co_filename, frame.f_lineno), name.strip("_"), args)
+            return out
+
+        return operation
+
+    def _suspect(self, place: Any, name: str, args: Any) -> None:
+        if len(self.suspects) < 50:
+            ranges = ", ".join(_range(a) for a in args if isinstance(a, Tensor))
+            self.suspects.append((place, f"{name} gave infinity or NaN from values in {ranges}"))
+
+    def _layer(self, module: Any, out: Any) -> None:
+        if self._looking() and isinstance(out, Tensor) and not is_finite(out):
+            self._suspect(here(), type(module).__name__, ())
+
+    def _loss(self, name: str, source: Any, target: Any, result: Any) -> None:
+        if self._looking() and isinstance(result, Tensor) and not is_finite(result) and is_finite(source):
+            self._suspect(here(), name, (source,))
+
+    def _scale(self, original: Any) -> Any:
+        def scale(scaler: Any, outputs: Any) -> Any:
+            if scaler.is_enabled():
+                self.session.scaled = True
+            return original(scaler, outputs)
+
+        return scale
+
+    def _backward(self, roots: Any, reach: Any, place: Any) -> None:
+        loss = roots[0]
+        if loss.numel() != 1 or self.session.scaled:
+            return
+        value = float(loss.detach())
+        history = self.losses.setdefault(place, [])
+        if len(history) < 2000:
+            history.append(value)
+        if math.isfinite(value):
+            self.suspects.clear()
+        elif not self.spoken:
+            self._speak(place, f"the loss is {value}")
+
+    def _speak(self, place: Any, said: str) -> None:
+        self.spoken = True
+        where, how = self.suspects[0] if self.suspects else (place, said)
+        self.session.find("first-nan", where or place, f"NaN or infinity begins here: {how}.", 0.9, said)
+
+    # -- gradients ----------------------------------------------------------------------------------------------
+
+    def _step(self, optim: Any, parameters: list[Any]) -> None:
+        if self.session.scaled or (self.session.steps >= _OFTEN and self.session.steps % 10):
+            return
+        squares, parts = 0.0, []
+        with np.errstate(all="ignore"):
+            for parameter in parameters:
+                gradient = _array(parameter.grad)
+                if gradient is None:
+                    continue
+                flat = gradient.ravel()
+                square = float(np.dot(flat, flat)) if flat.dtype in (np.float32, np.float64) else 0.0
+                squares += square
+                if parameter.ndim >= 2 and flat.size:
+                    parts.append(math.sqrt(square / flat.size) if math.isfinite(square) else square)
+        norms = self.norms.setdefault(id(optim), [])
+        norms.append(math.sqrt(squares) if squares >= 0 else squares)
+        if not math.isfinite(squares) and math.isnan(squares) and not self.spoken:
+            self._speak(self.training.last_backward, "gradients are NaN")
+        if len(parts) >= 4 and parts[-1] > 0 and parts[0] > 0:
+            self.parts.setdefault(id(optim), []).append(parts[0] / parts[-1])
+        self.places = getattr(self, "places", {})
+        self.places[id(optim)] = self.training.last_backward
+
+    def finish(self) -> None:
+        for number, norms in self.norms.items():
+            place = self.places.get(number)
+            if len(norms) < 4:
+                continue
+            begin = float(np.median(norms[:3]))
+            high = [n for n in norms if not math.isfinite(n) or (n > 1e3 * max(begin, 1e-8) and n > 1e2)]
+            history = [v for v in self.losses.get(place, ()) if math.isfinite(v)]
+            diverged = (
+                len(history) > 3
+                and history[-1] > 100 * max(abs(history[0]), 1e-6)
+                and history[-1] > history[-2] > history[0]
+            )
+            if (len(high) >= 2 and (diverged or not math.isfinite(norms[-1]) or norms[-1] in high)) or (
+                begin > 1e6 and min(norms) > 1e5
+            ):
+                self.session.find(
+                    "exploding-gradients", place, "Gradient norms explode: the learning rate is too high, or the scale of data or weights.", 0.85,
+                    f"the norm went from {norms[0]:.3g} to {max(n if math.isfinite(n) else math.inf for n in norms):.3g}",
+                )  # fmt: skip
+            ratios = self.parts.get(number, ())
+            if len(ratios) >= 5 and max(ratios) < 1e-5:
+                self.session.find(
+                    "exploding-gradients", place, "Gradients vanish on the way to the first layers.", 0.75, f"the first layer's are {max(ratios):.1e} of the last's"
+                )  # fmt: skip
+        for place, (alive, calls) in self.units.items():
+            dead = int((~alive).sum())
+            if calls >= 8 and alive.size >= 4 and dead * 2 >= alive.size:
+                self.session.find(
+                    "dead-relu",
+                    place,
+                    f"{dead} of {alive.size} units were zero for every input.",
+                    0.85,
+                    f"over {calls} calls",
+                )
+
+    # -- units --------------------------------------------------------------------------------------------------
+
+    def _relu(self, original: Any) -> Any:
+        def relu(*args: Any, **kwargs: Any) -> Any:
+            out = original(*args, **kwargs)
+            if not self.session.pausing:
+                frame = user_frame(2)
+                if frame is not None and is_user_file(_caller()):
+                    self._units((frame.f_code.co_filename, frame.f_lineno), out)
+            return out
+
+        return relu
+
+    def _relu_layer(self, module: Any, args: Any, out: Any) -> None:
+        place = here()
+        if place is not None:
+            self._units(place, out, id(module))
+
+    def _units(self, place: Any, out: Any, number: int = 0) -> None:
+        if not isinstance(out, Tensor) or out.ndim < 2 or out.grad_fn is None or out.numel() > 1_000_000:
+            return
+        known = self.units.get(place)
+        if known is not None and known[1] >= 10 and self.session.steps % 5:
+            return
+        array = _array(out)
+        if array is None:
+            return
+        axis = 1 if out.ndim >= 4 else out.ndim - 1
+        alive = (array > 0).any(axis=tuple(a for a in range(array.ndim) if a != axis))
+        if known is None or known[0].shape != alive.shape:
+            if known is None:
+                self.units[place] = [alive, 1]
+            else:
+                self.units[place] = [np.ones(0, bool), -(10**9)]  # layers of several widths share this line
+        else:
+            known[0] |= alive
+            known[1] += 1
+
+
+def _package() -> Any:
+    import sys
+
+    return sys.modules[__name__.partition(".")[0]]
+
+
+def _caller() -> str:
+    import sys
+
+    return sys._getframe(2).f_code.co_filename
+
+
+def _array(tensor: Any) -> Any:
+    if tensor is None:
+        return None
+    try:
+        return tensor.detach().numpy()
+    except (TypeError, RuntimeError, ValueError):
+        return None
+
+
+def is_finite(tensor: Any) -> bool:
+    """Whether all elements are finite; True where that cannot be seen."""
+    array = _array(tensor)
+    if array is None or array.dtype.kind not in "fc":
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
+
+
+def _range(tensor: Any) -> str:
+    array = _array(tensor)
+    return (
+        f"[{array.min():.3g}, {array.max():.3g}]"
+        if array is not None and array.size and array.dtype.kind in "fiu"
+        else "…"
+    )

@@ -1,0 +1,14 @@
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Linear(3, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    x = torch.randn(8, 3)
+    y = x.sum(1)
+    opt.zero_grad()
+    #+ loss = nn.functional.mse_loss(net(x).squeeze(1), y)
+    loss = nn.functional.mse_loss(net(x), y)  #!- accidental-broadcast
+    loss.backward()
+    opt.step()

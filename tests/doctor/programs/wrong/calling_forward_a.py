@@ -1,0 +1,17 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+net = Net().eval()
+with torch.no_grad():
+    #+ print(net(torch.ones(1, 4)).shape)
+    print(net.forward(torch.ones(1, 4)).shape)  #!- calling-forward

@@ -1,0 +1,23 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 8)
+        #+ self.b = nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = torch.relu(self.a(x))
+        #+ return self.b(x)
+        return nn.Linear(8, 2)(x)  #!- layer-made-in-forward
+
+
+torch.manual_seed(0)
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    opt.zero_grad()
+    net(torch.randn(8, 4)).pow(2).mean().backward()
+    opt.step()
