@@ -7,10 +7,12 @@ off by the next writer. What the file holds is data: nothing in it is executed o
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
 import threading
+import weakref
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -56,8 +58,15 @@ def _apply(content: bytes, table: dict[str, Any]) -> None:
         raise ValueError("an unknown kind of record")
 
 
+def _leave(path: str, world_size: int) -> None:
+    """A process needs the file no more; the last one removes it, so that the name can serve again."""
+    with contextlib.suppress(OSError, DistStoreError):
+        if os.path.exists(path) and FileStore(path).add("processes that ended", 1) >= world_size:
+            os.unlink(path)
+
+
 class FileStore(Store):
-    """A store in a file that several processes share.
+    """A store in a file that several processes share. With a `world_size` the last of so many to end removes the file.
 
     >>> import flambeau as torch, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "store")
@@ -73,6 +82,8 @@ class FileStore(Store):
         self._table: dict[str, Any] = {}
         self._seen: tuple[int, int] | None = None  # the file that `_table` was read from
         self._at = 0  # and up to where
+        if world_size > 0:
+            weakref.finalize(self, _leave, file_name, world_size)
 
     @property
     def path(self) -> str:

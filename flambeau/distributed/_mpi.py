@@ -114,6 +114,14 @@ def _address(store: Store, alone: bool) -> str:
     return store.host if isinstance(store, TCPStore) and own.startswith(("127.", "::1")) else own
 
 
+def _unlink() -> None:
+    """Takes the names of MPI's shared memory away, which its processes have open: nothing is left when they are killed."""
+    with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
+        for path in {line.split()[-1] for line in maps if "/dev/shm/mpich_shm_" in line}:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
 class World:
     """MPI in this process: its communicator, who is gone, and the thread that carries calls on in the background."""
 
@@ -290,6 +298,8 @@ class Channel:
             some = world.comm.Get_group().Incl(ranks)
             make = lambda: world.comm.Create_group(some, tag)
         self.comm = outside(make, world.watch, timeout, "a new group")
+        if len(ranks) == world.size:
+            _unlink()  # all have it open by now
         self.comm.Set_errhandler(self.mpi.ERRORS_RETURN)
 
     def close(self) -> None:
@@ -366,8 +376,7 @@ class Channel:
             if gone:
                 self._check(work)
             if waited > timeout:
-                self.forget(work)
-                raise DistBackendError(self._late(work, timeout))
+                raise self.late(work, timeout)
             if waited < awake:
                 os.sched_yield()
             else:
@@ -388,5 +397,36 @@ class Channel:
         """Gives a call up. MPI still knows the memory of its tensors, which must stay."""
         self.world.left.append(work)
 
-    def _late(self, work: Work, timeout: float) -> str:
-        return f"{work.name}: Timed out waiting {timeout * 1000:g}ms"
+    def late(self, work: Work, timeout: float) -> DistBackendError:
+        """The error of a call whose time is up: it names the ranks that have not made it."""
+        self.forget(work)
+        group, text = work.group, f"{work.name}: Timed out waiting {timeout * 1000:g}ms"
+        if work.among is not None:
+            return DistBackendError(f"{text} for rank {', '.join(str(group.ranks[r]) for r in work.among)}")
+        answers = self.world.watch.ask()
+        found = []
+        for rank in group.ranks:
+            if rank == self.world.rank:
+                continue
+            if rank not in answers:
+                found.append(f"rank {rank} {'is gone' if rank in self.world.watch.gone else 'does not answer'}")
+                continue
+            calls, last = _last_call(answers[rank], group.group_name)
+            if calls < work.number:
+                found.append(
+                    f"rank {rank} has not made this call (its last one was number {calls} of the group, {last})"
+                )
+        return DistBackendError(
+            f"{text} in call {work.number} of group {group.group_name}: "
+            + (", ".join(found) or "all ranks have made the call, and it is not done")
+        )
+
+
+def _last_call(answer: str, name: str) -> tuple[int, str]:
+    """How many calls a process has made in a group, and the last one; from what it says it does."""
+    for each in answer.split(";"):
+        group, _, rest = each.partition(":")
+        if group == name:
+            calls, _, last = rest.partition(":")
+            return int(calls), last
+    return 0, "nothing"

@@ -51,8 +51,8 @@ class Watch:
 
     def _lose(self, rank: int, how: str) -> None:
         self.gone.setdefault(rank, (how, time.monotonic()))
-        if len(self.gone) == self.size:
-            self._all_left.set()
+        if how == "died" or len(self.gone) == self.size:
+            self._all_left.set()  # or will never
 
     def ask(self, seconds: float = 1.0) -> dict[int, str]:
         """What the other processes are doing; those that do not answer in time are not in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -37,6 +38,7 @@ class Work:
         self._lock = threading.Lock()
         self._future: Future | None = None
         self._done = False
+        self._deadline = time.monotonic() + timeout
         if request is None:
             self._complete()
 
@@ -68,6 +70,8 @@ class Work:
                     try:
                         if self.channel.test(self):
                             self._complete()
+                        elif time.monotonic() > self._deadline:
+                            self._complete(self.channel.late(self, self.timeout))
                     except Exception as error:
                         self._complete(error)
             finally:

@@ -1,0 +1,45 @@
+"""What processes see when one of them is late or dies; `test_faults.py` runs it. Every process prints one line for each."""
+
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+import flambeau as torch
+import flambeau.distributed as dist
+
+
+def seen(what, call):
+    start = time.monotonic()
+    try:
+        call()
+        error = "no error"
+    except RuntimeError as found:
+        error = f"{type(found).__name__}: {found}"
+    print(f"{what} | rank {dist.get_rank()} | {time.monotonic() - start:.1f} | {error}", flush=True)
+
+
+def main(victim):
+    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+    rank = dist.get_rank()
+    store = dist.distributed_c10d._get_default_store()
+    dist.barrier()
+    if rank == 1:  # comes late
+        store.get("others are through")
+        dist.all_reduce(torch.ones(4))
+    else:
+        work = dist.all_reduce(torch.ones(4), async_op=True)
+        seen("late", lambda: work.wait(timedelta(seconds=1)))
+        if store.add("through", 1) == dist.get_world_size() - 1:
+            store.set("others are through", "yes")
+    dist.barrier()
+    if rank == victim:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    seen("dead", lambda: dist.all_reduce(torch.ones(1 << 20)))
+    seen("after", lambda: dist.barrier())
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

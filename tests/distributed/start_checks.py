@@ -1,0 +1,39 @@
+"""A program that is started in different ways; `test_starting.py` does so. It prints a line for each process."""
+
+import os
+import sys
+
+import flambeau as torch
+import flambeau.distributed as dist
+import flambeau.multiprocessing as mp
+
+
+def work(rank, method, size, backend="gloo"):
+    dist.init_process_group(backend, method, rank=rank, world_size=size)
+    x = torch.tensor([dist.get_rank() + 1.0])
+    dist.all_reduce(x)
+    os.write(1, f"{dist.get_rank()} of {dist.get_world_size()}: {x.item():g} {dist.get_backend()}\n".encode())
+    dist.destroy_process_group()
+    assert not dist.is_initialized()
+
+
+def twice(rank, method, size):
+    """A world, and another one after it in the same processes."""
+    work(rank, method, size)
+    work(rank, method.replace("first", "second"), size)
+
+
+def fail(rank):
+    if rank == 1:
+        raise ValueError("the second process fails")
+
+
+if __name__ == "__main__":
+    how, *rest = sys.argv[1:]
+    if how == "spawn":
+        mp.spawn({"work": work, "twice": twice}[rest[0]], (rest[1], 2), nprocs=2)
+    elif how == "fail":
+        mp.spawn(fail, nprocs=2)
+    else:  # started by mpiexec or a launcher
+        assert not os.environ.get("PMI_FD") or how == "mpi"
+        work(-1, None, -1, how)

@@ -1,0 +1,60 @@
+"""Processes that are late, dead or missing: the others hear of it in an error that names the rank."""
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import flambeau.distributed as dist
+
+from .world import SECONDS, environment, free_port, needs_mpi
+
+HERE = Path(__file__).parent
+
+
+@needs_mpi
+@pytest.mark.parametrize("victim", [0, 2])
+def test_late_and_dead_ranks_are_named(victim):
+    shared = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, str(HERE / "fault_checks.py"), str(victim)]
+    segments = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    processes = [
+        subprocess.Popen(command, env=environment(RANK=str(r), **shared), stdout=-1, stderr=-1, text=True)
+        for r in range(3)
+    ]
+    try:
+        results = [process.communicate(timeout=SECONDS) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for rank, (out, errors) in enumerate(results):
+        lines = {line.split(" | ")[0]: line.split(" | ")[3] for line in out.splitlines()}
+        if rank != 1:
+            assert "rank 1 has not made this call" in lines["late"] and "barrier" in lines["late"], (out, errors)
+        if rank == victim:
+            assert processes[rank].returncode == -9
+            continue
+        assert processes[rank].returncode == 0, (out, errors)
+        assert f"rank {victim} died" in lines["dead"] and f"rank {victim} died" in lines["after"], (out, errors)
+    if segments:
+        assert not [name for name in set(os.listdir("/dev/shm")) - segments if name.startswith("mpich")]
+
+
+@needs_mpi
+def test_missing_ranks_are_named():
+    with pytest.raises(dist.DistStoreError, match=r"1/3 clients joined: ranks 1, 2 are missing"):
+        dist.init_process_group(
+            "gloo", f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=3, timeout=timedelta(seconds=0.5)
+        )
+    assert not dist.is_initialized()
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(RuntimeError, match=r"flambeau\[distributed\]"):
+        dist.init_process_group(
+            "gloo", f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=2, timeout=timedelta(seconds=1)
+        )
