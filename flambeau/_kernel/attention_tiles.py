@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .register_tiles import accumulators, add_products
+from .register_tiles import accumulators, add_lanes, add_products
 from .render_llvm import Llvm
-from .tiles import SCALAR, Vectors, minimum, vectors
+from .tiles import SCALAR, Vectors, by_lanes, minimum, vectors
 from .value import SIZE, Value, is_float
 
 _TYPE = {"b1": "i1", "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64", "f32": "float", "f64": "double"}
@@ -170,22 +170,29 @@ class Tiles(Vectors):
 # -- register tiles ------------------------------------------------------------------------------------------------
 
 
-def _multiply(r: Tiles, slots: list[list[str]], scalar: Callable[[int, Value, int], str]) -> None:
-    """slots[i] += scalar(i, p) * row p of %b, for every p below %depth."""
+def _multiply(
+    r: Tiles, slots: list[list[str]], scalar: Callable[[int, Value, int], str], neighbours: bool = False
+) -> None:
+    """slots[i] += scalar(i, p) * row p of %b, for every p below %depth; `neighbours` says that scalars of a row lie side by side."""
     lay, size = r.lay, r.lay.size
     depth, wide = r.i64("%depth"), len(slots[0])
 
-    def step(p: Value, ahead: int) -> None:
-        source = r.at("%b", (p + ahead) * r.i64("%b_row"))
-        right = [r.load_vector(r.at(source, v * lay.lanes * size), aligned=False) for v in range(wide)]
-        add_products(r, slots, lambda i: scalar(i, p, ahead), right)
+    def right(p: Value) -> list[str]:
+        source = r.at("%b", p * r.i64("%b_row"))
+        return [r.load_vector(r.at(source, v * lay.lanes * size), aligned=False) for v in range(wide)]
 
-    whole = depth & -_UNROLL
-    with r.loop(r.zero, whole, _UNROLL) as p:
-        for ahead in range(_UNROLL):
-            step(p, ahead)
+    in_lanes = neighbours and by_lanes()
+    unroll = lay.lanes if in_lanes else _UNROLL
+    whole = depth & -unroll
+    with r.loop(r.zero, whole, unroll) as p:
+        left = [r.load_vector(scalar(i, p, 0), aligned=False) for i in range(len(slots))] if in_lanes else []
+        for ahead in range(unroll):
+            if in_lanes:
+                add_lanes(r, slots, left, ahead, right(p + ahead))
+            else:
+                add_products(r, slots, lambda i: scalar(i, p, ahead), right(p + ahead))
     with r.loop(whole, depth) as p:
-        step(p, 0)
+        add_products(r, slots, lambda i: scalar(i, p, 0), right(p))
 
 
 def rows_tile(lay: Layout, name: str, wide: int) -> Tiles:
@@ -200,7 +207,7 @@ def rows_tile(lay: Layout, name: str, wide: int) -> Tiles:
     size, last = lay.size, r.i64("%rows") - 1
     starts = [r.at("%a", minimum(r.constant("i64", i), last) * r.i64("%a_row")) for i in range(lay.rows)]
     slots = accumulators(r, lay.rows, wide)
-    _multiply(r, slots, lambda i, p, ahead: r.at(r.at(starts[i], p * size), ahead * size))
+    _multiply(r, slots, lambda i, p, ahead: r.at(r.at(starts[i], p * size), ahead * size), neighbours=True)
 
     def store(i: int, adds: bool) -> None:
         for v, slot in enumerate(slots[i]):

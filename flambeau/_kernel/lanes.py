@@ -10,8 +10,8 @@ import functools
 from typing import Any
 
 from . import jit
-from .register_tiles import Frame, accumulate, accumulators, add_products, store_sums
-from .tiles import SCALAR, Plan, Vectors, invoke, joined, minimum, tile, vectors
+from .register_tiles import Frame, accumulators, add_lanes, add_products, store_sums
+from .tiles import SCALAR, Plan, Vectors, by_lanes, invoke, joined, minimum, tile
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -229,14 +229,9 @@ def scatter_windows(type: str) -> Any:
 # -- products ---------------------------------------------------------------------------------------------------------
 
 
-def _by_lanes() -> bool:
-    """Whether multiplications take a lane of a vector as it is, while to spread a number in memory costs one of them."""
-    return vectors() == (16, 32)
-
-
 def position_rows(positions: int) -> int:
     """Rows of the register tile of `position_products` for so many positions."""
-    most = 8 if _by_lanes() else tile()
+    most = 8 if by_lanes() else tile()
     return -(-positions // -(-positions // most))
 
 
@@ -253,15 +248,11 @@ def _position_tile(plan: Plan) -> Vectors:
     def right(p: Value) -> list[str]:
         return [r.load_vector(r.at("%b", p * (plan.columns * size), v * n * size), aligned=False) for v in range(2)]
 
-    whole = depth & -n if _by_lanes() else r.constant("i64", 0)
+    whole = depth & -n if by_lanes() else r.constant("i64", 0)
     with r.loop(r.constant("i64", 0), whole, n) as p:
         left = [r.load_vector(r.at(start, p * size), aligned=False) for start in starts]
         for k in range(n):
-            factors = right(p + k)
-            for row, vector in zip(slots, left):
-                scalar = r.lane(vector, k)
-                for slot, factor in zip(row, factors):
-                    accumulate(r, slot, scalar, factor)
+            add_lanes(r, slots, left, k, right(p + k))
     with r.loop(whole, depth) as p:
         add_products(r, slots, lambda i: r.at(starts[i], p * size), right(p))
     store_sums(r, slots, Value(r, "false", "b1"))

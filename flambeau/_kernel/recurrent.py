@@ -18,7 +18,7 @@ from .math.floats import clamp, power_of_two
 from .panels import left_steps, pack, pack_left
 from .register_tiles import Frame, accumulators, add_products
 from .render_llvm import Llvm
-from .tiles import Plan, Vectors, invoke, joined, minimum
+from .tiles import Plan, Vectors, by_lanes, height, invoke, joined, minimum
 from .value import SIZE, Value
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}
@@ -76,6 +76,11 @@ def _product(plan: Plan, wide: int) -> Vectors:
             used = minimum(rows - i, plan.rows)
             invoke(r, "tile", panel(i), r.at(block, j * length * size), length, to, to_row, used, adds)
     return r
+
+
+def product_rows(count: int) -> int:
+    """The tile height of `product` for so many rows of the batch."""
+    return -(-count // -(-count // 4)) if by_lanes() else height(count)  # the left vectors stay in registers, too
 
 
 @functools.cache

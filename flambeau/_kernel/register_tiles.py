@@ -57,6 +57,14 @@ def add_products(r: Vectors, slots: list[list[str]], left: Callable[[int], str],
             accumulate(r, slot, factor, vector)
 
 
+def add_lanes(r: Vectors, slots: list[list[str]], left: list[str], lane: int, right: list[str]) -> None:
+    """Adds to each row of sums one lane of its vector on the left times the vectors on the right."""
+    for row, vector in zip(slots, left):
+        factor = r.lane(vector, lane)
+        for slot, other in zip(row, right):
+            accumulate(r, slot, factor, other)
+
+
 def store_sums(r: Vectors, slots: list[list[str]], adds: Value) -> None:
     """c = the sums, or c + them."""
     n, size = r.plan.lanes, r.plan.size

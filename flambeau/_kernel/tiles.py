@@ -25,6 +25,11 @@ def vectors() -> tuple[int, int]:
     return 16, 32 if features.get("neon") else 16
 
 
+def by_lanes() -> bool:
+    """Whether multiplications take a lane of a vector as it is, while to spread a number in memory costs one of them."""
+    return vectors() == (16, 32)
+
+
 def lanes(type: str) -> int:
     return vectors()[0] // SIZE[type]
 

@@ -11,7 +11,6 @@ from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel import recurrent as kernels
 from .._kernel.native import pool
-from .._kernel.tiles import height
 
 _PARALLEL = 1 << 20  # multiplications of the loops from which a second thread pays
 _LEAST_ROWS = 8  # of the batch for a thread
@@ -95,7 +94,7 @@ class _Jobs:
         if self.single:
             self.product, self.left, self.columns = kernels.no_product(), 0, 1
         else:
-            self.product, self.left, self.columns = kernels.product(self.code, height(max(self.most, 1)))
+            self.product, self.left, self.columns = kernels.product(self.code, kernels.product_rows(max(self.most, 1)))
 
     def padded(self, n: int) -> int:
         """Columns of whole tiles."""
