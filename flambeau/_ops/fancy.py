@@ -156,7 +156,7 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     common = _broadcast(arrays)
     shape = _result_shape(x.shape, dims, common)
     count = math.prod(shape)
-    if count == 0 or x.size == 0:
+    if count == 0:
         if math.prod(common) and any(x.shape[d] == 0 for d in dims):
             raise IndexError("index is out of bounds for dimension with size 0")
         return xp.empty(shape, x.dtype)
@@ -222,7 +222,8 @@ def _is_whole_mask(x: Any, values: Any, arrays: Any) -> bool:
     mask = arrays[0]
     if len(arrays) != 1 or mask.dtype != bool or mask.shape != x.shape or not x.flags.c_contiguous:
         return False
-    return values.ndim == 1 and values.dtype == x.dtype and values.size == np.count_nonzero(mask)
+    # there is no sum of two truths
+    return x.dtype != bool and values.ndim == 1 and values.size == np.count_nonzero(mask)
 
 
 def _fancy_key(arrays: Any, dims: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from .._core.state import GRAD, QUANTIZED, modes
 from .._tensor import Tensor, wrap
 from .quantization import dequantize, quantize_per_tensor_dynamic
 from .registry import ops
+from .rules import type_name
 
 _MANY = 1 << 16  # elements
 _SEVEN_BITS = 0, 127  # codes of inputs, as PyTorch chooses them for layers that quantize their input
@@ -18,11 +19,13 @@ _SEVEN_BITS = 0, 127  # codes of inputs, as PyTorch chooses them for layers that
 
 def dynamic_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A float tensor, rounded to 7 bits with a scale that fits it, times a quantized weight, as floats."""
+    if x.dtype is not float32:
+        raise RuntimeError(f"Quantize only works on Float Tensor, got {type_name(x.dtype)}")
     x = x.detach()  # type: ignore[attr-defined]
-    packed = _packed(x, weight, bias) if x._array.size and x.dtype is float32 else None
+    packed = _packed(x, weight, bias) if x._array.size else None
     if packed is None:
         if x._array.size:
-            x = dequantize(quantize_per_tensor_dynamic(ops.to(x, float32), quint8, True))
+            x = dequantize(quantize_per_tensor_dynamic(x, quint8, True))
         return ops.linear(x, dequantize(weight), bias)  # type: ignore[no-any-return]
     array = x._array
     if array.size < _MANY:

@@ -405,3 +405,18 @@ def test_interpreters_that_it_does_not_know(monkeypatch):
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     monkeypatch.setattr(sys, "implementation", types.SimpleNamespace(name="other"))
     assert not site.usable()
+
+
+@pytest.mark.parametrize("rank", [1, 4, 7, 8, 9])
+@pytest.mark.parametrize("count", [2, 5, 8, 23, 24, 25, 60])
+def test_lists_of_any_length_and_rank(rank, count):
+    """Descriptions that are too long for the entry go to the Python function."""
+    parts = [torch.full((1, 2) + (1,) * (rank - 2) if rank > 1 else (2,), float(i)) for i in range(count)]
+    expected = [float(i) for i in range(count) for _ in range(2)]
+    for _ in range(4):
+        assert torch.cat(parts, 0).flatten().tolist() == expected
+        assert torch.stack(parts).flatten().tolist() == expected
+    leaves = [t.requires_grad_() for t in parts]
+    for _ in range(4):
+        slopes = torch.autograd.grad(torch.cat(leaves, 0).square().sum(), leaves)
+        assert [g.flatten().tolist() for g in slopes] == [[2.0 * i] * 2 for i in range(count)]

@@ -95,3 +95,16 @@ def test_nine_dimensions():
     x = torch.arange(2**9 * 3.0).reshape(*[2] * 9, 3).permute(8, 0, 6, 2, 4, 9, 1, 3, 5, 7)
     y = x.contiguous()
     assert torch.equal(x + x[:, :1, :, :1, :, :, :1], y + y[:, :1, :, :1, :, :, :1])
+
+
+def test_large_operands_of_other_kinds_are_refused(monkeypatch, add):
+    monkeypatch.setattr(pool, "WORTHWHILE", 1 << 10)
+    x = BASE[..., 1:11]
+    out = np.empty(x.shape, np.float32)
+    way = walks.walk(add, [x, x], out)
+    assert way._large is not None
+    assert way.run((x, x, out))
+    np.testing.assert_array_equal(out, x + x)
+    crooked = np.zeros(BASE.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(BASE.shape)[..., 1:11]
+    for operands in ((x, x.view(np.int32), out), (x, crooked, out), (x, 1.0, out), (x, x.view(np.recarray), out)):
+        assert not way.run(operands)

@@ -278,3 +278,12 @@ def test_little_groups_of_one_dimension():
     with pytest.raises(RuntimeError, match="Only zero batch or zero channel inputs are supported"):
         F.conv1d(x[:, :, :0], w, padding=1, groups=3)
     assert F.conv1d(x[:0, :, :0], w, padding=1, groups=3).shape == (0, 3, 1)
+
+
+def test_blocks_of_images_that_are_none():
+    for shape in ((1, 1, 1, 4, 4), (1, 0, 4, 4), (1, 2, 0, 4), (0, 4, 4)):
+        with pytest.raises(RuntimeError, match=r"Expected 3D or 4D \(batch mode\) tensor"):
+            F.unfold(torch.zeros(shape), 2)
+    assert F.unfold(torch.zeros(0, 2, 4, 4), 2).shape == (0, 8, 9)
+    with pytest.raises(IndexError):
+        F.unfold(torch.zeros(4, 4), 2)

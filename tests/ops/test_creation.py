@@ -321,3 +321,34 @@ def test_asarray_copies_only_if_it_must_or_should():
     with pytest.raises(ValueError, match="can't alias tensor from device"):
         torch.asarray(x, device="meta", copy=False)
     assert torch.asarray(x, device="meta").is_meta
+
+
+def test_new_tensors_like_sparse_ones():
+    s = torch.tensor([[0.0, 2.0]]).to_sparse()
+    for function in (torch.zeros_like, torch.empty_like):
+        made = function(s)
+        assert made.layout is torch.sparse_coo and made.shape == (1, 2) and made._nnz() == 0
+        assert made.to_dense().tolist() == [[0, 0]]
+        assert function(s, dtype=torch.float64).dtype is torch.float64
+        dense = function(s, layout=torch.strided)
+        assert dense.layout is torch.strided and dense.shape == (1, 2)
+        with pytest.raises(RuntimeError, match="memory format option is only supported by strided tensors"):
+            function(s, memory_format=torch.contiguous_format)
+    assert torch.zeros_like(s, layout=torch.strided).tolist() == [[0, 0]]
+    for function in (torch.ones_like, lambda s: torch.full_like(s, 2)):
+        with pytest.raises(NotImplementedError):
+            function(s)
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype", "text"),
+    [
+        (1 << 60, torch.float64, "Storage size calculation overflowed"), (1 << 62, torch.int16, "Storage size calculation overflowed"),
+        (1 << 61, torch.int32, "Storage size calculation overflowed"), (1 << 59, torch.float64, "you tried to allocate 4611686018427387904 bytes"),
+        ((1 << 63) - 1, torch.uint8, "you tried to allocate 9223372036854775807 bytes"),
+    ],
+)  # fmt: skip
+def test_sizes_beyond_all_memory(count, dtype, text):
+    for make in (torch.empty, torch.zeros):
+        with pytest.raises(RuntimeError, match=text):
+            make(count, dtype=dtype)

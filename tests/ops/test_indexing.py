@@ -353,3 +353,44 @@ def test_pairs_of_indices(dtype):
     for wrong in ((30, 0), (0, 40), (-31, 0), (0, -41)):
         with pytest.raises(IndexError, match="out of bounds"):
             torch.from_numpy(x)[tuple(tensor([0, n]) for n in wrong)]
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (3, 0), (0, 0), (2, 0, 3), (2, 3, 4)])
+def test_indices_of_tensors_without_elements(shape):
+    """Values and shapes as NumPy's; an index into a dimension of no elements is refused as PyTorch refuses it."""
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    none, two = np.zeros(0, np.int64), np.array([0, 1])
+    keys = [
+        (none,), (two,), (none, none), (two, two), (slice(None), none), (slice(None), two), (two[:, None], none), (none[:, None], two),
+        (np.zeros((0, 2), np.int64),), (np.zeros(shape, bool),), (np.ones(shape, bool),), (np.ones(shape[0], bool),), (two, slice(0, 0)),
+        (np.zeros((2, 0), np.int64), none),
+    ]  # fmt: skip
+    for key in keys:
+        given = tuple(torch.from_numpy(k) if isinstance(k, np.ndarray) else k for k in key)
+        try:
+            expected = x[key]
+        except IndexError:
+            with pytest.raises(IndexError):
+                torch.from_numpy(x)[given]
+            continue
+        made = torch.from_numpy(x)[given]
+        assert made.shape == expected.shape and made.tolist() == expected.tolist()
+    for dim in [d for d, n in enumerate(shape) if n == 0]:
+        with pytest.raises(IndexError, match="index is out of bounds for dimension with size 0"):
+            torch.from_numpy(x)[(slice(None),) * dim + (torch.tensor([0]),)]
+        with pytest.raises(IndexError, match="index is out of bounds for dimension with size 0"):
+            torch.from_numpy(x)[tuple(torch.tensor([0]) for _ in shape)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+def test_adding_where_a_mask_is_set(dtype):
+    x, mask = torch.arange(6).reshape(2, 3), torch.tensor([[True, False, True], [False, True, False]])
+    for values in (torch.tensor([10, 20, 30]), torch.tensor([10])):
+        made = x.to(dtype).index_put((mask,), values.to(dtype), accumulate=True)
+        expected = x.numpy().copy()
+        expected[mask.numpy()] += np.broadcast_to(values.numpy(), 3)
+        assert made.dtype is dtype and made.tolist() == torch.from_numpy(expected).to(dtype).tolist()
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        x.to(dtype).index_put((mask,), torch.tensor([1, 2, 3], dtype=torch.int16), accumulate=True)
+    with pytest.raises((RuntimeError, IndexError), match="shape mismatch"):
+        x.to(dtype).index_put((mask,), torch.ones(2).to(dtype), accumulate=True)

@@ -167,3 +167,10 @@ def test_grids_of_tensors_on_several_devices_are_refused():
         with pytest.raises(RuntimeError, match="meshgrid expects all tensors to have the same device"):
             torch.meshgrid(*pair, indexing="ij")
     assert [g.shape for g in torch.meshgrid(meta, meta, indexing="xy")] == [(2, 2), (2, 2)]
+
+
+def test_more_combinations_than_any_memory_holds():
+    for count, size, again in ((100_000, 4, False), (100_000, 4, True), (10_000, 40, False), (3_000_000_000, 2, False)):
+        x = torch.zeros(1).expand(count)
+        with pytest.raises(RuntimeError, match="overflow"):
+            torch.combinations(x, size, with_replacement=again)

@@ -279,3 +279,27 @@ def test_vectors_of_least_squares_have_the_batch_of_their_matrices():
             torch.linalg.lstsq(a, torch.rand(shape, dtype=torch.float64))
     with pytest.raises(RuntimeError, match="should match"):
         torch.linalg.lstsq(a[0], torch.rand(4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["norm", "matrix_norm", "vector_norm"])
+def test_norms_in_another_dtype(name):
+    function, x = getattr(torch.linalg, name), torch.arange(6.0).reshape(2, 3)
+    orders = {
+        "norm": [None, 2, 1, "nuc", "fro"],
+        "matrix_norm": ["fro", "nuc", 2, -2, 1, -1, np.inf, -np.inf],
+        "vector_norm": [2, 1, 0, np.inf],
+    }
+    for order in orders[name]:
+        expected = function(x.double(), order)
+        for d in (None, torch.float32, torch.float64):
+            made = function(x, order, dtype=d)
+            assert made.dtype is (d or torch.float32) and made.item() == pytest.approx(
+                expected.item(), rel=1e-5, abs=1e-5
+            )
+        z = function(x.to(torch.complex64), order, dtype=torch.complex128)
+        assert z.dtype is torch.float64 and z.item() == pytest.approx(expected.item(), rel=1e-5, abs=1e-5)
+        for d in (torch.float16, torch.complex64, torch.int64):
+            with pytest.raises(RuntimeError):
+                function(x, order, dtype=d)
+        with pytest.raises(RuntimeError):
+            function(x.to(torch.complex64), order, dtype=torch.float64)

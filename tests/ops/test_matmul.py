@@ -212,3 +212,20 @@ def test_chains_are_multiplied_in_the_cheapest_order():
     sizes = [30, 35, 15, 5, 10, 20, 25]  # ((0 (1 2)) ((3 4) 5)
     split = _best_split(sizes)
     assert (split[0][5], split[0][2], split[3][5]) == (2, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        ((2, 3), (2, 3, 4), "batch1 must be a 3D tensor"), ((2, 3, 4), (3, 4), "batch2 must be a 3D tensor"),
+        ((2, 3), (3, 4), "batch1 must be a 3D tensor"), ((2, 3, 4), (2, 3, 4), r"to be: \[2, 4\] but got: \[2, 3\]"),
+        ((2, 3, 4), (3, 4, 5), r"to be: \[2, 4\] but got: \[3, 4\]"), ((2, 3, 4, 5), (2, 4, 5), "batch1 must be a 3D tensor"),
+    ],
+)  # fmt: skip
+def test_batches_that_do_not_fit(first, second, text):
+    x, y = torch.zeros(first), torch.zeros(second)
+    with pytest.raises(RuntimeError, match=text):
+        torch.bmm(x, y)
+    for function in (torch.baddbmm, torch.addbmm):
+        with pytest.raises(RuntimeError):
+            function(torch.zeros(1), x, y)

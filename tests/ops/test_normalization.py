@@ -211,3 +211,12 @@ def test_local_response_norm_of_other_dtypes():
         made = F.local_response_norm(x.to(d), 3)
         assert made.dtype is d
         torch.testing.assert_close(made.double(), exact, rtol=tolerance, atol=0)
+
+
+def test_strides_of_channels_of_one_element():
+    for shape in ((4, 3), (4, 3, 1), (4, 3, 1, 1), (4, 3, 1, 1, 1), (4, 3, 2, 2)):
+        x = rand(*shape)
+        assert F.batch_norm(x, None, None, training=True).stride() == x.stride()
+        assert F.batch_norm(x, torch.zeros(3).double(), torch.ones(3).double()).stride() == x.stride()
+    x = rand(4, 3, 2, 2).to(memory_format=torch.channels_last)
+    assert F.batch_norm(x, None, None, training=True).stride() == x.stride() == (12, 1, 6, 3)

@@ -441,10 +441,18 @@ def test_orthogonal_polynomials(name, reference):
     assert values(function(torch.from_numpy(x), -1)) == [0.0] * 21
 
 
-def test_high_chebyshev_degrees_come_from_the_angle():
+@pytest.mark.parametrize("degree", [4096, 5001, 1e7])
+def test_high_chebyshev_degrees_come_from_the_angle(degree):
     x = np.linspace(-0.9, 0.9, 7)
-    out = torch.special.chebyshev_polynomial_t(torch.from_numpy(x), 1e7)
-    np.testing.assert_allclose(out.numpy(), np.cos(1e7 * np.arccos(x)), atol=1e-7)
+    angle = np.arccos(x)
+    for kind, expected in {
+        "t": np.cos(degree * angle), "u": np.sin((degree + 1) * angle) / np.sin(angle),
+        "v": np.cos((degree + 0.5) * angle) / np.cos(angle / 2), "w": np.sin((degree + 0.5) * angle) / np.sin(angle / 2),
+    }.items():  # fmt: skip
+        made = getattr(torch.special, f"chebyshev_polynomial_{kind}")(torch.from_numpy(x), degree)
+        np.testing.assert_allclose(made.numpy(), expected, atol=1e-6)
+        shifted = getattr(torch.special, f"shifted_chebyshev_polynomial_{kind}")(torch.from_numpy((x + 1) / 2), degree)
+        np.testing.assert_allclose(shifted.numpy(), expected, atol=1e-6)
 
 
 # -- forms -------------------------------------------------------------------------------------------------------
@@ -549,3 +557,21 @@ def test_gamma_functions_in_both_precisions(dtype, accuracy):
         found = made.double().numpy()
         usual = np.abs(expected) > np.finfo(dtype).tiny
         assert np.allclose(found[usual], expected[usual], rtol=accuracy, atol=0)
+
+
+def test_nothing_is_recorded_without_gradients():
+    x, wide, number = torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.float64), torch.tensor(2.0)
+    calls = [
+        lambda: torch.add(x, wide), lambda: x * 2, lambda: 3.0 - x, lambda: x + x, lambda: torch.exp(x), lambda: x**2.5, lambda: 2**x,
+        lambda: torch.where(x > 0, x, 1.0), lambda: torch.lerp(x, x, 0.5), lambda: torch.add(x, 1, alpha=2), lambda: torch.clamp(x, 0, 1),
+        lambda: x / number, lambda: torch.frexp(x)[0], lambda: torch.atan2(x, wide), lambda: torch.addcmul(x, x, x),
+    ]  # fmt: skip
+    for call in calls:
+        for _ in range(4):
+            with torch.no_grad():
+                made = call()
+                assert not made.requires_grad and made.grad_fn is None
+            assert call().requires_grad
+        x.requires_grad_(False)
+        assert not call().requires_grad
+        x.requires_grad_()

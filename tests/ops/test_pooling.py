@@ -278,3 +278,20 @@ def test_unpooling_to_a_size_that_no_pooling_had(size):
     with pytest.raises(ValueError, match="invalid output_size"):
         torch.nn.functional.max_unpool2d(values, places, 2, output_size=size)
     assert torch.nn.functional.max_unpool2d(values, places, 2, output_size=(5, 5)).shape == (1, 1, 5, 5)
+
+
+@pytest.mark.parametrize("size", [(6, 8), (6, 200)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(2, 1, 0), (3, 2, 1), (2, 2, 0), ((3, 2), (1, 3), (1, 0)), (3, 1, 1)]
+)
+def test_windows_without_a_largest_element_give_their_first_place(size, kernel, stride, padding):
+    places = torch.arange(float(size[0] * size[1])).view(1, 1, *size)
+    _, first = F.max_pool2d(-places, kernel, stride, padding, return_indices=True)  # the first is the largest there
+    for value in (-np.inf, np.finfo(np.float32).min):
+        made, index = F.max_pool2d(
+            torch.full((1, 1, *size), float(value)), kernel, stride, padding, return_indices=True
+        )
+        assert (made == value).all() and index.tolist() == first.tolist()
+    volume = torch.full((1, 1, 4, 5, 6), -np.inf)
+    _, index = F.max_pool3d(volume, 2, 1, return_indices=True)
+    assert index.tolist() == torch.arange(120).view(1, 1, 4, 5, 6)[:, :, :-1, :-1, :-1].tolist()

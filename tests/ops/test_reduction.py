@@ -485,3 +485,19 @@ def test_the_norm_of_many_elements(threads):
         assert torch.full((1 << 20,), 1e30).norm().item() == pytest.approx(1e30 * 1024, rel=1e-6)
     finally:
         torch.set_num_threads(before)
+
+
+def test_names_of_derivatives_say_what_was_reduced():
+    x = torch.ones(2, 3, requires_grad=True)
+    for name, function in (("Sum", torch.sum), ("Mean", torch.mean), ("Prod", torch.prod)):
+        assert function(x).grad_fn.name() == function(x, dtype=torch.float64).grad_fn.name() == f"{name}Backward0"
+        assert function(x[0, 0]).grad_fn.name() == f"{name}Backward0"
+        for made in (
+            function(x, 1), function(x, 0, keepdim=True), function(x[0], 0), function(x[0], 0, keepdim=True),
+            function(x[0, 0], 0), function(x[0, 0], 0, keepdim=True),
+        ):  # fmt: skip
+            assert made.grad_fn.name() == f"{name}Backward1"
+    for function in (torch.sum, torch.mean):
+        for dims in ((0, 1), (1,), None, []):
+            assert function(x, dims, keepdim=True).grad_fn.name().endswith("Backward1")
+        assert function(x, (0, 1)).grad_fn.name().endswith("Backward1")

@@ -86,3 +86,16 @@ def test_bytes_are_rounded_after_each_dimension(mode, antialias, wanted):
     x = torch.arange(0, 250, 10, dtype=torch.uint8).reshape(1, 1, 5, 5).flip(-1)
     out = torch.nn.functional.interpolate(x, size=(3, 4), mode=mode, antialias=antialias)
     assert out.dtype is torch.uint8 and out.flatten().tolist() == wanted
+
+
+def test_memory_grows_to_what_is_needed():
+    for dtype in (torch.uint8, torch.float16, torch.float32, torch.float64):
+        x = torch.arange(2).to(dtype)
+        x.resize_(10)
+        assert x.untyped_storage().nbytes() == 10 * x.itemsize and x[:2].tolist() == [0, 1]
+        part = torch.arange(8).to(dtype)[3:5]
+        part.resize_(2, 5)
+        assert part.untyped_storage().nbytes() == 13 * x.itemsize and part.storage_offset() == 3
+        assert part[0].tolist() == [3, 4, 5, 6, 7]
+        part.resize_(1)
+        assert part.tolist() == [3] and part.untyped_storage().nbytes() == 13 * x.itemsize

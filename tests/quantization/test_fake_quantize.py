@@ -77,3 +77,19 @@ def test_chosen_scales():
     assert torch._choose_qparams_per_tensor(torch.arange(6.0) - 2) == (5 / 255, 102)
     high, low = torch.choose_qparams_optimized(torch.arange(6.0), 6, 10, 0.16, 8)
     assert (high.item(), low.item()) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "bins", "ratio", "bits", "expected"),
+    [
+        (np.linspace(-1, 1, 64), 200, 0.16, 4, (0.9500000476837158, -0.9500000476837158)),
+        ([*np.linspace(-1, 1, 64), -3.0, 3.0], 200, 0.5, 2, (1.8600010871887207, -1.8600010871887207)),
+        ([-4.0, -1.0, 0.0, 1.0, 4.0], 20, 0.5, 2, (3.5999999046325684, -4.0)),
+    ],
+)
+def test_ranges_that_lose_least(values, bins, ratio, bits, expected):
+    """Where both ends lose as much, the upper one moves."""
+    high, low = torch.choose_qparams_optimized(
+        torch.tensor(np.array(values, np.float32)), len(values), bins, ratio, bits
+    )
+    assert (high.item(), low.item()) == pytest.approx(expected, abs=1e-6)

@@ -196,3 +196,26 @@ def test_older_places_of_the_layers():
 
     assert old_quantized.Linear is quantized.Linear and old_dynamic.LSTM is quantized.dynamic.LSTM
     assert old_intrinsic.ConvReLU2d is intrinsic.ConvReLU2d and old_qat.Linear is qat.Linear
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (2, 3, 8), (8,), (0, 8), (3, 0, 8)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_dynamic_layers_round_their_input(shape, bias):
+    torch.manual_seed(1)
+    layer = Q.quantize_dynamic(nn.Sequential(nn.Linear(8, 4, bias=bias)))
+    x = torch.randn(shape).half().float()
+    made = layer(x)
+    assert made.dtype is torch.float32 and made.shape == (*shape[:-1], 4)
+    if x.numel():  # 7 bits of the range that the input has
+        low, high = min(x.min().item(), 0.0), max(x.max().item(), 0.0)
+        scale = (high - low) / 127
+        zero = min(max(round(-low / scale), 0), 127)
+        codes = torch.clamp(torch.round(x / scale) + zero, 0, 255)
+        inner = layer[0]
+        weight, own = inner.weight().dequantize(), inner.bias()
+        torch.testing.assert_close(
+            made, nn.functional.linear((codes - zero) * scale, weight, own), rtol=1e-3, atol=1e-3
+        )
+    for d in (torch.float64, torch.float16):
+        with pytest.raises(RuntimeError, match="Quantize only works on Float Tensor, got"):
+            layer(x.to(d))
