@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,9 @@ def _likeness(stem: str, file: str) -> float:
 def selection(rows: list[dict[str, Any]], stem: str, most: int, seconds: float) -> list[str]:
     """Tests for a change, within a number and a time.
 
-    Those of files named like the changed one come first, all of them if half of the time is enough. Of the others each
-    function's cheapest, then the second of each, and so on; those that come through few other lines before the rest.
+    Those of files named like the changed one come first, all of them if half of the time is enough. Then one function of
+    every other file, a second of each, and so on, so that many kinds of programs are asked; of a file's functions those
+    that come through few other lines before the rest, of a function's tests the cheapest first.
     """
     functions: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["seconds"]):
@@ -164,7 +166,10 @@ def selection(rows: list[dict[str, Any]], stem: str, most: int, seconds: float) 
         return -likeness[name], sum(b.bit_count() for b in functions[name][0]["lines"].values())
 
     own = sorted((name for name in functions if likeness[name] > 0.6), key=order)
-    others = sorted(functions.keys() - own, key=lambda name: order(name)[1])
+    files: dict[str, list[str]] = {}
+    for name in sorted(functions.keys() - own, key=lambda name: order(name)[1]):
+        files.setdefault(name.split("::")[0], []).append(name)
+    others = [name for turn in zip_longest(*files.values()) for name in turn if name is not None]
     taken = _by_turns([functions[name] for name in own], most, seconds / 2)
     left = seconds - sum(row["seconds"] for row in taken)
     return [row["test"] for row in taken + _by_turns([functions[name] for name in others], most, left)]
