@@ -57,7 +57,7 @@ PLAIN = {type(None), bool, int, float, complex, str, tuple, Size, dtype}
 class Walk:
     """A backward pass while it runs, in `local.walk`."""
 
-    __slots__ = ("callbacks", "depth", "given", "node", "number_given")
+    __slots__ = ("callbacks", "depth", "given", "node", "number_given", "outer")
     number_given: int
 
     callbacks: list[Any] | None  # what is called at its end
@@ -66,6 +66,7 @@ class Walk:
         Any, ...
     ]  # the roots, the nodes that run (None for all), the wanted edges or None, whether leaves get theirs
     node: Node | None  # the one that runs now
+    outer: Walk | None  # the pass that it runs in
 
     @property
     def wanted(self) -> Any:
@@ -114,6 +115,7 @@ def run(
     walk.given = roots, needed, wanted_edges, into_leaves
     walk.callbacks = None
     walk.depth = 0
+    walk.outer = outer_walk
     if outer_walk is not None:
         walk.depth = outer_walk.depth + 1
         if walk.depth > _DEEPEST:
@@ -285,11 +287,13 @@ def execution_order() -> list[Node]:
     return found
 
 
-def queue_callback(callback: Callable[[], Any]) -> None:
-    """Has a function called when the backward pass that is running now ends."""
+def queue_callback(callback: Callable[[], Any], outermost: bool = False) -> None:
+    """Has a function called when the backward pass that is running now ends, or the one that it runs in."""
     walk = local.walk
     if walk is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    while outermost and walk.outer is not None:
+        walk = walk.outer
     if walk.callbacks is None:
         walk.callbacks = []
     walk.callbacks.append(callback)

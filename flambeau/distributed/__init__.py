@@ -11,6 +11,7 @@ from . import (
     _kinds,
     _objects,
     _point_to_point,
+    _reducer,
     _rendezvous,
     _stores,
     _subgroups,
@@ -28,6 +29,7 @@ from ._kinds import *
 from ._kinds import _make_nccl_premul_sum as _make_nccl_premul_sum
 from ._objects import *
 from ._point_to_point import *
+from ._reducer import *
 from ._rendezvous import *
 from ._stores import *
 from ._subgroups import *
@@ -37,7 +39,7 @@ from .constants import default_pg_timeout as default_pg_timeout
 from .device_mesh import DeviceMesh, init_device_mesh
 
 _PARTS = (
-    _backends, _collectives, _debugging, _groups, _kinds, _objects, _point_to_point, _rendezvous, _stores, _subgroups,
+    _backends, _collectives, _debugging, _groups, _kinds, _objects, _point_to_point, _reducer, _rendezvous, _stores, _subgroups,
 )  # fmt: skip
 __all__ = [name for part in _PARTS for name in part.__all__] + [
     "DeviceMesh", "FileStore", "TCPStore", "Work", "constants", "device_mesh", "distributed_c10d", "init_device_mesh",

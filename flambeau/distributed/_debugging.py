@@ -13,9 +13,7 @@ from ._groups import get_rank
 from ._kinds import DebugLevel
 
 __all__ = [
-    "GradBucket",
     "Logger",
-    "Reducer",
     "breakpoint",
     "get_debug_level",
     "record_comm",
@@ -54,52 +52,6 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
 def record_comm(name: str) -> Iterator[None]:
     """Names the calls inside of a `with` block for profilers."""
     yield
-
-
-class GradBucket:
-    """Gradients that travel together; hooks of `DistributedDataParallel` get one."""
-
-    def __init__(self, index: int, tensor: Any, gradients: list[Any], parameters: list[Any], last: bool):
-        self._index, self._tensor, self._gradients, self._parameters, self._last = (
-            index,
-            tensor,
-            gradients,
-            parameters,
-            last,
-        )
-
-    def index(self) -> int:
-        """Its number."""
-        return self._index
-
-    def buffer(self) -> Any:
-        """The gradients one after the other."""
-        return self._tensor
-
-    def gradients(self) -> list[Any]:
-        """The gradients."""
-        return self._gradients
-
-    def parameters(self) -> list[Any]:
-        """The parameters they belong to."""
-        return self._parameters
-
-    def is_last(self) -> bool:
-        """Whether no other follows."""
-        return self._last
-
-    def set_buffer(self, buffer: Any) -> None:
-        """Replaces the gradients."""
-        self._tensor = buffer
-
-
-class Reducer:
-    """Adds gradients of several processes; not needed in a world of one."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        raise NotImplementedError(
-            "Reducer: a world of one process has no gradients to add; use DistributedDataParallel"
-        )
 
 
 class Logger:

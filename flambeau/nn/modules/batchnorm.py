@@ -14,6 +14,7 @@ from ..._tensor import Tensor, bump
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from . import _sync_norm
 from .lazy import LazyModuleMixin
 from .module import Module
 
@@ -229,7 +230,7 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm for one process of several; alone it is plain batch norm."""
+    """Batch norm whose statistics are those of the batches of all processes of a group; alone it is plain batch norm."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -250,7 +251,14 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
-        return super().forward(input)
+        group = _sync_norm.group_of(self.process_group) if self.training else None
+        if group is None:
+            return super().forward(input)
+        momentum = _counted(self)
+        mean, variance = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
+        return _sync_norm.SyncBatchNorm.apply(  # type: ignore[no-any-return]
+            input, self.weight, self.bias, mean, variance, self.eps, momentum, group
+        )
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -1,0 +1,18 @@
+"""`DistributedDataParallel` in worlds of two and of four processes."""
+
+from pathlib import Path
+
+from .world import needs_mpi, run
+
+CHECKS = Path(__file__).parent / "ddp_checks.py"
+
+
+@needs_mpi
+def test_two():
+    names = ["like_one_process", "gradients_add_up", "unused", "wrong_models", "buffers", "one_batch_norm", "hooks"]
+    run(CHECKS, [*names, "uneven", "compiled", "again"], 2)
+
+
+@needs_mpi
+def test_four():
+    run(CHECKS, ["gradients_add_up", "unused", "one_batch_norm", "uneven"], 4)
