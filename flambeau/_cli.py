@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compiling.add_argument("program", help="file that torch.export.save wrote, here or in PyTorch")
     compiling.add_argument("-o", "--output", help="where the package is written (the same name with .fbo)")
     compiling.add_argument("--cpu", help="the CPU that the code is for: x86-64-v3, neoverse-n1, … (this one)")
+    commands.add_parser(
+        "launch", add_help=False, help="run a PyTorch program in several processes, as torchrun does (launch --help)"
+    )
     typings = commands.add_parser(
         "typings", help="let mypy and pyright find flambeau's types where programs say `import torch`"
     )
@@ -50,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "folder", nargs="?", default="typings", help="where the link is made (typings, where pyright looks)"
     )
     commands.add_parser("info", help="versions, CPU, cache: what a bug report needs")
-    chosen = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["launch"]:  # its options are the launcher's
+        return launch(given[1:])
+    chosen = parser.parse_args(given)
     if chosen.command == "demo":
         from ._demo import run as demonstrate  # imports the whole package: only for the command that needs it
 
@@ -109,6 +115,25 @@ def compile_program(program: str, output: str | None, cpu: str | None) -> int:
         print(f"flambeau compile: {error}", file=sys.stderr)
         return 2
     print(f"{output} made, {os.path.getsize(output) >> 10} KiB: torch._inductor.aoti_load_package({output!r}) runs it")
+    return 0
+
+
+def launch(arguments: Sequence[str]) -> int:
+    """Runs a program in several processes, in which `torch` stands for flambeau."""
+    from . import install_as_torch
+
+    install_as_torch()
+    from .distributed.elastic.multiprocessing.errors import ChildFailedError
+    from .distributed.launcher.agent import SignalException
+    from .distributed.run import main as run
+
+    try:
+        run(arguments)
+    except ChildFailedError as error:
+        print(f"flambeau launch:{error}", file=sys.stderr)
+        return 1
+    except SignalException as error:
+        return 128 + error.sigval
     return 0
 
 

@@ -45,7 +45,9 @@ __all__ = [name for part in _PARTS for name in part.__all__] + [
     "DeviceMesh", "FileStore", "TCPStore", "Work", "constants", "device_mesh", "distributed_c10d", "init_device_mesh",
     "reduce_op",
 ]  # fmt: skip
-_LATER = ("algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim", "rpc", "tensor", "utils")
+_LATER = (
+    "algorithms", "checkpoint", "elastic", "fsdp", "launch", "launcher", "nn", "optim", "rpc", "run", "tensor", "utils",
+)  # fmt: skip
 
 
 class _reduce_op:

@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -135,7 +136,10 @@ class World:
 
     def close(self) -> None:
         """Leaves; MPI ends if all others leave as well, and is left alone otherwise: its end waits for all."""
-        if self.watch.leave(_LEAVING) or (self._connection is None and not self.left):
+        failed = hasattr(sys, "last_value")  # an error ends this process: the others are to hear of it now
+        if self.watch.leave(0.0 if failed or self.left else _LEAVING) or (
+            self._connection is None and not self.left and not failed
+        ):
             _functions(self.mpi).MPI_Finalize()  # by ctypes: rank 0's server needs the interpreter to end it
         if self._connection is not None:
             part(self._connection)

@@ -56,7 +56,7 @@ def _from_environment(name: str) -> str:
 def _tcp_store(host: str, port: int, rank: int, world_size: int, timeout: timedelta) -> Store:
     """The store that rank 0 keeps, or the launcher for it."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        attempt = os.environ.get("TORCHELASTIC_ATTEMPT") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return PrefixStore(f"/worker/attempt_{attempt}", TCPStore(host, port, world_size, False, timeout))
     return TCPStore(host, port, world_size, rank == 0, timeout, wait_for_workers=False)
 
