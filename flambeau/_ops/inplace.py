@@ -12,7 +12,7 @@ import numpy as np
 from .._autograd.functions import FunctionRecord
 from .._autograd.hooks import follow
 from .._autograd.node import Node, edge_of
-from .._backend.cpu import PARALLEL
+from .._backend.cpu import PARALLEL, cpu
 from .._core.dtypes import COMPLEX, FLOATING, bool_, can_cast, dtype
 from .._core.layouts import like_strides
 from .._core.return_types import with_out
@@ -413,10 +413,17 @@ def write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> 
             arrays.append(a)
         else:
             return False
-    if k > 1 or not whole or (k and local.grad) or array.size >= PARALLEL or 0 in array.strides:
+    if k > 1 or not whole or (k and local.grad) or 0 in array.strides:
         return False
     try:
-        call(*arrays, array)
+        if array.size < PARALLEL:
+            call(*arrays, array)
+        else:
+            arrays = [a if a.__class__ is np.ndarray else np.asarray(a, d.numpy) for a in arrays]
+            for a in arrays:
+                if a is not array and ((a.shape != shape and _widens(a.shape, shape)) or not _apart_or_same(array, a)):
+                    return False
+            cpu.parallel(call, arrays, array)
     except (ValueError, OverflowError):  # shapes that do not fit, read-only memory, a huge number
         return False
     bump(t)

@@ -74,3 +74,23 @@ def test_expanded_tensors():
     ):
         with pytest.raises(RuntimeError, match="single memory location"):
             write(torch.ones(1).expand(3))
+
+
+def test_large_operands_in_place():
+    """Those that threads share are written at once, too: the same numbers, and the same refusals."""
+    x = torch.arange(360_000.0).reshape(600, 600)
+    assert torch.equal(x.clone().add_(x), x + x)
+    assert torch.equal(x.clone().mul_(0.5), x * 0.5)
+    assert torch.equal(x.clone().add_(x[0]), x + x[0])
+    assert torch.equal(x.clone().t().mul_(x), x.t() * x)
+    assert torch.equal(torch.sub(x, x[:, :1], out=torch.empty(600, 600)), x - x[:, :1])
+    y = x.clone()
+    version = y._version
+    y.add_(y)
+    assert y._version == version + 1 and torch.equal(y, 2 * x)
+    with pytest.raises(RuntimeError, match=r"output with shape \[600, 600\] doesn't match the broadcast shape"):
+        y.add_(torch.ones(2, 600, 600))
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        y[1:].add_(y[:-1])
+    with pytest.raises(RuntimeError, match="must match the size"):
+        y.add_(torch.ones(599, 600))
