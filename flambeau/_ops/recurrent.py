@@ -240,7 +240,7 @@ def _network(
 
 
 def cast(t: Any, d: Any) -> Any:
-    return None if t is None else ops.to_dtype(t, d)
+    return t if t is None or t.dtype is d else ops.to_dtype(t, d)
 
 
 def _by_layer(state: Tensor, layers: int, directions: int) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, COMPLEX, float32
 from .._core.state import CUDA
 from .._kernel import recurrent as kernels
@@ -20,6 +21,15 @@ from .recurrent_formulas import gru_step, lstm_step
 from .registry import ops, public
 from .replay import gradients
 from .shape_rules import like, same
+
+
+def _run(backend: Any, kernel: Any, arrays: list[Any], like: list[Any]) -> Any:
+    """The results of a kernel, of the shapes of some arrays."""
+    d = arrays[0].dtype
+    outs = [empty(a.shape, d) for a in like]
+    backend.kernel(kernel, (BY_NUMPY[d].code,) * (len(arrays) + len(outs)))(*arrays, *outs)
+    return outs
+
 
 # -- LSTM ----------------------------------------------------------------------------------------------------------
 
@@ -45,7 +55,7 @@ def _lstm_grad(given: Any, others: Any, c: Any) -> Any:
 )
 def lstm_gates(backend: Any, x: Any, u: Any, c: Any) -> Any:
     """(next h, next c, gates) from the inputs' and the state's part of the gates."""
-    return backend.kernel(kernels.lstm_gates, (BY_NUMPY[x.dtype].code,) * 6)(x, u, c)
+    return _run(backend, kernels.lstm_gates, [x, u, c], [c, c, x])
 
 
 def _lstm_back_formula(g_h: Tensor, g_c: Tensor, c: Tensor, c_next: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,8 +74,7 @@ def _lstm_second(given: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any
 @primitive(batch=folded(), meta=like(4, 2), tensors=5, name="lstm_gates_backward", grad=_lstm_second)
 def lstm_gates_back(backend: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any) -> Any:
     """The gradients by the gates before their functions, and by c."""
-    call = backend.kernel(kernels.lstm_gates_backward, (BY_NUMPY[gates.dtype].code,) * 7)
-    return call(g_h, g_c, c, c_next, gates)
+    return _run(backend, kernels.lstm_gates_backward, [g_h, g_c, c, c_next, gates], [gates, c])
 
 
 # -- GRU -----------------------------------------------------------------------------------------------------------
@@ -91,7 +100,7 @@ def _gru_shapes(x: Any, u: Any, h: Any) -> list[Any]:
 @primitive(batch=folded(), meta=_gru_shapes, tensors=3, name="gru_gates", grad=_gru_grad, backward_name="AddBackward0")
 def gru_gates(backend: Any, x: Any, u: Any, h: Any) -> Any:
     """(next h, gates)."""
-    return backend.kernel(kernels.gru_gates, (BY_NUMPY[x.dtype].code,) * 5)(x, u, h)
+    return _run(backend, kernels.gru_gates, [x, u, h], [h, x])
 
 
 def _gru_back_formula(g: Tensor, u: Tensor, h: Tensor, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -110,7 +119,7 @@ def _gru_second(given: Any, g_out: Any, u: Any, h: Any, gates: Any, needs: Any) 
 @primitive(batch=folded(), meta=like(1, 1, 2), tensors=4, name="gru_gates_backward", grad=_gru_second)
 def gru_gates_back(backend: Any, g_out: Any, u: Any, h: Any, gates: Any) -> Any:
     """The gradients by both parts of the gates, and what reaches h beside them."""
-    return backend.kernel(kernels.gru_gates_backward, (BY_NUMPY[gates.dtype].code,) * 7)(g_out, u, h, gates)
+    return _run(backend, kernels.gru_gates_backward, [g_out, u, h, gates], [u, u, h])
 
 
 # -- public functions ----------------------------------------------------------------------------------------------
@@ -160,7 +169,7 @@ def _parts(
     return made, u, states, fused, half
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def lstm_cell(
     input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -174,7 +183,7 @@ def lstm_cell(
     return (h, c) if half is None else (cast(h, half), cast(c, half))
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -184,7 +193,7 @@ def gru_cell(
     return out if half is None else cast(out, half)  # type: ignore[no-any-return]
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -194,7 +203,7 @@ def rnn_tanh_cell(
     return out if half is None else cast(out, half)  # type: ignore[no-any-return]
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:

@@ -434,3 +434,16 @@ def test_states_and_weights_in_any_layout(mode):
     ):
         for made, value in zip(call(mode, *given), expected):
             torch.testing.assert_close(made, value)
+
+
+@pytest.mark.parametrize("name", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_cells_copy_nothing_for_the_dtype_they_have(name):
+    cell, x = getattr(torch.nn, name)(3, 4), torch.randn(2, 3, requires_grad=True)
+    for _ in range(3):  # by Python first, then by a plan
+        made = cell(x)
+        seen, waiting = [], [(made[0] if isinstance(made, tuple) else made).grad_fn]
+        while waiting:
+            node = waiting.pop()
+            seen.append(type(node).__name__)
+            waiting += [n for n, _ in node.next_functions if n is not None]
+        assert "ToCopyBackward0" not in seen and seen.count("AddmmBackward0") == 2
