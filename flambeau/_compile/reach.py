@@ -340,7 +340,12 @@ class Reach:
         if "_parameters" in own and "_modules" in own:
             table: Any = (fields, own, {}, fields.path)
             self._tables.append(table)
-            self._look(table, self.names)
+            interpreted = getattr(type(fields.owner), "_interpreted_state", None)  # code that names nothing in Python runs it
+            self._look(table, self.names, whole=interpreted is not None)
+            if interpreted is not None:
+                names, held = interpreted(fields.owner)
+                self._take(fields, names)
+                self.reach(held, f"constants of {fields.path}")
 
     def _take(self, fields: Fields, names: Iterable[str]) -> None:
         for name in names:

@@ -123,6 +123,15 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+class Unfollowed:
+    """A place for what is found out from other objects, so that recordings need not follow it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
     """A moment whose Python code no recording follows: it is ours, there is much of it, and no result depends on it."""

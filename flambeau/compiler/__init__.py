@@ -146,7 +146,8 @@ def compile(
     `_dynamo.config.recompile_limit` times, then it runs eagerly): shapes too, whatever `dynamic` says. What cannot be recorded
     (prints, branches that look at elements, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
-    returns runs in the place of the graph; named backends and modes are all the same here.
+    returns runs in the place of the graph; named backends are all the same here. So are modes: a program has one form and runs in one native
+    call anyway, so that "reduce-overhead" has nothing to reduce and "max-autotune" no variants to try.
 
     >>> import flambeau as torch
     >>> @torch.compile

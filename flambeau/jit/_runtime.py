@@ -48,7 +48,8 @@ jit_module_from_flatbuffer = load
 
 
 def freeze(mod: ScriptModule, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
-    """A copy of a compiled module in evaluation whose parameters need no gradient.
+    """A copy of a compiled module in evaluation whose parameters need no gradient, and whose calls run as programs, as those that
+    `torch.compile` makes do: recorded in the first call, and again for arguments of other sizes.
 
     >>> import flambeau as torch
     >>> traced = torch.jit.trace(torch.nn.Linear(2, 1).eval(), torch.ones(1, 2))
@@ -64,18 +65,19 @@ def freeze(mod: ScriptModule, preserved_attrs: list[str] | None = None, optimize
     made = copy.deepcopy(mod)
     for parameter in made.parameters():
         parameter.requires_grad_(False)
+    made._freeze()
     return made
 
 
 def optimize_for_inference(mod: ScriptModule, other_methods: list[str] | None = None) -> Any:
-    """A compiled module for inference: in evaluation, without gradients."""
+    """A compiled module for inference: in evaluation, without gradients, its calls run as programs (see `freeze`)."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError("optimize_for_inference expects a ScriptModule as input")
     return freeze(mod.eval())
 
 
 def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
-    """Nothing to do."""
+    """Nothing to do: `freeze` has done it."""
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from .._core.state import Unfollowed, unobserved
 from ..nn.modules.module import Module
 from ._program import ScriptClass
 from ._saving import Savable
@@ -14,7 +15,7 @@ from ._saving import Savable
 __all__ = ["RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "TracedModule"]
 
 
-_changes = [0]  # how often a submodule of some module was replaced: plans are made again then
+_changes = Unfollowed(0)  # how often a submodule of some module was replaced: plans are made again then
 
 
 class ScriptModule(Savable, Module):
@@ -41,6 +42,9 @@ class ScriptModule(Savable, Module):
         for name, function in CompilationUnit(src)._functions.items():
             object.__setattr__(self, name, functools.partial(function, self))
 
+    def _freeze(self) -> None:
+        """Nothing to do: what programs write is run as it is."""
+
 
 class RecursiveScriptModule(ScriptModule):
     """A module with methods in TorchScript; parameters, buffers and submodules are as in any module.
@@ -56,7 +60,7 @@ class RecursiveScriptModule(ScriptModule):
     def __init__(self, script: ScriptClass):
         super().__init__()
         own = self.__dict__
-        own["_script"], own["_attributes"] = script, {}
+        own["_script"], own["_attributes"], own["_plan"] = script, {}, Unfollowed((-1, None))
 
     # -- what the interpreter asks --------------------------------------------------------------------------------
 
@@ -123,13 +127,30 @@ class RecursiveScriptModule(ScriptModule):
         raise RuntimeError("there is no state of an optimizing executor: programs are interpreted")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        plan = self.__dict__.get("_plan")
-        if plan is None or plan[0] != _changes[0]:
+        frozen = self.__dict__.get("_frozen")
+        if frozen is not None:
+            return frozen(*args, **kwargs)
+        plan = self.__dict__["_plan"]
+        if plan.value[0] != _changes.value:
             method = self._script.methods.get("forward")
             if method is None:
                 raise NotImplementedError(f'Module [{self.original_name}] is missing the required "forward" function')
-            plan = self.__dict__["_plan"] = _changes[0], method.plan(self)
-        return plan[1](*args, **kwargs)
+            with unobserved():
+                plan.value = _changes.value, method.plan(self)
+        return plan.value[1](*args, **kwargs)
+
+    def _interpreted_state(self) -> tuple[tuple[str, ...], Any]:
+        """What `forward` depends on besides parameters, buffers and submodules: names of attributes, and other objects."""
+        return ("_attributes", "training"), tuple(self._script.program.constants)
+
+    def _freeze(self) -> None:
+        """From now on calls run as compiled programs: those of a module with the same state."""
+        from ..compiler._region import Region  # programs are loaded by those who use them
+
+        twin = type(self)(self._script)
+        for name in ("_parameters", "_buffers", "_modules", "_attributes", "training"):
+            twin.__dict__[name] = self.__dict__[name]
+        self.__dict__["_frozen"] = Region(twin)
 
     def forward_magic_method(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of the program with a special name."""
@@ -149,7 +170,7 @@ class RecursiveScriptModule(ScriptModule):
         if name in own.get("_attributes", ()):
             own["_attributes"][name] = value
         else:
-            _changes[0] += isinstance(value, Module)
+            _changes.value += isinstance(value, Module)
             super().__setattr__(name, value)
 
     def __getitem__(self, key: Any) -> Any:
@@ -187,9 +208,11 @@ class RecursiveScriptModule(ScriptModule):
     def __copy__(self) -> Any:
         made = type(self)(self._script)
         made.__dict__.update(self.__dict__)
-        made.__dict__.pop("_plan", None)
+        made.__dict__["_plan"] = Unfollowed((-1, None))
         for table in ("_parameters", "_buffers", "_modules", "_attributes"):
             made.__dict__[table] = dict(self.__dict__[table])
+        if "_frozen" in made.__dict__:
+            made._freeze()
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -197,8 +220,10 @@ class RecursiveScriptModule(ScriptModule):
 
         made = memo[id(self)] = type(self)(self._script)
         for key, value in self.__dict__.items():
-            if key != "_plan":
+            if key not in ("_plan", "_frozen"):
                 made.__dict__[key] = value if key == "_script" else copy.deepcopy(value, memo)
+        if "_frozen" in self.__dict__:
+            made._freeze()
         return made
 
     def copy(self) -> Any:

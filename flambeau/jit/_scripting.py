@@ -133,7 +133,15 @@ class Scripted(RecursiveScriptModule):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         original = self._original
         args, kwargs = _signature_of(type(original).forward).convert((original, *args), kwargs)
-        return _run(original, args[1:], kwargs)
+        return _run(self.__dict__.get("_frozen") or original, args[1:], kwargs)
+
+    _interpreted_state = None  # type: ignore[assignment]  # the original is Python
+
+    def _freeze(self) -> None:
+        """From now on calls run as compiled programs."""
+        from ..compiler._region import Region  # programs are loaded by those who use them
+
+        self.__dict__["_frozen"] = Region(self._original)
 
     def train(self, mode: bool = True) -> Scripted:
         """Training or evaluation, for the original too."""
