@@ -94,7 +94,8 @@ class NodeWatch(Watch):
 
     def move(self, target: Any, source: Any) -> None:
         if isinstance(source, Watched) and source.dtype == target.dtype and target.nbytes >= SHARED:
-            if source.shape == target.shape and self.place(source)[0] is not self.place(target)[0]:
+            apart = source.shape == target.shape and self.place(source)[0] is not self.place(target)[0]
+            if apart and not in_order(source, target):  # other copies may join pointwise loops
                 fill(target, source)
                 return
         super().move(target, source)
@@ -312,6 +313,13 @@ class Lowering:
         if self.places[target][0].kind != MADE:
             bump(self.tensor(target))
             self.written.append(target)
+
+
+def in_order(source: Any, target: Any) -> bool:
+    """Whether elements follow each other in both arrays in one order, those that are repeated aside."""
+    steps = sorted(zip(target.strides, source.strides, source.shape), reverse=True)
+    own = [s for _, s, n in steps if n > 1 and s]
+    return own == sorted(own, reverse=True)
 
 
 def confirm(steps: Sequence[Any], blocks: Sequence[Memory], new: set[Memory], results: set[Memory]) -> None:

@@ -19,6 +19,7 @@ from .breaks import Break
 from .capture import Capture
 from .graph import Graph, Value, replaced
 from .program import Program
+from .recompute import recompute
 
 
 class Pair:
@@ -89,6 +90,8 @@ class Pair:
         inside = {v for node in made.nodes for v in node.outs} | set(made.inputs)
         needed = dict.fromkeys(v for node in made.nodes for v in node.operands() if v not in inside)
         needed.update(dict.fromkeys(v for v in made.outputs if v not in inside))
+        for v in recompute(graph, made, needed):
+            del needed[v]
         given = {v: i for i, v in enumerate(graph.inputs)}
         # Inputs and constants are kept as they are; the rest is made by the forward program.
         self.from_inputs = [(v, given[v]) for v in needed if v in given]

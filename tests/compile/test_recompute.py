@@ -1,0 +1,80 @@
+"""What a backward pass can make again by a few instructions is not kept for it."""
+
+import flambeau as torch
+from flambeau.compiler._region import Region
+
+
+def _both(function, *args):
+    """(results and gradients, what the program keeps) of a function, after its results were compared with the eager ones."""
+    found = []
+    region = Region(function)
+    for call in (function, region, region):
+        given = [a.detach().clone().requires_grad_(a.requires_grad) for a in args]
+        out = call(*given)
+        out.sum().backward()
+        found.append([out.detach(), *[a.grad for a in given if a.grad is not None]])
+    for others in found[1:]:
+        for a, b in zip(found[0], others):
+            assert torch.equal(a, b)
+    return sorted(v.node.name for v in region.entries[0].program.saved)
+
+
+def test_products_of_what_is_kept_are_made_again():
+    x, y = torch.randn(64, 128, requires_grad=True), torch.randn(64, 128, requires_grad=True)
+    assert _both(lambda x, y: (x.tanh() * y.sigmoid()).square(), x, y) == ["sigmoid", "tanh"]
+
+
+def test_chains_are_made_again_from_their_beginning():
+    x = torch.randn(64, 128, requires_grad=True)
+
+    def f(x):
+        a = x.exp()
+        b = a * a
+        c = b + a
+        return (c * b).square() + a
+
+    assert _both(f, x) == ["exp"]
+
+
+def test_dear_small_and_foreign_operands_stay():
+    x, y = torch.randn(64, 128, requires_grad=True), torch.randn(64, 128)
+    assert _both(lambda x: (x.exp().sin() * 2).cos(), x).count("exp") == 1
+    assert "add" in _both(lambda x, y: (x + y).square(), x, y)  # nobody else needs y
+    small = torch.randn(4, 4, requires_grad=True)
+    assert "mul" in _both(lambda x: (x.tanh() * x.tanh()).square(), small)
+
+
+def test_nothing_is_made_again_from_what_was_written_to():
+    x = torch.randn(64, 128, requires_grad=True)
+
+    def f(x):
+        a = x.detach().clone()
+        b = a * 2
+        out = x * b
+        a.add_(1)
+        return out * b
+
+    _both(f, x)
+
+
+def test_an_argument_may_change_before_the_backward_pass():
+    """A product of arguments that the pass itself does not need is kept: nobody may be told that he must not write to them."""
+    x, y = torch.randn(64, 128, requires_grad=True), torch.randn(64, 128)
+    region = Region(lambda x, y: (x * 1.5 + y).square())
+    for _ in range(3):
+        given = y.clone()
+        out = region(x, given)
+        given.zero_()
+        out.sum().backward()
+        assert torch.allclose(x.grad, 3 * (x * 1.5 + y).detach())
+        x.grad = None
+
+
+def test_copies_in_order_join_pointwise_loops():
+    x = torch.randn(512, 512, requires_grad=True)  # the gradient of the mean is one number, that clone would write out
+    region = Region(lambda x: x.tanh().square().mean())
+    for _ in range(3):
+        x.grad = None
+        region(x).backward()
+    back = region.entries[0].program.backward_program._lowered
+    assert [type(step).__name__ for part in back.parts for step in part.steps] == ["Loop", "Fused"]
