@@ -106,6 +106,12 @@ class Pair:
         self.watched = [made.constants[v] for v in needed if v in made.constants]
         self.backward_program = Program(made)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in which the programs compute."""
+        both = self.forward_program, self.backward_program
+        return sum([p._lowered.arena for p in both if p is not None and p._lowered is not None])
+
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, with a node behind those that need one."""
         made = self.forward_program.run(inputs)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.state import local
+from .._tensor import Tensor
 from ..compiler import (
     InvalidBackend,
     OptimizedModule,
+    _forms,
     _Options,
     _state,
     allow_in_graph,
@@ -45,16 +47,36 @@ def graph_break(msg: str = "") -> None:
         local.captures[-1].stop(msg or "torch._dynamo.graph_break()")
 
 
-def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
-    """Says that a size of a tensor changes between calls."""
+def mark_dynamic(
+    t: Any, index: Any, *, hint_override: int | None = None, min: int | None = None, max: int | None = None,
+    specialize_on: Any = None,
+) -> None:  # fmt: skip
+    """Says that sizes of a tensor change between calls: new ones are no reason to record a function again at once.
+
+    >>> import flambeau as torch
+    >>> x = torch.ones(3, 2)
+    >>> torch._dynamo.mark_dynamic(x, 0)
+    >>> torch._dynamo.mark_dynamic(x, 2)
+    Traceback (most recent call last):
+    IndexError: Dimension out of range (expected to be in range of [-2, 1], but got 2)
+    """
+    for one in index if isinstance(index, (list, tuple)) else (index,):
+        if not -t.dim() <= one < t.dim():
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-t.dim()}, {t.dim() - 1}], but got {one})"
+            )
+    _forms.changing[t] = index
+    _forms.fixed.pop(t, None)
 
 
-def maybe_mark_dynamic(t: Any, index: Any) -> None:
-    """Says that a size of a tensor may change between calls."""
+maybe_mark_dynamic = mark_dynamic
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Says that the sizes of a tensor never change."""
+    """Says that the sizes of a tensor never change: others are a reason to record again, and count as such."""
+    if isinstance(t, Tensor):  # sizes of parameters are static anyway
+        _forms.fixed[t] = index
+        _forms.changing.pop(t, None)
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:

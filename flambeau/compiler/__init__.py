@@ -95,8 +95,10 @@ class OptimizedModule(Module):
 class _Options:
     """How a function is to be compiled."""
 
-    def __init__(self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None):
-        self.fullgraph, self.backend, self.options = fullgraph, backend, options
+    def __init__(
+        self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None, dynamic: bool | None = None
+    ):  # fmt: skip
+        self.fullgraph, self.backend, self.options, self.dynamic = fullgraph, backend, options, dynamic
 
     def region(self, function: Callable[..., Any]) -> Region:
         """A function, compiled."""
@@ -105,12 +107,13 @@ class _Options:
             backend = _state["registered"].get(backend)
         if backend is not None and self.options:
             backend = functools.partial(backend, **self.options)
-        made = Region(function, _limit, backend, _unsupported if self.fullgraph else None, lambda: _state["stance"])
+        error = _unsupported if self.fullgraph else None
+        made = Region(function, _limit, backend, error, lambda: _state["stance"], self.dynamic)
         _regions.add(made)
         return made
 
     def __reduce__(self) -> Any:
-        return _Options, (self.fullgraph, self.backend, self.options)
+        return _Options, (self.fullgraph, self.backend, self.options, self.dynamic)
 
 
 _regions: weakref.WeakSet[Region] = weakref.WeakSet()
@@ -143,7 +146,9 @@ def compile(
     """A module or function with the same results whose calls run as programs. Also a decorator, with or without arguments.
 
     A call is recorded with all that it depended on, and recorded again when that changes (up to
-    `_dynamo.config.recompile_limit` times, then it runs eagerly): shapes too, whatever `dynamic` says. What cannot be recorded
+    `_dynamo.config.recompile_limit` times, then it runs eagerly). A program is made for given sizes: with `dynamic=False` other sizes
+    are a change like any other; otherwise they do not count, and from the third set of sizes on (with `dynamic=True` from the
+    second on) calls run eagerly until those with one set have taken as long as making a program takes. What cannot be recorded
     (prints, branches that look at elements, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
     returns runs in the place of the graph; named backends are all the same here. So are modes: a program has one form and runs in one native
@@ -172,7 +177,7 @@ def compile(
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     if disable:
         return model
-    how = _Options(fullgraph, backend, options if not isinstance(backend, str) else None)
+    how = _Options(fullgraph, backend, options if not isinstance(backend, str) else None, dynamic)
     if isinstance(model, Module):
         return OptimizedModule(model, how)
     if isinstance(model, type):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -15,11 +16,12 @@ from .._compile.checks import Guards
 from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, plain
 from .._compile.pair import Pair
-from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes
+from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes, uncollected
 from .._tensor import Tensor, detached
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
+from ._forms import Forms
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
 _log = logging.getLogger("flambeau.compile")
@@ -33,6 +35,8 @@ def log(topic: str, text: str) -> None:
 
 class Foreign:
     """A graph in the hands of a backend that somebody wrote: a function of inputs and constants."""
+
+    nbytes = 0  # as far as we know
 
     def __init__(self, tape: Capture, outputs: Sequence[Tensor], backend: Callable[..., Any], **options: Any):
         from ._fx_form import graph_module  # fx is loaded by those who use it
@@ -105,10 +109,11 @@ class Region:
     def __init__(
         self, function: Callable[..., Any], limit: Callable[[], int] = lambda: 8, backend: Any = None,
         unsupported: Callable[[Break], Exception] | None = None, stance: Callable[[], str] = lambda: "default",
+        dynamic: bool | None = None,
     ):  # fmt: skip
         self.function, self.limit, self.backend, self.unsupported = function, limit, backend, unsupported
         self.stance, self.tell = stance, log
-        self.entries: list[Entry] = []
+        self.forms = Forms(dynamic)
         self.problem: Break | None = None
         self.surprises = 0  # how often a branch went another way than expected
         self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
@@ -121,7 +126,7 @@ class Region:
         stance = self.stance()
         if stance == "force_eager":
             return self.function(*args, **named)
-        for entry in self.entries:
+        for entry in self.forms.fitting(args, named):
             if entry.guards.check(args, named):
                 try:
                     return entry.run(args, named)
@@ -129,32 +134,55 @@ class Region:
                     self.surprises += 1
         return self._not_known(args, named, stance)
 
+    @property
+    def entries(self) -> list[Entry]:
+        """All that is known, the newest first."""
+        return self.forms.entries()
+
     def forget(self) -> None:
         """Drops all programs."""
-        self.entries, self.problem, self.parts, self.surprises = [], None, {}, 0
+        self.forms, self.problem, self.parts, self.surprises = Forms(self.forms.dynamic), None, {}, 0
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if self.problem is not None:
             return self._in_parts(args, named)
-        if self.entries:
-            reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
-            self.tell("recompiles", f"{_shown(self.function)}: {reasons}")
-            if stance == "fail_on_recompile":
-                raise RuntimeError(f"torch.compile stance is 'fail_on_recompile', and {reasons}")
-            if stance == "eager_on_recompile":
+        from .._dynamo import config as settings  # which needs this module first
+
+        if self.forms.recompiles(args, named, settings.automatic_dynamic_shapes):
+            if self.entries:
+                reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
+                self.tell("recompiles", f"{_shown(self.function)}: {reasons}")
+                if stance == "fail_on_recompile" or settings.error_on_recompile:
+                    raise RuntimeError(f"torch.compile must not recompile ('fail_on_recompile'), and {reasons}")
+            if stance == "eager_on_recompile" and self.entries:
                 return self.function(*args, **named)
-        if len(self.entries) >= self.limit():
-            self.tell("recompiles", f"{_shown(self.function)}: limit of {self.limit()} programs reached, runs eagerly")
-            if self.surprises >= self.limit():
-                self.entries, self.problem = [], Break("a branch on elements goes another way in many calls")
-                self._find_parts(args)
-                return self._in_parts(args, named)
-            if self.unsupported is not None:
-                raise self.unsupported(
-                    Break(f"{_shown(self.function)} was compiled {len(self.entries)} times, the limit")
-                )
-            return self.function(*args, **named)
-        return self._recorded(args, named)
+            same = self.entries if self.forms.dynamic is False else self.forms.fitting(args, named)
+            if len(same) >= self.limit():
+                return self._too_many(args, named)
+        elif stance != "default" or not self.forms.pays(args, named):
+            return self.forms.eagerly(self.function, args, named)
+        start = perf_counter()
+        try:
+            return self._recorded(args, named)
+        finally:
+            self.forms.cost = 2 * (perf_counter() - start)  # what was recorded is lowered later
+
+    def _too_many(self, args: Any, named: Any) -> Any:
+        """The limit is reached: runs the function eagerly."""
+        from .._dynamo import config, exc  # which need this module first
+
+        text = f"{_shown(self.function)}: limit of {self.limit()} programs reached, runs eagerly"
+        self.tell("recompiles", text)
+        if self.surprises >= self.limit():
+            self.forget()
+            self.problem = Break("a branch on elements goes another way in many calls")
+            self._find_parts(args)
+            return self._in_parts(args, named)
+        if self.unsupported is not None:
+            raise self.unsupported(Break(f"{_shown(self.function)} was compiled {self.limit()} times, the limit"))
+        if config.fail_on_recompile_limit_hit:
+            raise exc.FailOnRecompileLimitHit(text)
+        return self.function(*args, **named)
 
     def _recorded(self, args: Any, named: Any) -> Any:
         """Runs the function for real, and keeps what it does."""
@@ -168,7 +196,7 @@ class Region:
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.branches = trail.changed, self.unsupported is None and self.backend is None
-        with trail, tape:
+        with uncollected(), trail, tape:  # finalizers are no part of what is recorded
             out = self.function(*given, **more)
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]  # type: ignore[index]
         for t, own in written:  # the history of what was written belongs to the tensor that was given
@@ -176,7 +204,7 @@ class Region:
         try:
             if written:
                 raise Break("an argument with a history is written to")
-            return self._entry(trail, tape, out, inputs, inside)
+            return self._entry(trail, tape, out, inputs, inside, args, named)
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             self.problem = problem
@@ -188,7 +216,8 @@ class Region:
 
     def _find_parts(self, args: Any) -> None:
         for module in _modules_of(self.function, args):
-            part = self.parts[module] = Region(module._call_impl, self.limit, self.backend, None, self.stance)
+            part = Region(module._call_impl, self.limit, self.backend, None, self.stance, self.forms.dynamic)
+            self.parts[module] = part
             part.exact = self.exact
 
     def _in_parts(self, args: Any, named: Any) -> Any:
@@ -202,7 +231,9 @@ class Region:
             for own, _ in mine:
                 own.pop("_compiled_call_impl", None)
 
-    def _entry(self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
+    def _entry(
+        self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any
+    ) -> Any:  # fmt: skip
         if tape.problem is not None:
             raise tape.problem
         guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants)
@@ -229,7 +260,7 @@ class Region:
             program = Pair(tape, outputs, inside, self.exact)
             log("graph", str(program.forward_program.graph))
         entry = Entry(guards, program, None if isinstance(out, Tensor) else form, places, effects, [get for _, get in trail.carried])
-        self.entries.insert(0, entry)
+        self.forms.add(args, named, entry)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:
             program.first = None

@@ -191,7 +191,7 @@ def test_no_change_is_missed(name):
 
 
 def test_shapes_and_dtypes_have_programs_of_their_own_up_to_a_limit():
-    compiled = torch.compile(lambda x: (x * 2).sum())
+    compiled = torch.compile(lambda x: (x * 2).sum(), dynamic=False)
     for n in range(1, 12):
         assert compiled(torch.ones(n)) == 2 * n
     assert programs(compiled) == 8
@@ -639,3 +639,66 @@ def test_second_derivatives_of_compiled_modules():
     noisy = torch.compile(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)))
     with pytest.raises(RuntimeError, match="double backward"):
         torch.autograd.grad(noisy(torch.ones(2, 3, requires_grad=True)).sum(), noisy._orig_mod[0].weight, create_graph=True)
+
+
+@pytest.mark.parametrize("dynamic, most", [(None, 2), (True, 1)])
+def test_changing_sizes_are_not_recorded_one_by_one(dynamic, most):
+    compiled = torch.compile(lambda x, n: (x[:n] * 2).sum() if x.shape[0] < 9 else x.sum(), dynamic=dynamic, fullgraph=True)
+    compiled._region.forms.cost = 9.0
+    for n in range(1, 30):
+        assert compiled(torch.ones(n), 2) == (2 * min(n, 2) if n < 9 else n)
+        compiled._region.forms.cost = 9.0  # as if recording took long
+    assert programs(compiled) == most
+    compiled._region.forms.cost = 0.0
+    for _ in range(2):
+        assert compiled(torch.ones(7), 2) == 4
+    assert programs(compiled) == most + 1
+
+
+def test_marked_sizes():
+    def f(x):
+        return x * 2
+
+    compiled = torch.compile(f)
+    for n in (3, 4):
+        x = torch.ones(n)
+        torch._dynamo.mark_dynamic(x, 0)
+        compiled(x)
+        compiled._region.forms.cost = 9.0
+    assert programs(compiled) == 1  # the second set of sizes is no reason to record at once
+    compiled = torch.compile(f, dynamic=True)
+    for n in range(3, 20):
+        x = torch.ones(n)
+        torch._dynamo.mark_static(x)
+        assert torch.equal(compiled(x), x * 2)
+    assert programs(compiled) == 17  # each counts
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch._dynamo.mark_dynamic(torch.ones(2), 1)
+
+
+def test_programs_that_were_not_used_for_long_go(monkeypatch):
+    from flambeau.compiler import _forms
+
+    monkeypatch.setattr(_forms, "MOST_FORMS", 3)
+    compiled = torch.compile(lambda x: x * 2)
+    for n in (1, 2, 3, 4, 1, 5):
+        compiled._region.forms.cost = 0.0
+        assert torch.equal(compiled(torch.ones(n)), torch.full((n,), 2.0))
+    assert [form[0] for form in compiled._region.forms.known] == [(4,), (1,), (5,)]
+
+
+def test_switches_for_recompiling():
+    from flambeau._dynamo import config, exc
+
+    compiled = torch.compile(lambda x: x * 2, dynamic=False)
+    compiled(torch.ones(1))
+    with config.patch(error_on_recompile=True), pytest.raises(RuntimeError, match="recompile"):
+        compiled(torch.ones(2))
+    with config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True), pytest.raises(exc.FailOnRecompileLimitHit):
+        compiled(torch.ones(2))
+    assert compiled(torch.ones(2)).tolist() == [2, 2] and programs(compiled) == 2
+    automatic = torch.compile(lambda x: x * 3)
+    with config.patch(automatic_dynamic_shapes=False):
+        for n in range(1, 6):
+            automatic(torch.ones(n))
+    assert programs(automatic) == 5

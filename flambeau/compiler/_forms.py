@@ -1,0 +1,95 @@
+"""Programs of a function by the sizes of its arguments.
+
+A program is made for one set of sizes. A function that is called with ever new ones would be recorded without end, so from the third
+set on calls run eagerly until those with one set have taken as long as it takes to make a program. As many programs stay as fit into a
+bound, those that were used last.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from time import perf_counter
+from typing import Any
+
+from .._tensor import Tensor
+from ..utils._pytree import tree_flatten
+from ..utils.weak import WeakTensorKeyDictionary
+
+MOST_FORMS = 64
+MOST_BYTES = 1 << 30  # of memory in which programs compute
+_MOST_SEEN = 4096
+
+# Tensors of which a program said that their sizes change, or that they do not.
+changing, fixed = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
+
+
+def form_of(args: Any, named: Any) -> tuple[Any, ...]:
+    """The sizes of tensors and the whole numbers among arguments."""
+    if not named:
+        try:
+            return tuple([a._array.shape for a in args])
+        except AttributeError:  # not all are tensors
+            pass
+    return tuple([
+        a._array.shape if isinstance(a, Tensor) else a if a.__class__ is int else None
+        for a in tree_flatten((args, named))[0]
+    ])  # fmt: skip
+
+
+class Forms:
+    """Entries of a region; `dynamic` is what `torch.compile` was given."""
+
+    def __init__(self, dynamic: bool | None):
+        self.dynamic = dynamic
+        self.known: OrderedDict[tuple[Any, ...], list[Any]] = OrderedDict()
+        self.cost = 0.0  # seconds that the last program took to make
+        self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
+
+    def entries(self) -> list[Any]:
+        """All of them, the newest first."""
+        return [entry for entries in reversed(self.known.values()) for entry in entries]
+
+    def fitting(self, args: Any, named: Any) -> list[Any]:
+        """Entries that may be right for arguments."""
+        if len(self.known) == 1:
+            return next(iter(self.known.values()))
+        form = form_of(args, named)
+        found = self.known.get(form)
+        if found is None:
+            return []
+        self.known.move_to_end(form)
+        return found
+
+    def add(self, args: Any, named: Any, entry: Any) -> None:
+        """Keeps an entry, and drops others if there are too many."""
+        self.known.setdefault(form_of(args, named), []).insert(0, entry)
+        self.known.move_to_end(form_of(args, named))
+        while len(self.known) > 1 and (len(self.known) > MOST_FORMS or self._bytes() > MOST_BYTES):
+            self.known.popitem(last=False)
+
+    def _bytes(self) -> int:
+        return sum([entry.program.nbytes for entry in self.entries()])
+
+    def recompiles(self, args: Any, named: Any, automatic: bool) -> bool:
+        """Whether new sizes are a reason to record again, as any other change is."""
+        if self.dynamic is False or not (automatic or self.dynamic) or not self.known:
+            return True
+        tensors = [a for a in tree_flatten((args, named))[0] if isinstance(a, Tensor)]
+        if form_of(args, named) in self.known or any([t in fixed for t in tensors]):
+            return True
+        return len(self.known) == 1 and not self.dynamic and not any([t in changing for t in tensors])
+
+    def eagerly(self, function: Any, args: Any, named: Any) -> Any:
+        """Runs a function, and notes how long that took."""
+        form = form_of(args, named)
+        start = perf_counter()
+        try:
+            return function(*args, **named)
+        finally:
+            self._spent[form] = self._spent.pop(form, 0.0) + perf_counter() - start
+            if len(self._spent) > _MOST_SEEN:
+                self._spent.popitem(last=False)
+
+    def pays(self, args: Any, named: Any) -> bool:
+        """Whether calls with these sizes have taken as long as making a program."""
+        return self._spent.get(form_of(args, named), 0.0) >= self.cost
