@@ -51,6 +51,7 @@ from ._core.printing import set_printoptions
 from ._core.quantizers import SCHEMES as _SCHEMES
 from ._core.quantizers import qscheme
 from ._core.sizes import Size, broadcast_shapes
+from ._errors import tracebacks as _tracebacks
 from ._lazy import HOME as _HOME
 from ._ops.generator import Generator, default_generator
 from ._ops.registry import is_tensor
@@ -94,6 +95,7 @@ _find, _names = _methods.finder(globals())
 from . import autograd  # noqa: E402  (gives tensors `backward`)
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 
+_tracebacks.install()
 torch = _sys.modules[__name__]  # PyTorch's namespace has itself as an attribute
 
 

@@ -39,6 +39,7 @@ from .._core.dtypes import (
 )
 from .._core.state import CUDA, POSTPONED
 from .._dispatch import backend_of
+from .._errors import taught
 from .._tensor import Tensor, read_as, wrap
 
 _ndarray = np.ndarray
@@ -343,8 +344,8 @@ def broadcast_error(args: tuple[Any, ...]) -> RuntimeError:
         a, b = shapes
         for i in range(1, min(len(a), len(b)) + 1):
             if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
-                return RuntimeError(
+                return taught(RuntimeError(
                     f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) "
                     f"at non-singleton dimension {max(len(a), len(b)) - i}"
-                )
+                ))  # fmt: skip
     return RuntimeError("The sizes of tensors do not broadcast together: " + ", ".join(str(list(s)) for s in shapes))

@@ -35,6 +35,7 @@ from .._core.state import (
     modes,
 )
 from .._dispatch import _check_devices, backend_of, tensors_in
+from .._errors import taught
 from .._tensor import (
     MADE_IN_FUNCTION,
     MADE_IN_INFERENCE,
@@ -109,7 +110,7 @@ def check_history(t: Tensor, others: Any = ()) -> None:
         check_view(t, others)
     if t._k & GRAD:
         if t._edge is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            raise taught(RuntimeError("a leaf Variable that requires grad is being used in an in-place operation."))
         node, number = t._edge
         if node.op.__class__ is FunctionRecord and number in node.__dict__.get("as_is", ()):
             raise RuntimeError(_frozen(t, "is being modified inplace", _IN_FUNCTION))
@@ -226,7 +227,7 @@ def check_view(t: Tensor, others: Any = ()) -> None:
     if made and t.dtype.category >= FLOATING:
         raise RuntimeError(_unrecorded(t, "is being modified inplace"))
     if of_leaf and t.dtype.category >= FLOATING:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        raise taught(RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation."))
 
 
 def _unrecorded(t: Tensor, event: str) -> str:

@@ -31,6 +31,7 @@ from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
 from .registry import ops, relabel
 from .replay import gradients, second
+from .rules import type_name
 from .saved import fetch
 from .shape_rules import dtype_of, same
 
@@ -383,7 +384,7 @@ likelihood.composed.append(_composed)
 
 def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:
     if target.dtype is not int64 and target.dtype is not uint8:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)}")
     return target if target.dtype is int64 else ops.to_dtype(target, int64)  # type: ignore[no-any-return]
 
 

@@ -29,6 +29,7 @@ from .._core.dtypes import (
 )
 from .._core.sizes import broadcast_shapes, wrap_dim
 from .._core.state import GRAD, local, modes
+from .._errors import taught
 from .._tensor import Tensor, refuse_inference, wrap
 from . import registry
 from .batched_layers import multiplied
@@ -70,10 +71,10 @@ def check_multiplied(kernel: str, d: dtype) -> None:
 
 def unlike_matrices(a: Tensor, b: Tensor) -> RuntimeError:
     """Programs match on either of the sentences: PyTorch's differ by the machine it was built for."""
-    return RuntimeError(
+    return taught(RuntimeError(
         f"mat1 and mat2 must have the same dtype, but got {type_name(a.dtype)} and {type_name(b.dtype)} "
         f"(expected m1 and m2 to have the same dtype, but got: {plain_name(a.dtype)} != {plain_name(b.dtype)})"
-    )
+    ))  # fmt: skip
 
 
 def check_matrices(a: Tensor, b: Tensor) -> None:
@@ -87,7 +88,7 @@ def check_matrices(a: Tensor, b: Tensor) -> None:
 
 
 def _not_multiplicable(m: int, k: int, k2: int, n: int) -> RuntimeError:
-    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})")
+    return taught(RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})"))
 
 
 def _same_scalar_type(a: Tensor, b: Tensor) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core.state import modes
+from .._errors import teach
 from .._tensor import Tensor
 from .families import Table
 
@@ -159,6 +160,9 @@ def _overridable(function: Any) -> Any:
             return _for_foreign(call, args, named)
         except (MemoryError, ValueError) as error:
             raise (memory_problem(error) or error) from None
+        except (RuntimeError, IndexError) as error:
+            teach(error)
+            raise
 
     return call
 
@@ -197,6 +201,9 @@ def _with_out(function: Any) -> Any:
             return _for_foreign(call, args, named)
         except (MemoryError, ValueError) as error:
             raise (memory_problem(error) or error) from None
+        except (RuntimeError, IndexError) as error:
+            teach(error)
+            raise
 
     call.takes_out = True  # type: ignore[attr-defined]
     return call
@@ -248,6 +255,8 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if isinstance(error, TypeError) and f"{function.__name__}() missing" in str(error):  # in PyTorch's words
         text = str(error).replace(" argument:", " arguments:").replace("'", '"')
         raise TypeError(text[text.index(function.__name__) :]) from None
+    if isinstance(error, TypeError):
+        teach(error)
     raise  # the error that is being handled
 
 

@@ -26,7 +26,8 @@ def finder(namespace: dict[str, Any], path: str = "") -> tuple[Callable[[str], A
     def find(name: str) -> Any:
         function = functions.get(prefix + name)
         if function is None or "." in name:
-            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+            here = namespace["__name__"]
+            raise AttributeError(f"module {here!r} has no attribute {name!r}", name=name, obj=sys.modules.get(here))
         namespace[name] = function
         _give_home(function, namespace["__name__"], name)
         _describe(function, name, path)

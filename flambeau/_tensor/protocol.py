@@ -13,6 +13,7 @@ from .._autograd.node import gradient_function
 from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
 from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
+from .._errors import taught
 from .._ops import registry
 from .._ops.conversion import host_array, numpy, python_array
 from .._ops.inplace import stale
@@ -33,7 +34,7 @@ def item(self: Tensor) -> Any:
     """
     array = self._array
     if array.size != 1:
-        raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        raise taught(RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar"))
     if self._k & ~GRAD or modes.on & DISPATCH:
         if (self._k | modes.on) & DISPATCH and (taken := take_function(item, (self,), {})) is not NotImplemented:
             return taken
@@ -49,7 +50,7 @@ def _bool(self: Tensor) -> bool:
     array = self._array
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
-        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+        raise taught(RuntimeError(f"Boolean value of Tensor with {many} is ambiguous"))
     if not self._k & ~GRAD:
         return bool(array)
     return bool(self.item() if self._k & DISPATCH else host_array(self))

@@ -17,6 +17,7 @@ from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_ena
 from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
 from .._core.state import DISPATCH, GRAD, local, modes
+from .._errors import taught
 from .._ops import inplace as _inplace
 from .._ops import saved as _saved
 from .._ops.registry import ops as _ops
@@ -68,10 +69,10 @@ def _start(t: Any, g: Any, number: int = 0) -> Tensor:
     else:
         raise TypeError(f"expected a Tensor to differentiate, got {type(t).__name__}")
     if not t._k & GRAD:
-        raise RuntimeError(f"element {number} of tensors does not require grad and does not have a grad_fn")
+        raise taught(RuntimeError(f"element {number} of tensors does not require grad and does not have a grad_fn"))
     if g is None:
         if shape is None or math.prod(shape) != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            raise taught(RuntimeError("grad can be implicitly created only for scalar outputs"))
         if t.dtype.is_complex:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got " + repr(t.dtype))
         if t._k == GRAD and not modes.on & DISPATCH:

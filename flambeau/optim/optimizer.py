@@ -14,6 +14,7 @@ from .._autograd.node import RemovableHandle
 from .._core.dtypes import FLOATING, default, float32, float64
 from .._core.state import GRAD, META, local
 from .._core.steps import python_step
+from .._errors import taught
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -156,9 +157,12 @@ class Optimizer:
             )
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
+        if hasattr(params, "parameters") and not hasattr(params, "__iter__"):
+            kind = type(params).__name__
+            raise TypeError(f"'{kind}' object is not iterable\n  fix: give the optimizer model.parameters(), not the model")
         groups: list[Any] = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise taught(ValueError("optimizer got an empty parameter list"))
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

@@ -11,7 +11,7 @@ import flambeau
 ROOT = Path(flambeau.__file__).parent
 # From the bottom up; what stands in one row knows only itself and the rows above.
 LAYERS = [
-    {"_version", "_lazy"},
+    {"_version", "_lazy", "_errors"},
     {"_core"},
     {"_kernel", "_tensor"},
     {"_backend"},

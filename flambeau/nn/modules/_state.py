@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
+from ..._errors.checkpoints import table
 from ..._tensor import Tensor
 from ...utils import swap_tensors
 from ...utils.hooks import RemovableHandle
@@ -294,6 +295,8 @@ class StateMethods:
                     listed = ", ".join(f'"{key}"' for key in keys)
                     errors.insert(0, f"{text} key(s) in state_dict: {listed}. ")
         if errors:
-            listed = "\n\t".join(errors)
+            known = {key: t for key, t in self.state_dict().items() if isinstance(t, Tensor)}
+            fit = table(missing if strict else [], unexpected if strict else [], known, values)
+            listed = "\n\t".join([*errors, fit] if fit else errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
         return _IncompatibleKeys(missing, unexpected)

@@ -14,6 +14,7 @@ from ..._autograd.modes import no_grad
 from ..._core.devices import device
 from ..._core.state import DISPATCH, META
 from ..._core.steps import python_step
+from ..._errors.places import locate
 from ..._ops.conversion import to_arguments
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -131,11 +132,15 @@ class Module(TreeMethods, StateMethods, HookMethods):
             )
         except KeyError as error:
             raise self._not_initialized(error.args[0]) from None
-        if plain:
-            if len(args) == 1 and not kwargs:  # the interpreter calls this form without detours
-                return self.forward(args[0])
-            return self.forward(*args, **kwargs)
-        return self._wrapped_call_impl(*args, **kwargs)
+        try:
+            if plain:
+                if len(args) == 1 and not kwargs:  # the interpreter calls this form without detours
+                    return self.forward(args[0])
+                return self.forward(*args, **kwargs)
+            return self._wrapped_call_impl(*args, **kwargs)
+        except Exception as error:
+            locate(error, self, args)
+            raise
 
     def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if self._compiled_call_impl is not None:
