@@ -5,6 +5,8 @@ Nothing here runs until a tensor of a class that overrides is made or a mode is 
 
 from __future__ import annotations
 
+import functools
+from inspect import CO_VARARGS
 from sys import getrefcount
 from types import FunctionType
 from typing import Any
@@ -167,8 +169,19 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """For records that are called directly: pointwise operations and primitives without a wrapper."""
     if not local.function_modes and local.overrides_off:
         return NotImplemented
-    function = getattr(op, "public", None) or ops.__dict__.get(op.name) or op.call
+    function = _public_form(op, len(args))
     return (watched if local.batches else overridden)(function, args, {})  # the dispatcher maps records itself
+
+
+@functools.cache
+def _public_form(op: Any, count: int) -> Any:
+    """The function that programs know for a call of a record, if it takes as many arguments by position: `clone` takes fewer."""
+    found = getattr(op, "public", None) or ops.__dict__.get(op.name)
+    if found is None:
+        return op.call
+    code = getattr(found, "__code__", None)  # native ones have none, and take what their records do
+    fits = code is None or code.co_flags & CO_VARARGS or code.co_argcount >= count
+    return found if fits else op.call
 
 
 # -- subclasses --------------------------------------------------------------------------------------------------

@@ -288,3 +288,13 @@ def test_attributes_are_as_before_when_the_last_mode_ends():
         assert (T.item.__code__, T.shape.fget.__code__) != before
     assert (T.item.__code__, T.shape.fget.__code__) == before
     assert T.shape.__get__ in [func for func, _, _ in inner.seen]
+
+
+def test_operators_whose_records_take_more_than_their_functions():
+    x = torch.arange(6.0).reshape(2, 3)
+    with Recorder():
+        out = torch.ops.aten.contiguous.default(x.t())
+    assert out.is_contiguous() and torch.equal(out, x.t())
+    compiled = torch.compile(lambda x: torch.ops.aten.contiguous.default(x.t()) * 2, fullgraph=True)
+    for _ in range(3):
+        assert torch.equal(compiled(x), x.t() * 2) and compiled(x).is_contiguous()

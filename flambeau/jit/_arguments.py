@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._tensor import Tensor
+from ..nn.modules.module import Module
 
 __all__ = ["Signature"]
 
@@ -133,7 +134,8 @@ class Signature:
                 continue
             else:
                 raise RuntimeError(f"{self.name}() is missing value for argument '{p.name}'. Declaration: {self}")
-            converted.append(value if kind is Any or p.name == "self" else self._checked(value, kind, p.name, position))
+            itself = p.name == "self" or (position == 0 and isinstance(value, Module))  # whatever its method calls it
+            converted.append(value if kind is Any or itself else self._checked(value, kind, p.name, position))
         if rest:
             raise RuntimeError(f"Unknown keyword argument '{min(rest)}' for operator '{self.name}'. Schema: {self}")
         count = sum(p.kind is not p.KEYWORD_ONLY for p in self.parameters)

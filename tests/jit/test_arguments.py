@@ -103,3 +103,11 @@ def test_raised_errors_are_torchscripts():
         refuse(-9 * ONE)
     with pytest.raises(RuntimeError, match="KeyError"):
         table({"a": 1})
+
+
+def test_methods_may_call_their_module_as_they_like():
+    class Halved(nn.Module):
+        def forward(this, x):
+            return x / 2
+
+    assert jit.script(Halved())(torch.ones(2)).tolist() == [0.5, 0.5]
