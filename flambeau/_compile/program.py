@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import LARGE, allocator, empty, empty_strided
+from .._core.allocation import LARGE, allocator, empty_strided
 from .._core.layouts import is_disjoint
 from .._core.state import local
 from .._kernel.native.direct import address_function
@@ -24,6 +24,7 @@ from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, placed
 from .steps import Call, Question, Step
 
 _array = np.ndarray
+Layout = tuple[Any, Any, Any, Any, Any, bool]  # shape, NumPy's dtype, strides in elements and in bytes, dtype, is it small?
 
 
 class Program:
@@ -141,7 +142,8 @@ class Lowered:
         self.arena = max(placed(self.temporary), 1)
         self.from_inputs = [(m.number, m.source) for m in blocks if m.kind == INPUT]
         self.from_constants = [(m.number, m.source) for m in blocks if m.kind == CONSTANT]
-        self.given = {m for m in blocks if m.kind == GIVEN}
+        native = [step for step in steps if not isinstance(step, Call)]
+        self.given = {m for step in native for m in (*step.reads(), *step.writes()) if m.kind == GIVEN}
 
     def _find_tensors(self) -> None:
         """Which values Python needs, and until which step."""
@@ -176,10 +178,10 @@ class Lowered:
                 if memory.fresh and whole and is_disjoint(v.shape, v.strides, size) and min(v.strides, default=0) >= 0:
                     mains.setdefault(memory, v)
         self.fresh_values = [(m, mains.get(m)) for m in self.fresh]
-        self.born: list[list[tuple[Memory, Value | None]]] = [[] for _ in range(len(self.parts) + 1)]
+        self.born: list[list[tuple[Memory, Value | None, Layout]]] = [[] for _ in range(len(self.parts) + 1)]
         begins = [i for i, part in enumerate(self.parts) for _ in getattr(part, "steps", [part])]
         for m, v in self.fresh_values:  # made when they are needed: steps before may free memory
-            self.born[begins[m.first] if m.first >= 0 else -1].append((m, v))
+            self.born[begins[m.first] if m.first >= 0 else -1].append((m, v, _layout(m, v)))
         self.plain_outputs = [v in self.places and self.places[v][0].kind == MADE for v in self.outputs]
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -195,11 +197,7 @@ class Lowered:
         self.used = [i for _, i in self.from_inputs]
         self.known = [t for _, t in self.from_constants]
         self.tensors = [n for n, _ in (*self.from_inputs, *self.from_constants)] + [m.number for m, _ in made]
-        sizes = [v.dtype.itemsize for _, v in made]
-        self.results = [
-            (v.shape, v.dtype.numpy, tuple([s // size for s in v.strides]), v.strides, v.dtype, m.nbytes < LARGE)
-            for (m, v), size in zip(made, sizes)
-        ]
+        self.results = [_layout(m, v) for m, v in made]
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         try:
@@ -207,10 +205,7 @@ class Lowered:
         except IndexError:
             frame = Frame(self)
         if self.whole:
-            made = [
-                wrap(_array(shape, d, None, 0, steps) if small else empty_strided(shape, d, strides), dtype)
-                for shape, d, strides, steps, dtype, small in self.results
-            ]
+            made = [_new(about) for about in self.results]
             left = runner_on(Tensor)(frame.words, [*[inputs[i] for i in self.used], *self.known, *made])
             if left == 0:
                 self._frames.append(frame)
@@ -236,17 +231,14 @@ class _Run:
         for number, t in program.from_constants:
             bases[number] = address(t._array)
 
-    def _make(self, blocks: Sequence[tuple[Memory, Value | None]]) -> None:
+    def _make(self, blocks: Sequence[tuple[Memory, Value | None, Layout]]) -> None:
         """Fresh blocks."""
-        for memory, v in blocks:
-            if v is None:
-                t = wrap(empty(memory.nbytes, np.dtype(np.uint8)), None)
-            else:
-                d = v.dtype.numpy
-                t = wrap(empty_strided(v.shape, d, tuple([s // d.itemsize for s in v.strides])), v.dtype)
+        address, bases = address_function(), self.frame.bases
+        for memory, v, about in blocks:
+            t = self.blocks[memory] = _new(about)
+            if v is not None:
                 self.tensors[v] = t
-            self.blocks[memory] = t
-            self.frame.bases[memory.number] = address_function()(t._array)
+            bases[memory.number] = address(t._array)
 
     def outputs(self) -> list[Tensor]:
         program, run, frame = self.program, runner(), self.frame
@@ -348,6 +340,19 @@ class _Run:
                 self.tensor(v)._array[...] = t._array
         following = [i for i in range(failed, len(part.steps)) if part.steps[i].node != which]
         return following[0] if following else len(part.steps)
+
+
+def _layout(memory: Memory, v: Value | None) -> Layout:
+    """How a fresh block lies, which is a value or the bytes of several."""
+    if v is None:
+        return (memory.nbytes,), np.dtype(np.uint8), (1,), (1,), None, memory.nbytes < LARGE
+    size = v.dtype.itemsize
+    return v.shape, v.dtype.numpy, tuple([s // size for s in v.strides]), v.strides, v.dtype, memory.nbytes < LARGE
+
+
+def _new(about: Layout) -> Tensor:
+    shape, d, strides, steps, dtype, small = about
+    return wrap(_array(shape, d, None, 0, steps) if small else empty_strided(shape, d, strides), dtype)
 
 
 def _laid(v: Value, t: Tensor) -> Tensor:
