@@ -24,6 +24,7 @@ import numpy as np
 
 from ._kinds import DistBackendError, DistStoreError, RedOpType
 from ._mpi_kinds import numbers, operation
+from ._mpi_look import looking
 from ._pmi import Server, part
 from ._stores import Store
 from ._tcp_store import TCPStore
@@ -33,6 +34,9 @@ from ._work import Work
 _GRACE = 1.0  # seconds that a call may still take after a rank of its group is gone: it may have done its part
 _LEAVING = 5.0  # seconds to wait for the others at the end of the program
 _PATIENCE = 0.0005, 1 / 200e6  # seconds of waiting awake: for any call, and for each of its bytes
+_LOOKS = 256  # looks at a request before the interpreter asks who is gone
+_NAPS = 20, 2000  # microseconds of sleep between looks: the first, and the longest
+_GLANCE = 24, 4, 50  # in the background: looks, how many of them awake, and microseconds of sleep between the others
 _PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID")
 
 
@@ -81,22 +85,28 @@ def _host() -> str:
 
 
 def _gather(store: Store, name: str, rank: int, size: int, value: Any, timeout: float) -> list[Any]:
-    """The values of all ranks, which are in the store within the time; otherwise the error says whose are missing."""
+    """The values of all ranks, which rank 0 collects within the time; otherwise the error says whose are missing."""
     store.set(f"{name}/{rank}", json.dumps(value))
-    end = time.monotonic() + timeout
-    missing = list(range(size))
-    pause = 0.001
-    while missing:
-        missing = [r for r in missing if not store.check([f"{name}/{r}"])]
-        if missing and time.monotonic() > end:
-            raise DistStoreError(
+    keys, everything, failed = [f"{name}/{r}" for r in range(size)], f"{name}/all", f"{name}/failed"
+    end, pause = time.monotonic() + timeout, 0.001
+    while True:
+        if rank == 0 and store.check(keys):
+            store.set(everything, json.dumps([json.loads(store.get(key)) for key in keys]))
+        if store.check([everything]):
+            return json.loads(store.get(everything))
+        if store.check([failed]):
+            raise DistStoreError(store.get(failed).decode())
+        if time.monotonic() > end:
+            missing = [r for r in range(size) if not store.check([keys[r]])]
+            text = (
                 f"Timed out after {timeout:g} seconds waiting for clients. {size - len(missing)}/{size} clients joined: "
                 f"{_ranks(missing)} missing"
             )
-        if missing:
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
-    return [json.loads(store.get(f"{name}/{r}")) for r in range(size)]
+            store.set(failed, text)
+            time.sleep(0.5)  # the others read it as well: the store may end with this process
+            raise DistStoreError(text)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -223,10 +233,10 @@ def _begin(mpi: Any, watch: Watch, timeout: float) -> None:
     def run() -> None:
         _functions(mpi).MPI_Init_thread(None, None, int(mpi.THREAD_MULTIPLE), ctypes.byref(given))
 
-    outside(run, watch, timeout, "the start of MPI")
+    outside(run, watch, range(watch.size), timeout, "the start of MPI")
 
 
-def outside(function: Callable[[], Any], watch: Watch, timeout: float, what: str) -> Any:
+def outside(function: Callable[[], Any], watch: Watch, ranks: Sequence[int], timeout: float, what: str) -> Any:
     """Runs a blocking call of MPI in a thread, so that this one can give up."""
     found: list[Any] = []
 
@@ -241,14 +251,19 @@ def outside(function: Callable[[], Any], watch: Watch, timeout: float, what: str
     end = time.monotonic() + timeout
     while not found:
         thread.join(0.02)
-        if not found and (watch.gone or time.monotonic() > end):
-            raise DistBackendError(
-                f"{what}: {_gone(watch, range(watch.size)) or f'not done within {timeout:g} seconds'}"
-            )
+        if not found and (any(r in watch.gone for r in ranks) or time.monotonic() > end):
+            raise DistBackendError(f"{what}: {_gone(watch, ranks) or _silent(watch, timeout)}")
     result, error = found[0]
     if error is not None:
         raise DistBackendError(f"{what}: {error}") from error
     return result
+
+
+def _silent(watch: Watch, timeout: float) -> str:
+    """Which ranks do not answer, in words."""
+    answers = watch.ask()
+    silent = [rank for rank in range(watch.size) if rank not in answers and rank != watch.rank]
+    return f"not done within {timeout:g} seconds" + (f", {_ranks(silent)} missing" if silent else "")
 
 
 def _gone(watch: Watch, ranks: Any) -> str:
@@ -273,10 +288,10 @@ class _Receiving:
     """A request of `recv`, which also knows who sent and how much."""
 
     def __init__(self, request: Any, status: Any, nbytes: int):
-        self._request, self._status, self._nbytes = request, status, nbytes
+        self.inner, self._status, self._nbytes = request, status, nbytes
 
     def Test(self) -> bool:
-        if not self._request.Test(self._status):
+        if not self.inner.Test(self._status):
             return False
         self.source = self._status.Get_source()
         got = self._status.count
@@ -301,10 +316,11 @@ class Channel:
         else:
             some = world.comm.Get_group().Incl(ranks)
             make = lambda: world.comm.Create_group(some, tag)
-        self.comm = outside(make, world.watch, timeout, "a new group")
+        self.comm = outside(make, world.watch, ranks, timeout, "a new group")
         if len(ranks) == world.size:
             _unlink()  # all have it open by now
         self.comm.Set_errhandler(self.mpi.ERRORS_RETURN)
+        self._look = looking(self.mpi)
 
     def close(self) -> None:
         """Forgets the group; calls that did not end keep it."""
@@ -373,18 +389,30 @@ class Channel:
         test = work.request.Test
         if test():
             return
-        start, gone = time.monotonic(), self.world.watch.gone
-        awake = _PATIENCE[0] + work.nbytes * _PATIENCE[1]
-        while not test():
-            waited = time.monotonic() - start
+        start, gone, handles = time.monotonic(), self.world.watch.gone, [self.handle(work)]
+        awake = start + _PATIENCE[0] + work.nbytes * _PATIENCE[1]
+        nap, look = _NAPS[0], self._look
+        while True:
+            now = time.monotonic()
+            if now < awake:
+                look(handles, _LOOKS, _LOOKS, 0)
+            else:
+                look(handles, 4, 0, nap)
+                nap = min(2 * nap, _NAPS[1])
+            if test():
+                return
             if gone:
                 self._check(work)
-            if waited > timeout:
+            if now - start > timeout:
                 raise self.late(work, timeout)
-            if waited < awake:
-                os.sched_yield()
-            else:
-                time.sleep(min((waited - awake) / 8, 0.002))
+
+    def handle(self, work: Work) -> int:
+        """A request's number, for looks at it without the interpreter."""
+        return int(self.mpi._handleof(getattr(work.request, "inner", work.request)))
+
+    def look(self, works: Sequence[Work]) -> None:
+        """Lets MPI work on calls for a moment, until one is done."""
+        self._look([self.handle(work) for work in works], *_GLANCE)
 
     def _check(self, work: Work) -> None:
         """Raises if a rank of the group has been gone for longer than its last messages take."""

@@ -7,7 +7,7 @@ import time
 
 from ._work import Work
 
-_PAUSES = 0.00002, 0.001  # seconds between looks: the first, and the longest
+_PAUSE = 0.0002  # seconds, while others wait for all works there are
 
 
 class Progress:
@@ -27,20 +27,23 @@ class Progress:
             self._there.notify()
 
     def _run(self) -> None:
-        pause = _PAUSES[0]
         while True:
             with self._there:
                 while not self._works:
                     self._there.wait()
                 works = list(self._works)
-            done = [work for work in works if work.poll()]
-            if done:
+            mine = [work for work in works if work.claim()]  # nobody waits for these
+            try:
+                for channel in {work.channel for work in mine}:
+                    channel.look([work for work in mine if work.channel is channel])
+            finally:
+                for work in mine:
+                    work.release()
+            if not mine:
+                time.sleep(_PAUSE)
+            if any(work.done() for work in works):
                 with self._there:
-                    self._works = [work for work in self._works if work not in done]
-                pause = _PAUSES[0]
-            else:
-                time.sleep(pause)
-                pause = min(pause * 1.5, _PAUSES[1])
+                    self._works = [work for work in self._works if not work.done()]
 
 
 progress = Progress()

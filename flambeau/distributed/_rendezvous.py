@@ -57,8 +57,10 @@ def _tcp_store(host: str, port: int, rank: int, world_size: int, timeout: timede
     """The store that rank 0 keeps, or the launcher for it."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         attempt = os.environ.get("TORCHELASTIC_ATTEMPT") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        return PrefixStore(f"/worker/attempt_{attempt}", TCPStore(host, port, world_size, False, timeout))
-    return TCPStore(host, port, world_size, rank == 0, timeout, wait_for_workers=False)
+        return PrefixStore(
+            f"/worker/attempt_{attempt}", TCPStore(host, port, world_size, False, timeout, _keeper="the launcher")
+        )
+    return TCPStore(host, port, world_size, rank == 0, timeout, wait_for_workers=False, _keeper="rank 0")
 
 
 def _env(

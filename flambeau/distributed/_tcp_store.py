@@ -134,9 +134,10 @@ class TCPStore(Store):
         multi_tenant: bool = False,
         master_listen_fd: int | None = None,
         use_libuv: bool = True,
+        _keeper: str = "",  # who keeps it, for errors
     ):
         super().__init__()
-        self._timeout, self._lock = timeout, threading.Lock()
+        self._timeout, self._lock, self.keeper = timeout, threading.Lock(), _keeper
         self._server = _Server(port, master_listen_fd) if is_master else None
         self.host = host_name
         self.port: int = self._server.socket.getsockname()[1] if self._server else port
@@ -154,7 +155,8 @@ class TCPStore(Store):
             except OSError as error:
                 if time.monotonic() > end:
                     raise DistNetworkError(
-                        f"no store answered at {self.host}:{self.port} within {self._timeout}: {error}"
+                        f"no store answered at {self.host}:{self.port} within {self._timeout}"
+                        f"{f', {self.keeper} is missing' if self.keeper else ''}: {error}"
                     ) from error
                 time.sleep(0.05)
                 continue
@@ -176,7 +178,9 @@ class TCPStore(Store):
                 _send(self._connection, [name, *map(_bytes, fields)])
                 state, *answer = _receive(self._connection)
         except OSError as error:
-            raise DistNetworkError(f"the store at {self.host}:{self.port} is gone: {error}") from error
+            raise DistNetworkError(
+                f"the store at {self.host}:{self.port} is gone{f', {self.keeper} died' if self.keeper else ''}: {error}"
+            ) from error
         if state != b"ok":
             raise DistStoreError(answer[0].decode())
         return answer

@@ -62,21 +62,41 @@ class Work:
         else:
             future.set_result(self._result)
 
+    def _test(self) -> None:
+        """Finds out whether the call is done; the lock is held."""
+        try:
+            if self.channel.test(self):
+                self._complete()
+            elif time.monotonic() > self._deadline:
+                self._complete(self.channel.late(self, self.timeout))
+        except Exception as error:
+            self._complete(error)
+
     def poll(self) -> bool:
         """Whether the call is done, without waiting; somebody else may be looking, then it is not yet."""
-        if not self._done and self._lock.acquire(blocking=False):
-            try:
-                if not self._done:
-                    try:
-                        if self.channel.test(self):
-                            self._complete()
-                        elif time.monotonic() > self._deadline:
-                            self._complete(self.channel.late(self, self.timeout))
-                    except Exception as error:
-                        self._complete(error)
-            finally:
-                self._lock.release()
+        if not self._done and self.claim():
+            self.release()
         return self._done
+
+    def done(self) -> bool:
+        """Whether the call is known to be done."""
+        return self._done
+
+    def claim(self) -> bool:
+        """Whether the call is not done and nobody else looks at it; then it is the caller's until `release`."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        if self._done:
+            self._lock.release()
+            return False
+        return True
+
+    def release(self) -> None:
+        """Ends a claim, with a last look."""
+        try:
+            self._test()
+        finally:
+            self._lock.release()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the call; raises its error, also if it takes longer than `timeout` or the group's."""
