@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
-
 from .._autograd.modes import no_grad
 from .._tensor import Tensor
 from ._buffers import Finish, reading, reading_all, writing, writing_all
@@ -124,7 +122,7 @@ def issue(
     finish: list[Finish],
     async_op: bool,
     nbytes: int,
-    kind: str = "cpu",
+    channel: Any,
     timeout: float | None = None,
     among: Sequence[int] | None = None,
 ) -> Work | None:
@@ -132,7 +130,6 @@ def issue(
 
     `among` are the processes that take part, if not all of the group do.
     """
-    channel = group.channel(kind)
     if among is None:
         group.calls += 1
         group.doing = name
@@ -215,14 +212,14 @@ def _coalescing_manager(
         manager.wait()
 
 
-def _premultiply(flat: np.ndarray, factor: Any) -> None:
+def _premultiply(flat: Any, factor: Any) -> None:
     if factor is not None:
-        np.multiply(flat, np.asarray(reading(factor) if isinstance(factor, Tensor) else factor, flat.dtype), out=flat)
+        flat *= flat.dtype.type(factor.item() if isinstance(factor, Tensor) else factor)
 
 
-def _divide(flat: np.ndarray, size: int) -> Finish:
+def _divide(flat: Any, size: int) -> Finish:
     def divide() -> None:
-        np.divide(flat, flat.dtype.type(size), out=flat)
+        flat[...] = flat / flat.dtype.type(size)
 
     return divide
 
@@ -236,14 +233,15 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     kind, factor = _reduction(tensor, op, "all_reduce")
     finish: list[Finish] = []
-    flat = writing(tensor, finish)
+    flat = writing(tensor, finish, channel)
     _premultiply(flat, factor)
     if kind is RedOpType.AVG:
         finish.insert(0, _divide(flat, group.size()))
     start = lambda channel: channel.all_reduce(flat, kind)
-    return issue(group, "all_reduce", start, [tensor], finish, async_op, flat.nbytes, tensor.device.type)
+    return issue(group, "all_reduce", start, [tensor], finish, async_op, flat.nbytes, channel)
 
 
 def all_reduce_coalesced(
@@ -274,12 +272,13 @@ def broadcast(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     root = _root(group, src, group_src, "broadcast")
     finish: list[Finish] = []
     own = group.rank() == root
-    flat = reading(tensor) if own else writing(tensor, finish)
+    flat = reading(tensor, channel) if own else writing(tensor, finish, channel)
     start = lambda channel: channel.broadcast(flat, root)
-    return issue(group, "broadcast", start, [tensor], finish, async_op, flat.nbytes, tensor.device.type)
+    return issue(group, "broadcast", start, [tensor], finish, async_op, flat.nbytes, channel)
 
 
 def reduce(
@@ -295,16 +294,23 @@ def reduce(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     root = _root(group, dst, group_dst, "reduce")
     kind, factor = _reduction(tensor, op, "reduce")
     finish: list[Finish] = []
     own = group.rank() == root
-    flat = writing(tensor, finish) if own else np.array(reading(tensor)) if factor is not None else reading(tensor)
+    flat = (
+        writing(tensor, finish, channel)
+        if own
+        else reading(tensor, channel).copy()
+        if factor is not None
+        else reading(tensor, channel)
+    )
     _premultiply(flat, factor)
     if own and kind is RedOpType.AVG:
         finish.insert(0, _divide(flat, group.size()))
     start = lambda channel: channel.reduce(flat, root, kind)
-    return issue(group, "reduce", start, [tensor], finish, async_op, flat.nbytes, tensor.device.type)
+    return issue(group, "reduce", start, [tensor], finish, async_op, flat.nbytes, channel)
 
 
 def barrier(
@@ -315,7 +321,9 @@ def barrier(
         return None
     group = current(group)
     limit = None if timeout is None else timeout.total_seconds()
-    return issue(group, "barrier", lambda channel: channel.barrier(), None, [], async_op, 0, group.kind, limit)
+    return issue(
+        group, "barrier", lambda channel: channel.barrier(), None, [], async_op, 0, group.channel(group.kind), limit
+    )
 
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
@@ -325,7 +333,17 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     group = current(group)
     seconds = (timeout or group._timeout).total_seconds()
     try:
-        issue(group, "monitored_barrier", lambda channel: channel.barrier(), None, [], False, 0, "cpu", seconds)
+        issue(
+            group,
+            "monitored_barrier",
+            lambda channel: channel.barrier(),
+            None,
+            [],
+            False,
+            0,
+            group.channel(group.kind),
+            seconds,
+        )
     except DistBackendError as error:
         missing = [r for r in group.ranks if f"rank {r} " in str(error)] or [-1]
         raise RuntimeError(
@@ -344,13 +362,14 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     _length(tensor_list, group, "all_gather")
     for index, target in enumerate(tensor_list):
         _size(target, tensor.numel(), "all_gather", index)
     finish: list[Finish] = []
-    flat, out = reading(tensor), writing_all(tensor_list, finish)
+    flat, out = reading(tensor, channel), writing_all(tensor_list, finish, channel)
     start = lambda channel: channel.all_gather(out, flat)
-    return issue(group, "all_gather", start, tensor_list, finish, async_op, out.nbytes, tensor.device.type)
+    return issue(group, "all_gather", start, tensor_list, finish, async_op, out.nbytes, channel)
 
 
 def all_gather_coalesced(
@@ -373,17 +392,16 @@ def all_gather_into_tensor(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(input_tensor.device.type)
     if output_tensor.dtype is not input_tensor.dtype:
         raise RuntimeError(
             f"all_gather: invalid tensor type at index 0 (expected {input_tensor.dtype}, got {output_tensor.dtype})"
         )
     _size(output_tensor, input_tensor.numel() * group.size(), "all_gather")
     finish: list[Finish] = []
-    flat, out = reading(input_tensor), writing(output_tensor, finish)
+    flat, out = reading(input_tensor, channel), writing(output_tensor, finish, channel)
     start = lambda channel: channel.all_gather(out, flat)
-    return issue(
-        group, "all_gather_into_tensor", start, [output_tensor], finish, async_op, out.nbytes, input_tensor.device.type
-    )
+    return issue(group, "all_gather_into_tensor", start, [output_tensor], finish, async_op, out.nbytes, channel)
 
 
 all_gather_single = all_gather_into_tensor
@@ -402,6 +420,7 @@ def gather(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     root = _root(group, dst, group_dst, "gather", 0 if group_dst is None else None)
     finish: list[Finish] = []
     out = None
@@ -417,12 +436,12 @@ def gather(
             )
         for index, target in enumerate(gather_list):
             _size(target, tensor.numel(), "gather", index)
-        out = writing_all(gather_list, finish)
+        out = writing_all(gather_list, finish, channel)
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    flat = reading(tensor)
+    flat = reading(tensor, channel)
     start = lambda channel: channel.gather(out, flat, root)
-    return issue(group, "gather", start, gather_list, finish, async_op, flat.nbytes * group.size(), tensor.device.type)
+    return issue(group, "gather", start, gather_list, finish, async_op, flat.nbytes * group.size(), channel)
 
 
 def scatter(
@@ -438,6 +457,7 @@ def scatter(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     root = _root(group, src, group_src, "scatter", 0 if group_src is None else None)
     finish: list[Finish] = []
     parts = None
@@ -453,27 +473,27 @@ def scatter(
             )
         for index, part in enumerate(scatter_list):
             _size(part, tensor.numel(), "scatter", index)
-        parts = reading_all(scatter_list)
+        parts = reading_all(scatter_list, channel)
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
-    out = writing(tensor, finish)
+    out = writing(tensor, finish, channel)
     start = lambda channel: channel.scatter(out, parts, root)
-    return issue(group, "scatter", start, [tensor], finish, async_op, out.nbytes * group.size(), tensor.device.type)
+    return issue(group, "scatter", start, [tensor], finish, async_op, out.nbytes * group.size(), channel)
 
 
 def _reduce_scatter(
-    output: Tensor, x: np.ndarray, counts: list[int], op: Any, group: ProcessGroup, async_op: bool
+    output: Tensor, x: Any, counts: list[int], op: Any, group: ProcessGroup, async_op: bool, channel: Any
 ) -> Work | None:
     kind, factor = _reduction(output, op, "reduce_scatter")
     if factor is not None:
-        x = np.array(x)
+        x = x.copy()
         _premultiply(x, factor)
     finish: list[Finish] = []
-    out = writing(output, finish)
+    out = writing(output, finish, channel)
     if kind is RedOpType.AVG:
         finish.insert(0, _divide(out, group.size()))
     start = lambda channel: channel.reduce_scatter(out, x, counts, kind)
-    return issue(group, "reduce_scatter", start, [output], finish, async_op, x.nbytes, output.device.type)
+    return issue(group, "reduce_scatter", start, [output], finish, async_op, x.nbytes, channel)
 
 
 def reduce_scatter(
@@ -486,13 +506,14 @@ def reduce_scatter(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(output.device.type)
     if len(input_list) != group.size():
         raise RuntimeError(
             f"invalid input tensor list size, must be world size (expected {group.size()}, got {len(input_list)})"
         )
     _size(output, input_list[group.rank()].numel(), "reduce_scatter")
     counts = [t.numel() for t in input_list]
-    return _reduce_scatter(output, reading_all(input_list), counts, op, group, async_op)
+    return _reduce_scatter(output, reading_all(input_list, channel), counts, op, group, async_op, channel)
 
 
 def reduce_scatter_tensor(
@@ -504,24 +525,27 @@ def reduce_scatter_tensor(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(output.device.type)
     _same_dtype([output], input)
     if output.numel() * group.size() != input.numel():
         raise RuntimeError(
             f"reduce_scatter: the input must have {group.size()} times as many elements as the output, got "
             f"{tuple(input.shape)} for {tuple(output.shape)}"
         )
-    return _reduce_scatter(output, reading(input), [output.numel()] * group.size(), op, group, async_op)
+    return _reduce_scatter(
+        output, reading(input, channel), [output.numel()] * group.size(), op, group, async_op, channel
+    )
 
 
 reduce_scatter_single = reduce_scatter_tensor
 
 
 def _exchange(
-    name: str, out: np.ndarray, out_counts: list[int], x: np.ndarray, counts: list[int], group: ProcessGroup,
-    result: Any, finish: list[Finish], async_op: bool, kind: str,
+    name: str, out: Any, out_counts: list[int], x: Any, counts: list[int], group: ProcessGroup,
+    result: Any, finish: list[Finish], async_op: bool, channel: Any,
 ) -> Work | None:  # fmt: skip
     start = lambda channel: channel.all_to_all(out, out_counts, x, counts)
-    return issue(group, name, start, result, finish, async_op, x.nbytes + out.nbytes, kind)
+    return issue(group, name, start, result, finish, async_op, x.nbytes + out.nbytes, channel)
 
 
 def all_to_all(
@@ -533,14 +557,14 @@ def all_to_all(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(output_tensor_list[0].device.type)
     _length(output_tensor_list, group, "all_to_all")
     _length(input_tensor_list, group, "all_to_all")
     _same_dtype([*output_tensor_list, *input_tensor_list], output_tensor_list[0])
     finish: list[Finish] = []
-    out, x = writing_all(output_tensor_list, finish), reading_all(input_tensor_list)
+    out, x = writing_all(output_tensor_list, finish, channel), reading_all(input_tensor_list, channel)
     out_counts, counts = ([t.numel() for t in tensors] for tensors in (output_tensor_list, input_tensor_list))
-    kind = output_tensor_list[0].device.type
-    return _exchange("all_to_all", out, out_counts, x, counts, group, output_tensor_list, finish, async_op, kind)
+    return _exchange("all_to_all", out, out_counts, x, counts, group, output_tensor_list, finish, async_op, channel)
 
 
 def _splits(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
@@ -572,9 +596,9 @@ def all_to_all_single(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(output.device.type)
     _same_dtype([output], input)
     out_counts, counts = _splits(output, output_split_sizes, group), _splits(input, input_split_sizes, group)
     finish: list[Finish] = []
-    out, x = writing(output, finish), reading(input)
-    kind = output.device.type
-    return _exchange("all_to_all_single", out, out_counts, x, counts, group, [output], finish, async_op, kind)
+    out, x = writing(output, finish, channel), reading(input, channel)
+    return _exchange("all_to_all_single", out, out_counts, x, counts, group, [output], finish, async_op, channel)

@@ -51,19 +51,19 @@ class ProcessGroup:
             backend = self._config.device_backend_map.get(kind)
             if backend is None:
                 raise RuntimeError(f"No backend type associated with device type {kind}")
-            raise RuntimeError(f"the backend {backend!r} has not been started for tensors on {kind}")
+            raise RuntimeError(f"the backend {backend!r} serves no tensors on {kind} here: it is not installed")
         return found
 
     def open(self) -> None:
         """Connects the group's processes, for every device that its backends serve here."""
         for kind, backend in self._config.device_backend_map.items():
-            if backend == Backend.NCCL:
-                if self._backend == Backend.NCCL or _nccl.installed():
-                    _nccl.require()
-                continue
             if backend in (Backend.UCC, Backend.XCCL):
                 raise RuntimeError(f"Distributed package doesn't have {str(backend).upper()} built in")
-            self._channels[kind] = self._channels.get("cpu") or self._open_cpu()
+            if backend == Backend.NCCL:
+                if self._backend != Backend.UNDEFINED or _nccl.installed():  # otherwise nobody asked for it
+                    self._channels[kind] = _nccl.Channel(self._store, self._rank, len(self.ranks))
+            else:
+                self._channels[kind] = self._channels.get("cpu") or self._open_cpu()
 
     def _open_cpu(self) -> Any:
         if len(self.ranks) == 1 or self._backend == Backend.FAKE:
@@ -214,7 +214,7 @@ def init_process_group(
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} is out of range for world_size={world_size}: ranks are 0 to {world_size - 1}")
     store = PrefixStore("default_pg", store)
-    if world_size > 1 and chosen != Backend.FAKE:
+    if world_size > 1 and {Backend.GLOO, Backend.MPI} & set(BackendConfig(chosen).device_backend_map.values()):
         _mpi.start(store, rank, world_size, timeout.total_seconds(), _doing)
     made = ProcessGroup(chosen, list(range(world_size)), rank, store, timeout, group_name or "0", "default_pg")
     made.bound_device_id = device_id

@@ -269,6 +269,8 @@ def _silent(watch: Watch, timeout: float) -> str:
 def _gone(watch: Watch, ranks: Any) -> str:
     """Which of some ranks are gone, in words; empty if none is."""
     found = [(rank, how) for rank, (how, _) in watch.gone.items() if rank in ranks]
+    if found:  # a death elsewhere may be why a rank of this group has left
+        found += [(rank, how) for rank, (how, _) in watch.gone.items() if rank not in ranks and how == "died"]
     return ", ".join(
         f"rank {rank} died"
         if how == "died"
@@ -307,6 +309,8 @@ class Channel:
 
     `ranks` are the numbers of the group's processes in the world.
     """
+
+    on_device = False
 
     def __init__(self, world: World, ranks: list[int], timeout: float, tag: int):
         self.world, self.ranks, self.mpi = world, ranks, world.mpi

@@ -31,10 +31,11 @@ def isend(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     peer = _peer(group, dst, group_dst, "destination")
-    flat = reading(tensor)
+    flat = reading(tensor, channel)
     start = lambda channel: channel.send(flat, peer, tag)
-    return issue(group, "send", start, [tensor], [], True, flat.nbytes, tensor.device.type, among=(peer,))
+    return issue(group, "send", start, [tensor], [], True, flat.nbytes, channel, among=(peer,))
 
 
 def irecv(
@@ -45,12 +46,13 @@ def irecv(
     if is_outside(group):
         return None
     group = current(group)
+    channel = group.channel(tensor.device.type)
     peer = None if src is None and group_src is None else _peer(group, src, group_src, "source")
     finish: list[Finish] = []
-    flat = writing(tensor, finish)
+    flat = writing(tensor, finish, channel)
     start = lambda channel: channel.recv(flat, peer, tag)
     among = None if peer is None else (peer,)
-    return issue(group, "recv", start, [tensor], finish, True, flat.nbytes, tensor.device.type, among=among)
+    return issue(group, "recv", start, [tensor], finish, True, flat.nbytes, channel, among=among)
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:

@@ -12,6 +12,8 @@ from ._kinds import DistBackendError
 class Solo:
     """The calls of a group (see `_mpi.Channel`) over flat arrays; each is done when it returns."""
 
+    on_device = False
+
     def _copy(self, out: np.ndarray, x: np.ndarray) -> None:
         if out is not x:
             out[...] = x

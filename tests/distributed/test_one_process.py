@@ -36,6 +36,22 @@ def test_environment(monkeypatch):
     dist.destroy_process_group()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
+def test_nccl_refuses_without_a_gpu():
+    for backend in ("nccl", "cpu:gloo,cuda:nccl"):
+        with pytest.raises((RuntimeError, ValueError), match="NCCL|GPUs"):
+            dist.init_process_group(backend, rank=0, world_size=1, store=dist.HashStore())
+    assert not dist.is_initialized()
+    dist.init_process_group(rank=0, world_size=1, store=dist.HashStore())
+    assert dist.get_backend() == "undefined"
+    dist.all_reduce(x := torch.ones(1))
+    assert x.item() == 1
+    dist.destroy_process_group()
+    for wrong, error in (("foo", ValueError), ("cpu:gloo,cpu:mpi", ValueError), ("ucc", RuntimeError)):
+        with pytest.raises(error):
+            dist.init_process_group(wrong, rank=0, world_size=1, store=dist.HashStore())
+
+
 def test_collectives(world):
     x = torch.arange(3.0)
     with pytest.raises(ValueError, match="twice"):
