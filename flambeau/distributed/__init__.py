@@ -7,6 +7,7 @@ from . import (
     _backends,
     _collectives,
     _debugging,
+    _group_methods,  # noqa: F401 (attaches the methods of groups)
     _groups,
     _kinds,
     _objects,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from .._autograd.modes import no_grad
+from .._ops.registry import ops
 from .._tensor import Tensor
 from ._buffers import Finish, reading, reading_all, writing, writing_all
 from ._groups import ProcessGroup, current, get_group_rank, is_outside
@@ -233,6 +234,8 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     if is_outside(group):
         return None
     group = current(group)
+    if tensor.is_sparse:
+        return _all_reduce_sparse(tensor, op, group, async_op)
     channel = group.channel(tensor.device.type)
     kind, factor = _reduction(tensor, op, "all_reduce")
     finish: list[Finish] = []
@@ -242,6 +245,27 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
         finish.insert(0, _divide(flat, group.size()))
     start = lambda channel: channel.all_reduce(flat, kind)
     return issue(group, "all_reduce", start, [tensor], finish, async_op, flat.nbytes, channel)
+
+
+def _all_reduce_sparse(tensor: Tensor, op: Any, group: ProcessGroup, async_op: bool) -> Work | None:
+    """The sum of sparse tensors: all get the places and values of all."""
+    if op != ReduceOp.SUM:
+        raise ValueError("all_reduce: sparse tensors can only be added (ReduceOp.SUM)")
+    own = tensor.detach().coalesce()
+    places, values = own.indices(), own.values()
+    counts = places.new_empty(group.size())
+    all_gather_into_tensor(counts, places.new_tensor([values.shape[0]]), group)
+    longest, sizes = int(counts.max()), counts.tolist()
+    found = []
+    for part in (places.t(), values):
+        padded = part.new_zeros((longest, *part.shape[1:]))
+        padded[: part.shape[0]] = part
+        out = part.new_empty((group.size(), *padded.shape))
+        all_gather_into_tensor(out, padded, group)
+        found.append(ops.cat([out[r, :size] for r, size in enumerate(sizes)]))
+    with no_grad():
+        tensor.copy_(ops.sparse_coo_tensor(found[0].t(), found[1], tensor.shape).coalesce())
+    return Work("all_reduce", [tensor]) if async_op else None
 
 
 def all_reduce_coalesced(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NewType
 
 __all__ = [
-    "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BarrierOptions", "BroadcastOptions",
+    "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BarrierOptions", "BroadcastOptions",
     "BuiltinCommHookType", "DebugLevel", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",
     "GatherOptions", "GroupName", "QueueEmptyError", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions",
 ]  # fmt: skip
@@ -108,6 +108,10 @@ class AllreduceOptions(_Options):
 
 class AllreduceCoalescedOptions(AllreduceOptions):
     """Options of `all_reduce_coalesced`."""
+
+
+class AllgatherOptions(_Options):
+    """Options of `all_gather`."""
 
 
 class AllToAllOptions(_Options):

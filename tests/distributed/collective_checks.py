@@ -237,3 +237,31 @@ def graphs(rank, size):
     )
     out, grad = gradient(lambda x: torch.stack(collectives.all_gather(x)))
     assert out[:, 0, 0].tolist() == list(range(size)) and grad[0, 0] == total
+
+
+def methods(rank, size):
+    """Groups have the calls as methods, which give works."""
+    world = dist.group.WORLD
+    world.allreduce([x := torch.ones(2)]).wait()
+    assert x.tolist() == [size, size]
+    options = dist.AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.MAX
+    world.allreduce(x := torch.tensor([float(rank)]), options).wait()
+    assert x.item() == size - 1
+    world.broadcast(x := torch.tensor([rank]), 1).wait()
+    assert x.item() == 1
+    world.allgather([out := [torch.zeros(1) for _ in range(size)]], [torch.tensor([float(rank)])]).wait()
+    assert torch.cat(out).tolist() == list(range(size))
+    world._allgather_base(out := torch.zeros(size), torch.tensor([float(rank)])).wait()
+    assert out.tolist() == list(range(size))
+    world._reduce_scatter_base(part := torch.zeros(1), torch.arange(float(size))).wait()
+    assert part.item() == size * rank
+    world.barrier().wait()
+
+
+def sparse(rank, size):
+    """Sums of sparse tensors have the places of all."""
+    place, value = torch.tensor([[rank, size]]), torch.tensor([1.0, 2.0])
+    x = torch.sparse_coo_tensor(place, value, (size + 1,))
+    dist.all_reduce(x)
+    assert x.is_sparse and x.to_dense().tolist() == [1.0] * size + [2.0 * size]

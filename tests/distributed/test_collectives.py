@@ -7,7 +7,9 @@ import pytest
 from .world import needs_mpi, run
 
 HERE = Path(__file__).parent
-CHECKS = "same_everywhere parts background objects one_to_another groups dtypes layouts wrong_calls graphs"
+CHECKS = (
+    "same_everywhere parts background objects one_to_another groups dtypes layouts wrong_calls graphs methods sparse"
+)
 
 
 @needs_mpi

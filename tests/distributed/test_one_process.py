@@ -39,7 +39,7 @@ def test_environment(monkeypatch):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
 def test_nccl_refuses_without_a_gpu():
     for backend in ("nccl", "cpu:gloo,cuda:nccl"):
-        with pytest.raises((RuntimeError, ValueError), match="NCCL|GPUs"):
+        with pytest.raises((RuntimeError, ValueError), match=r"NCCL|GPUs"):
             dist.init_process_group(backend, rank=0, world_size=1, store=dist.HashStore())
     assert not dist.is_initialized()
     dist.init_process_group(rank=0, world_size=1, store=dist.HashStore())
