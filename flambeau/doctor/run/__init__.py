@@ -7,6 +7,7 @@ from typing import Any
 from ..findings import Findings
 from .data import Data
 from .errors import Errors
+from .files import Files
 from .graphs import Graphs
 from .losses import Losses
 from .modules import Modules
@@ -43,7 +44,8 @@ class Watch:
         layers = Layers(session, modules, losses, data, errors)
         values = Values(session, training, modules, losses)
         tensors = Tensors(session, errors, training, modules)
-        self.observers = [losses, training, modules, data, schedules, layers, values, tensors]
+        files = Files(session, training)
+        self.observers = [losses, training, modules, data, schedules, layers, values, tensors, files]
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:

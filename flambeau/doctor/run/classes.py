@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import os
@@ -39,6 +40,40 @@ def attribute_place(kind: type, name: str) -> Place | None:
             if attribute == name and getattr(scope, "name", None) == base.__name__ and entries:
                 return path, min(line for line, _, _ in entries)
     return None
+
+
+def read_in_methods(kind: type, name: str) -> bool:
+    """Whether methods of a user's class read `self.name` as it is, while only __init__ assigns it."""
+    path = user_class_file(kind)
+    source = source_of(path) if path else None
+    owner = source.classes.get(kind.__name__) if source is not None else None
+    if source is None or owner is None:
+        return False
+    init = next((f for f in owner.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
+    lines = [line for line, _, _ in source.assigned.get((owner, name), ())]
+    if init is None or not lines or not all(init.lineno <= line <= init.end_lineno for line in lines):
+        return False
+    for node in ast.walk(owner):
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == name
+            and isinstance(node.ctx, ast.Load)
+            and isinstance(node.value, ast.Name)
+        ):
+            above = source.parents.get(node)
+            moved = isinstance(above, ast.Attribute) and above.attr in (
+                "to",
+                "cuda",
+                "type_as",
+                "shape",
+                "size",
+                "item",
+                "tolist",
+                "numpy",
+            )
+            if node.value.id == "self" and source.function(node) is not init and not moved:
+                return True
+    return False
 
 
 def place_in(root: Any, path: str) -> Place | None:

@@ -11,7 +11,7 @@ import numpy as np
 from ... import Tensor, is_grad_enabled, nn
 from ...nn.modules import batchnorm, dropout, rnn
 from ...nn.modules import loss as loss_modules
-from .classes import attribute_place
+from .classes import attribute_place, place_in, read_in_methods
 from .errors import Errors
 from .frames import here, is_user_file
 from .graphs import Graphs, Mark
@@ -212,6 +212,15 @@ class Modules:
                         self.session.find(
                             "layers-in-a-list", where, f"self.{name} holds {len(lost)} layers whose parameters are not registered.", 0.95
                         )  # fmt: skip
+                elif isinstance(value, Tensor) and not value.requires_grad and read_in_methods(kind, name):
+                    where = attribute_place(kind, name)
+                    if where:
+                        self.session.find(
+                            "unregistered-tensor",
+                            where,
+                            f"self.{name} is a plain tensor: it is neither a Parameter nor a buffer.",
+                            0.8,
+                        )
                 elif isinstance(value, Tensor) and value.requires_grad and value.grad_fn is None:
                     where = attribute_place(kind, name)
                     if where:
@@ -223,28 +232,22 @@ class Modules:
         """Weights that are all equal in layers that are not the last."""
         weights = []
         for path, module in root.named_modules():
+            layer = isinstance(module, _MATRICES)
             for name, parameter in module.named_parameters(recurse=False):
-                if (
-                    parameter.ndim >= 2
-                    and parameter.requires_grad
-                    and parameter.numel() > 3
-                    and not isinstance(module, nn.Embedding)
-                ):
-                    if isinstance(module, _MATRICES) or type(module).__module__.partition(".")[0] not in (
-                        "flambeau",
-                        "torch",
-                    ):
-                        weights.append((f"{path}.{name}".strip("."), parameter))
+                matrix = parameter.ndim >= 2 if layer else parameter.ndim == 2 and min(parameter.shape) > 1
+                own = type(module).__module__.partition(".")[0] not in ("flambeau", "torch")
+                if matrix and (layer or own) and parameter.numel() > 3:
+                    weights.append((f"{path}.{name}".strip("."), parameter))
         if len(weights) < 2:
             return
-        constant = [(i, n, p) for i, (n, p) in enumerate(weights) if _is_constant(p)]
+        constant = [(i, n, p) for i, (n, p) in enumerate(weights) if p.requires_grad and _is_constant(p)]
         zeros = [entry for entry in constant if not _any(entry[2])]
-        others = [entry for entry in constant if _any(entry[2])]
+        others = [entry for entry in constant if entry[2].shape[0] > 1 and _any(entry[2])]
         inner = [e for e in zeros if e[0] < len(weights) - 1]
         if others or (inner and len(zeros) * 2 >= len(weights)):
             _index, name, parameter = (others or inner)[0]
             said = "zero" if not others else "equal"
-            where = self.session.fills.get(id(parameter)) or place
+            where = self.session.fills.get(address(parameter)) or place_in(root, name) or place
             self.session.find(
                 "constant-initial-weights", where, f"All weights of {name} are {said} at the first forward: its units stay alike.", 0.9,
                 f"{len(constant)} of {len(weights)} matrices are constant",
@@ -352,8 +355,6 @@ class Modules:
             )  # fmt: skip
 
     def _never_used(self, root: Any, unused: list[str]) -> None:
-        from .classes import place_in
-
         groups: dict[Any, list[str]] = {}
         for name in unused:
             groups.setdefault(place_in(root, name) or self.training.last_backward, []).append(name)
@@ -365,6 +366,14 @@ class Modules:
                 0.85,
                 f"{self.session.backwards} backward passes did not reach it",
             )
+
+
+def address(tensor: Any) -> int:
+    """Where the memory of a tensor begins: the same for its .data."""
+    try:
+        return int(tensor.data_ptr())
+    except (RuntimeError, TypeError, ValueError, AttributeError):
+        return id(tensor)
 
 
 def _owner(root: Any, path: str) -> Any:

@@ -15,11 +15,12 @@ from .classes import source_of
 from .errors import Errors
 from .frames import here, is_user_file
 from .losses import producer
+from .modules import address
 from .session import Session
 from .training import Training
 
 _WRITES = ["__iadd__", "__isub__", "__imul__", "__itruediv__", "add_", "sub_", "mul_", "div_", "zero_", "fill_", "copy_", "clamp_", "clamp_min_", "clamp_max_", "relu_", "exp_", "sqrt_", "pow_", "sigmoid_", "tanh_", "neg_", "masked_fill_", "normal_", "uniform_", "square_", "abs_", "sin_", "log_", "__setitem__"]  # fmt: skip
-_MANY = 2000  # elements read or written one by one
+_MANY = 1000  # elements read or written one by one
 _LOOKS = ("argmax", "topk", "item", "max")
 
 
@@ -42,6 +43,7 @@ class Tensors:
         wrap(Tensor, "__getitem__", self._item_read)
         wrap(Tensor, "__iter__", self._iterated)
         wrap(Tensor, "__sub__", self._difference)
+        wrap(Tensor, "__add__", self._sum)
         wrap(Tensor, "__mul__", self._product)
         for name in _LOOKS:
             wrap(Tensor, name, self._looked)
@@ -56,7 +58,7 @@ class Tensors:
         def fill(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             place = here()
             if place is not None:
-                self.session.fills[id(tensor)] = place
+                self.session.fills[address(tensor)] = place
             return original(tensor, *args, **kwargs)
 
         return fill
@@ -73,7 +75,7 @@ class Tensors:
             place = (frame.f_code.co_filename, frame.f_lineno)
             self.writes.append((place, tuple(tensor.shape), tensor.requires_grad))
             if constant:
-                session.fills[id(tensor)] = place
+                session.fills[address(tensor)] = place
             if single and tensor.ndim and _is_element(args[0], tensor.ndim):
                 self._count(frame)
             if (tensor._is_view() and not single) or (single and tensor._is_view()):
@@ -225,6 +227,19 @@ class Tensors:
 
         return subtract
 
+    def _sum(self, original: Any) -> Any:
+        session = self.session
+
+        def add(a: Any, b: Any) -> Any:
+            out = original(a, b)
+            if a.ndim == 0 and a.dtype is float32 and not session.pausing:
+                frame = sys._getframe(1)
+                if is_user_file(frame.f_code.co_filename):
+                    self._running_sum(out, b, (frame.f_code.co_filename, frame.f_lineno))
+            return out
+
+        return add
+
     def _product(self, original: Any) -> Any:
         session = self.session
 
@@ -327,6 +342,9 @@ def _bound_to_slice(place: Any, name: str) -> bool:
     if source is None or node is None:
         return False
     scope = source.function(node)
+    for loop in source.loops(node):  # for row in data
+        if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and loop.target.id == name:
+            return not isinstance(loop.iter, ast.Call)
     for line, value, _ in source.assigned.get((scope, name), ()):
         if line < place[1] and isinstance(value, (ast.Subscript, ast.Call, ast.Attribute)):
             text = ast.unparse(value)

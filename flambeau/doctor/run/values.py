@@ -11,12 +11,33 @@ from ... import Tensor, nn
 from ...amp import grad_scaler
 from ...nn import functional as F
 from .frames import here, is_user_file, user_frame
+from .losses import producer
 from .session import Session
 from .training import Training
 
 _RISKY = "log log2 log10 log1p sqrt rsqrt exp div pow reciprocal acos asin atanh norm softmax log_softmax".split()  # noqa: SIM905
 _OPERATORS = ("__truediv__", "__pow__", "__rtruediv__")
 _OFTEN = 100  # steps during which every value is looked at; later every tenth
+
+
+def _has_zero(array: Any) -> bool:
+    return array is not None and array.size > 0 and not np.all(array)
+
+
+_EDGES = {
+    "sqrt": _has_zero,
+    "norm": lambda array: array is not None and array.size > 0 and not np.any(array),
+    "acos": lambda array: array is not None and array.size > 0 and bool(np.any(np.abs(array) == 1)),
+    "asin": lambda array: array is not None and array.size > 0 and bool(np.any(np.abs(array) == 1)),
+}
+
+
+def _from_softmax(tensor: Any) -> bool:
+    name = producer(tensor)
+    if name.startswith("Add"):
+        node = tensor.grad_fn.next_functions[0][0] if tensor.grad_fn.next_functions else None
+        name = node.name() if node is not None else ""
+    return name.startswith("Softmax")
 
 
 class Values:
@@ -26,6 +47,7 @@ class Values:
         self.session, self.training = session, training
         self.suspects: list[tuple[Any, str]] = []  # what made infinities since the last good backward
         self.spoken = False
+        self.edges: list[tuple[Any, str]] = []  # operations whose derivative is infinite for some of their inputs
         self.norms: dict[int, list[float]] = {}
         self.parts: dict[int, list[float]] = {}
         self.losses: dict[Any, list[float]] = {}
@@ -55,8 +77,33 @@ class Values:
     # -- the first infinity -------------------------------------------------------------------------------------
 
     def _risky(self, original: Any, name: str) -> Any:
+        edge = _EDGES.get(name)
+
         def operation(*args: Any, **kwargs: Any) -> Any:
             out = original(*args, **kwargs)
+            if (
+                name == "log"
+                and not self.session.pausing
+                and args
+                and _from_softmax(args[0])
+                and user_frame(2) is not None
+            ):
+                self.session.find("log-of-softmax", here(), "The logarithm of a softmax is taken by hand.", 0.9)
+            if (
+                edge is not None
+                and not self.session.pausing
+                and self._looking()
+                and args
+                and edge(_array(args[0]) if isinstance(args[0], Tensor) else None)
+            ):
+                place = here()
+                if place is not None and len(self.edges) < 50:
+                    self.edges.append(
+                        (
+                            place,
+                            f"the derivative of {name} is infinite where its input is {'0' if name in ('sqrt', 'norm') else 'at the border'}",
+                        )
+                    )
             if (
                 self.session.pausing
                 or not isinstance(out, Tensor)
@@ -109,7 +156,7 @@ class Values:
 
     def _speak(self, place: Any, said: str) -> None:
         self.spoken = True
-        where, how = self.suspects[0] if self.suspects else (place, said)
+        where, how = (self.suspects or self.edges or [(place, said)])[0]
         self.session.find("first-nan", where or place, f"NaN or infinity begins here: {how}.", 0.9, said)
 
     # -- gradients ----------------------------------------------------------------------------------------------
@@ -132,6 +179,7 @@ class Values:
         norms.append(math.sqrt(squares) if squares >= 0 else squares)
         if not math.isfinite(squares) and math.isnan(squares) and not self.spoken:
             self._speak(self.training.last_backward, "gradients are NaN")
+        self.edges.clear()
         if len(parts) >= 4 and parts[-1] > 0 and parts[0] > 0:
             self.parts.setdefault(id(optim), []).append(parts[0] / parts[-1])
         self.places = getattr(self, "places", {})

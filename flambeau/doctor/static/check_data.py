@@ -31,6 +31,7 @@ def check(source: Source) -> None:
     for call in source.calls:
         if source.called(call) == "random_split":
             _split(source, call)
+    _subsets(source)
     _means(source, loops)
     _pinned(source, loaders)
 
@@ -80,11 +81,15 @@ def _workers(source: Source, loaders: list[ast.Call]) -> None:
         methods = {f.name: f for f in owner.body if isinstance(f, ast.FunctionDef)}
         if "__getitem__" not in methods:
             continue
-        for node in _reached(methods["__getitem__"], methods, source):
+        for node in [*_reached(methods["__getitem__"], methods, source), *_given_to(source, owner)]:
             if isinstance(node, ast.Call):
                 name = source.name(node.func)
                 base, _, last = name.rpartition(".")
-                if base == "numpy.random" and last in _DRAWS["numpy.random"]:
+                own = isinstance(node.func, ast.Attribute) and source.kinds(node.func.value) & {
+                    "numpy.random.default_rng",
+                    "numpy.random.RandomState",
+                }
+                if own or (base == "numpy.random" and last in _DRAWS["numpy.random"]):
                     source.find(
                         "workers-share-numpy-seed",
                         node,
@@ -114,6 +119,25 @@ def _reached(function: ast.FunctionDef, methods: dict[str, ast.FunctionDef], sou
                     todo.append(methods[func.attr])
                 elif isinstance(func, ast.Name) and func.id in source.functions:
                     todo.append(source.functions[func.id][-1])
+    return nodes
+
+
+def _given_to(source: Source, owner: ast.ClassDef) -> list[ast.AST]:
+    """The nodes of functions and callable objects that the file gives to a dataset (transforms)."""
+    nodes: list[ast.AST] = []
+    for made in source.calls:
+        if source.name(made.func) != owner.name:
+            continue
+        for argument in [*made.args, *(k.value for k in made.keywords)]:
+            for value, _ in source.origins(argument):
+                for n in ast.walk(value):
+                    name = source.name(n) if isinstance(n, ast.Name) else ""
+                    for function in source.functions.get(name, ()):
+                        nodes += list(ast.walk(function))
+                    if name in source.classes:
+                        nodes += list(ast.walk(source.classes[name]))
+                if isinstance(value, ast.Lambda):
+                    nodes += list(ast.walk(value))
     return nodes
 
 
@@ -235,20 +259,45 @@ def _split(source: Source, call: ast.Call) -> None:
         source.find("shared-transform", call, "random_split without a generator: every run splits otherwise.", 0.7)
 
 
+def _subsets(source: Source) -> None:
+    """Subsets of one augmenting dataset; datasets for evaluation that augment."""
+    parts: dict[int, list[ast.Call]] = {}
+    for call in source.calls:
+        if source.called(call) == "Subset" and call.args:
+            for made, index in source.origins(call.args[0]):
+                if index is None and isinstance(made, ast.Call) and _augments(source, made):
+                    parts.setdefault(id(made), []).append(call)
+        elif (
+            is_evaluation_name(_variable(source, call))
+            and not source.called(call)
+            and source.name(call.func) in source.classes
+        ):
+            owner = source.classes[source.name(call.func)]
+            if any(f.name == "__getitem__" for f in owner.body if isinstance(f, ast.FunctionDef)) and _random_arguments(
+                source, call
+            ):
+                source.find("shared-transform", call, "This dataset is for evaluation, but it augments at random.", 0.8)
+        elif (
+            is_evaluation_name(_variable(source, call))
+            and "datasets" in source.name(call.func)
+            and _random_arguments(source, call)
+        ):
+            source.find("shared-transform", call, "This dataset is for evaluation, but it augments at random.", 0.8)
+    for calls in parts.values():
+        if len(calls) > 1:
+            last = next((c for c in calls if is_evaluation_name(_variable(source, c))), calls[-1])
+            source.find(
+                "shared-transform",
+                last,
+                "Both subsets share a dataset that augments at random: validation is augmented as well.",
+                0.85,
+            )
+
+
 def _augments(source: Source, made: ast.Call) -> bool:
     """Whether a dataset is made with random transforms, or draws random numbers itself."""
-    for argument in [*made.args, *(k.value for k in made.keywords)]:
-        for value, _ in source.origins(argument):
-            for node in ast.walk(value):
-                if isinstance(node, (ast.Name, ast.Attribute)) and source.name(node).rpartition(".")[2].startswith(
-                    _AUGMENT
-                ):
-                    return True
-            if isinstance(value, (ast.Name,)) and value.id in source.functions:
-                if any(_draws(source, n) for f in source.functions[value.id] for n in ast.walk(f)):
-                    return True
-            if isinstance(value, ast.Lambda) and any(_draws(source, n) for n in ast.walk(value)):
-                return True
+    if _random_arguments(source, made):
+        return True
     owner = source.classes.get(source.name(made.func))
     if owner is None:
         return False
@@ -257,6 +306,26 @@ def _augments(source: Source, made: ast.Call) -> bool:
         return False
     switched = [k for k in made.keywords if constant(k.value) is False]
     return not switched and any(_draws(source, n) for n in _reached(methods["__getitem__"], methods, source))
+
+
+def _random_arguments(source: Source, made: ast.Call) -> bool:
+    """Whether something given to a constructor draws random numbers."""
+    for argument in [*made.args, *(k.value for k in made.keywords)]:
+        for value, _ in source.origins(argument):
+            for node in ast.walk(value):
+                if isinstance(node, (ast.Name, ast.Attribute)) and source.name(node).rpartition(".")[2].startswith(
+                    _AUGMENT
+                ):
+                    return True
+            if isinstance(value, ast.Call) and source.name(value.func) in source.classes:
+                if any(_draws(source, n) for n in ast.walk(source.classes[source.name(value.func)])):
+                    return True
+            if isinstance(value, (ast.Name,)) and value.id in source.functions:
+                if any(_draws(source, n) for f in source.functions[value.id] for n in ast.walk(f)):
+                    return True
+            if isinstance(value, ast.Lambda) and any(_draws(source, n) for n in ast.walk(value)):
+                return True
+    return False
 
 
 def _draws(source: Source, node: ast.AST) -> bool:
@@ -409,6 +478,6 @@ def _pinned(source: Source, loaders: list[ast.Call]) -> None:
 
 def _to_device(source: Source, call: ast.Call) -> bool:
     given = call.args[0] if call.args else keyword(call, "device")
-    if given is None:
+    if given is None or constant(given) in ("mps", "cpu"):
         return False
     return not (source.torch(given).startswith(("float", "int", "long", "double", "half", "bfloat", "bool")))

@@ -58,7 +58,9 @@ def _hard_coded(source: Source) -> None:
         ):
             if not any(isinstance(a, ast.IfExp) for a in source.ancestors(call)):
                 source.find("hard-coded-cuda", call, "The device is always CUDA; this fails where there is no GPU.")
-        elif name.startswith("torch") and _is_cuda(keyword(call, "device")):
+        elif (name == "torch.set_default_device" and call.args and _is_cuda(call.args[0])) or (
+            name.startswith("torch") and _is_cuda(keyword(call, "device"))
+        ):
             source.find("hard-coded-cuda", call, "The device is always CUDA; this fails where there is no GPU.")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assign) and _is_cuda(node.value) and "device" in ast.unparse(node.targets[0]).lower():
@@ -117,20 +119,20 @@ def _batches(source: Source) -> None:
             given = {a.id for a in call.args if isinstance(a, ast.Name)} & stray
             if not given:
                 continue
-            if source.is_model(call.func) or _is_loss(source, call):
+            if source.is_model(call.func) or is_loss(source, call):
                 name = sorted(given)[0]
                 source.find("device-mismatch", call, f"The model was moved to a device, but `{name}` was not.", 0.85)
                 break
 
 
-def _is_loss(source: Source, call: ast.Call) -> bool:
+def is_loss(source: Source, call: ast.Call) -> bool:
     names = [source.called(call), *(k.rpartition(".")[2] for k in source.kinds(call.func))]
     return any("loss" in n.lower() or "cross_entropy" in n for n in names)
 
 
 def _opaque(source: Source, call: ast.Call, names: set[str]) -> bool:
     """Whether a function that we cannot look into gets the whole batch (it may move it)."""
-    if not isinstance(call.func, ast.Name) or source.is_model(call.func) or _is_loss(source, call):
+    if not isinstance(call.func, ast.Name) or source.is_model(call.func) or is_loss(source, call):
         return False
     return call.func.id not in ("len", "print", "range", "enumerate", "zip", "float", "int") and any(
         isinstance(a, ast.Name) and a.id in names for a in call.args
@@ -158,7 +160,7 @@ def _made_on_the_fly(source: Source) -> None:
                 if source.called(call) in _FREE and not _placed(source, call) and not under_no_grad(source, call):
                     source.find("device-mismatch", call, "This tensor is made on the CPU, wherever the model is.", 0.75)
     for call in source.calls:
-        if not source.is_model(call.func) or not source.loops(call):
+        if not source.loops(call) or not (source.is_model(call.func) or is_loss(source, call)):
             continue
         for argument in call.args:
             for value, index in source.origins(argument):

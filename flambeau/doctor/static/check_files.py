@@ -19,12 +19,11 @@ def check(source: Source) -> None:
         if any(source.is_model(v) for v in values if v is not None):
             source.find("whole-model-pickled", call, "The whole model is pickled, not its state_dict.", 0.9)
     other_device = "cuda" in source.text or "mps" in source.text
-    saved = {ast.unparse(c.args[1]) for c in saves if len(c.args) > 1}
     for call in loads:
         if keyword(call, "map_location", 1) is not None or any(k.arg is None for k in call.keywords):
             continue
-        own = call.args and ast.unparse(call.args[0]) in saved
-        if other_device or not own:
+        buffer = bool(call.args) and any("BytesIO" in kind for kind in source.kinds(call.args[0]))
+        if other_device or not buffer:
             source.find(
                 "load-without-map-location",
                 call,

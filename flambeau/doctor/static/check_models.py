@@ -17,9 +17,8 @@ def check(source: Source) -> None:
         _super_init(source, owner, methods.get("__init__"))
         _lists(source, owner)
         _tensors(source, owner, methods)
-        for name, method in methods.items():
-            if name == "forward":
-                _layers_in_forward(source, method)
+        for method in _from_forward(methods):
+            _layers_in_forward(source, method)
     for call in source.calls:
         _forward(source, call)
         _uniform(source, call)
@@ -212,6 +211,21 @@ def _super_init(source: Source, owner: ast.ClassDef, init: ast.FunctionDef | Non
         )
 
 
+def _from_forward(methods: dict[str, ast.FunctionDef]) -> list[ast.FunctionDef]:
+    """forward, and the methods that it calls."""
+    todo, found = ["forward"], []
+    while todo:
+        method = methods.get(todo.pop())
+        if method is not None and method not in found and method.name != "__init__":
+            found.append(method)
+            todo += [
+                n.func.attr
+                for n in ast.walk(method)
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and _own(n.func, n.func.attr)
+            ]
+    return found
+
+
 def _layers_in_forward(source: Source, forward: ast.FunctionDef) -> None:
     for node in ast.walk(forward):
         if not isinstance(node, ast.Call) or not makes_layer(source, node):
@@ -297,10 +311,38 @@ def _uniform(source: Source, call: ast.Call) -> None:
             )
     if source.called(call) == "rand" and constant(keyword(call, "requires_grad")) is True and _matrix(source, call):
         statement = source.parents.get(call)
-        if isinstance(statement, ast.Assign) and (key := source.key(statement.targets[0])) and _updated(source, key[1]):
+        if (
+            isinstance(statement, ast.Assign)
+            and (key := source.key(statement.targets[0]))
+            and _updated(source, key[1])
+            and _multiplied(source, key[1])
+        ):
             source.find(
                 "uniform-initial-weights", call, "These weights are drawn from [0, 1): all positive, and large.", 0.8
             )
+
+
+def _multiplied(source: Source, name: str) -> bool:
+    """Whether a variable is a factor of a matrix product."""
+    for node in ast.walk(source.tree):
+        factors: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            factors = [node.left, node.right]
+        elif isinstance(node, ast.Call) and (source.called(node) or source.method(node)) in (
+            "matmul",
+            "mm",
+            "linear",
+            "einsum",
+            "addmm",
+        ):
+            factors = node.args
+        if any(
+            (isinstance(n, ast.Name) and n.id == name) or (isinstance(n, ast.Attribute) and n.attr == name)
+            for f in factors
+            for n in ast.walk(f)
+        ):
+            return True
+    return False
 
 
 def _updated(source: Source, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from .check_devices import is_loss
 from .loops import Loops, under_no_grad
 from .source import Source, constant, keyword
 
@@ -16,6 +17,7 @@ def check(source: Source) -> None:
     _accumulation(source, loops)
     _retained(source, loops)
     _logging(source, loops)
+    _evaluation_logging(source, loops)
     _updates(source)
     _mixed_precision(source, loops)
     for call in source.calls:
@@ -76,13 +78,13 @@ def _clipping(source: Source, loops: Loops) -> None:
             (c.lineno, kind)
             for kind, calls in (("backward", loops.backwards), ("step", steps))
             for c in loops.inside(place, calls)
-            if c.lineno < clip.lineno and source.function(c) is function
+            if c.lineno < clip.lineno and source.function(c) is function and not source.apart(c, clip)
         ]
         after = [
             (c.lineno, kind)
             for kind, calls in (("backward", loops.backwards), ("step", steps))
             for c in loops.inside(place, calls)
-            if c.lineno > clip.lineno and source.function(c) is function
+            if c.lineno > clip.lineno and source.function(c) is function and not source.apart(c, clip)
         ]
         last = max(before)[1] if before else None
         following = min(after)[1] if after else None
@@ -90,7 +92,7 @@ def _clipping(source: Source, loops: Loops) -> None:
             source.find("clipping-order", clip, "The gradients are clipped after the step that used them.")
         elif last is None and following == "backward":
             source.find("clipping-order", clip, "The gradients are clipped before backward computes them.")
-        elif last == "backward" and _scaled(source, loops, place) and not _unscaled(source, place, clip):
+        elif last == "backward" and _scaled(source, loops, place, clip) and not _unscaled(source, place, clip):
             source.find(
                 "clipping-order",
                 clip,
@@ -98,12 +100,13 @@ def _clipping(source: Source, loops: Loops) -> None:
             )
 
 
-def _scaled(source: Source, loops: Loops, place: ast.AST) -> bool:
+def _scaled(source: Source, loops: Loops, place: ast.AST, clip: ast.Call) -> bool:
     return any(
         isinstance(c.func, ast.Attribute)
         and source.method(c.func.value) == "scale"
         and loops.is_kind(c.func.value.func.value, "GradScaler")
         for c in loops.inside(place, loops.backwards)
+        if not source.apart(c, clip)
     )
 
 
@@ -285,6 +288,30 @@ def _logging(source: Source, loops: Loops) -> None:
                 continue
             source.find(
                 "graph-kept-by-logging", node, "The loss is kept together with its graph; take loss.item().", 0.9
+            )
+
+
+def _evaluation_logging(source: Source, loops: Loops) -> None:
+    """`total += criterion(model(x), y)` in a loop that computes no gradients, outside of no_grad."""
+    for node in ast.walk(source.tree):
+        kept, where = _kept(source, node)
+        if kept is None or not where or not source.loops(node) or isinstance(node, ast.Call):
+            continue
+        losses = [kept, *(v for v, i in source.origins(kept) if isinstance(kept, ast.Name))]
+        if not any(isinstance(v, ast.Call) and is_loss(source, v) for v in losses) or under_no_grad(source, node):
+            continue
+        function = source.function(node)
+        returned = isinstance(function, ast.FunctionDef) and any(
+            _named(n) == where for r in source.returns(function) for n in [r, *getattr(r, "elts", ())]
+        )
+        switched = "set_grad_enabled" in source.text or "inference_mode" in source.text
+        guarded = isinstance(function, ast.FunctionDef) and any(
+            under_no_grad(source, c) for c in loops.calls_of(function)
+        )
+        summed = loops.inside(source.loops(node)[-1], loops.backwards)
+        if not (returned or guarded or switched or summed or _used_in_backward(source, loops, where, source.tree)):
+            source.find(
+                "graph-kept-by-logging", node, "The loss is kept together with its graph; take loss.item().", 0.75
             )
 
 

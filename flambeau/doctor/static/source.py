@@ -130,6 +130,16 @@ class Source:
             child = above
         return found
 
+    def apart(self, first: ast.AST, second: ast.AST) -> bool:
+        """Whether two nodes stand in different branches of one `if`: never both run."""
+        inside = {id(a): a for a in self.ancestors(first)}
+        for above in self.ancestors(second):
+            if isinstance(above, ast.If) and id(above) in inside:
+                in_body = [any(n in (node, *self.ancestors(node)) for n in above.body) for node in (first, second)]
+                if in_body[0] != in_body[1]:
+                    return True
+        return False
+
     def key(self, target: ast.AST) -> tuple[ast.AST, str] | None:
         """Under which key a name or an attribute of self is kept."""
         if isinstance(target, ast.Name):
