@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument(
         "--compile", action="store_true", help="run training steps and modules as compiled programs where that pays; says which"
     )
+    run.add_argument("--doctor", action="store_true", help="report mistakes of the program when it ends")
     run.add_argument("program", help="path of a script, or name of a module after -m")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     doctor = commands.add_parser("doctor", help="find the classic mistakes of a training program")
@@ -62,6 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
+        if chosen.doctor:
+            from .doctor.program import run_watched  # loads the doctor: only where it is asked for
+
+            return run_watched(chosen.program, chosen.arguments, chosen.module)
         return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
     if chosen.command == "doctor":
         from .doctor.cli import main as examine

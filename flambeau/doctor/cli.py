@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .catalog import LESSONS
+from .fixes import offer
 from .report import FORMATS, explained, listed
 
 
@@ -23,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="run the program to its end")
     parser.add_argument("--list", action="store_true", help="list the mistakes that the doctor knows")
     parser.add_argument("--explain", metavar="ID", help="print the lesson about one mistake")
+    parser.add_argument("--diff", action="store_true", help="print the mechanical fixes as a diff")
+    parser.add_argument("--fix", action="store_true", help="apply the mechanical fixes, after asking")
+    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
     parser.add_argument("program", nargs="?", help="path of a script or notebook, or name of a module after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
 
@@ -60,6 +64,8 @@ def _examine(chosen: argparse.Namespace) -> int:
     )
     hints = settings.get("hints", False) if chosen.hints is None else chosen.hints
     found = diagnosis.listed(hints, off)
+    if chosen.diff or chosen.fix:
+        return offer(found, chosen.fix, not chosen.yes)
     print(FORMATS[chosen.format or settings.get("format", "text")](found))
     if diagnosis.failure:
         print(f"The program failed while it was watched:\n{diagnosis.failure}", file=sys.stderr)

@@ -26,6 +26,7 @@ class Diagnosis:
 
     findings: Findings = field(default_factory=Findings)
     failure: str | None = None
+    status: int = 0  # with which the program ended itself
 
     def listed(self, hints: bool = False, off: Sequence[str] = ()) -> list[Finding]:
         return self.findings.listed(hints, off)
@@ -33,7 +34,7 @@ class Diagnosis:
 
 def examine(
     program: str, arguments: Sequence[str] = (), *, module: bool = False, run: bool = True, steps: int | None = None,
-    seconds: float | None = None, cells: bool | None = None,
+    seconds: float | None = None, output: Any = None,
 ) -> Diagnosis:  # fmt: skip
     """Reads a program and, unless told otherwise, runs it for a while; gives what was found."""
     diagnosis = Diagnosis()
@@ -44,7 +45,7 @@ def examine(
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     found = read(path, text) if os.path.exists(path) else []
     if run:
-        ran, unequal = _run(diagnosis, program, path, text, arguments, module, steps, seconds)
+        ran, unequal = _run(diagnosis, program, path, text, arguments, module, steps, seconds, output)
         found = [f for f in found if not (ran and f.id in _DECIDED)]
         for finding in found:
             if finding.id == "mean-of-batch-means" and any(
@@ -68,7 +69,7 @@ def _path_of(module: str) -> str:
 
 def _run(
     diagnosis: Diagnosis, program: str, path: str, text: str | None, arguments: Sequence[str], module: bool,
-    steps: int | None, seconds: float | None,
+    steps: int | None, seconds: float | None, output: Any,
 ) -> tuple[bool, set[Any]]:  # fmt: skip
     """Runs the program and gathers what the observers saw; whether it went through (or was ended by us), and loops over unequal batches."""
     from .. import install_as_torch
@@ -77,7 +78,7 @@ def _run(
     install_as_torch()
     watch = Watch(steps, seconds)
     went = True
-    with _as_main(program, path, arguments):
+    with _as_main(program, path, arguments, output or sys.stderr):
         try:
             with watch:
                 if text is not None:
@@ -86,8 +87,10 @@ def _run(
                     runpy.run_module(program, run_name="__main__", alter_sys=True)
                 else:
                     runpy.run_path(path, run_name="__main__")
-        except (Enough, SystemExit):
+        except Enough:
             pass
+        except SystemExit as exit:
+            diagnosis.status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -100,13 +103,13 @@ def _run(
 
 
 @contextlib.contextmanager
-def _as_main(program: str, path: str, arguments: Sequence[str]) -> Iterator[None]:
+def _as_main(program: str, path: str, arguments: Sequence[str], output: Any) -> Iterator[None]:
     """The arguments and the search path that `python program` would give, and its output away from the report."""
     argv, search = sys.argv, list(sys.path)
     sys.argv = [program, *arguments]
     sys.path.insert(0, os.path.dirname(path))
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(output):
             yield
     finally:
         sys.argv = argv
@@ -128,6 +131,18 @@ def notebook_source(path: str) -> str:
 def _plain(line: str) -> str:
     stripped = line.lstrip()
     return line[: len(line) - len(stripped)] + "pass  # " + stripped if stripped.startswith(("%", "!")) else line
+
+
+def run_watched(program: str, arguments: Sequence[str], module: bool = False) -> int:
+    """Runs a program to its end as `flambeau run` does, and prints what was found on standard error."""
+    from .report import as_text
+
+    diagnosis = examine(program, arguments, module=module, output=sys.stdout)
+    print(as_text(diagnosis.listed()), file=sys.stderr)
+    if diagnosis.failure:
+        print(diagnosis.failure, file=sys.stderr, end="")
+        return 1
+    return diagnosis.status
 
 
 def any_errors(findings: Sequence[Any]) -> bool:

@@ -33,6 +33,10 @@ class Optim:
         self.reached = 0  # backward passes that reached its parameters
         self.scaled = False
 
+    def takes_part(self, leaves: dict[int, Any]) -> bool:
+        """Whether some of its parameters are among these leaves."""
+        return any(id(p) in leaves for group in self.optimizer.param_groups for p in group["params"])
+
     def parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
@@ -127,7 +131,7 @@ class Training:
             listener(roots, reach, place)
         self.reached.update(reach.leaves)
         for optim in self.optims.values():
-            if any(id(p) in reach.leaves for p in optim.parameters()):
+            if optim.takes_part(reach.leaves):
                 optim.reached += 1
                 if not self.inside:
                     optim.backwards.append(place)
@@ -284,7 +288,5 @@ def _is_clear(parameter: Any) -> bool:
     gradient = parameter.grad
     if gradient is None:
         return True
-    try:
-        return not np.any(gradient.detach().numpy())
-    except (TypeError, RuntimeError):
-        return bool((gradient == 0).all())
+    array = gradient._array
+    return not np.any(array) if type(array) is np.ndarray else bool((gradient == 0).all())

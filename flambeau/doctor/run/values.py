@@ -273,12 +273,8 @@ def _caller() -> str:
 
 
 def _array(tensor: Any) -> Any:
-    if tensor is None:
-        return None
-    try:
-        return tensor.detach().numpy()
-    except (TypeError, RuntimeError, ValueError):
-        return None
+    array = None if tensor is None else tensor._array
+    return array if type(array) is np.ndarray else None  # None: on a GPU, or without elements
 
 
 def is_finite(tensor: Any) -> bool:
