@@ -45,7 +45,7 @@ FOLDERS = {
     "_ops": ["ops", "nn", "quantization", "fuzz", "features", "kernel", "autograd", "func", "cuda"],
     "_kernel": ["kernel", "ops", "nn", "optim", "distributions", "cuda", "compile"],
     "_autograd": ["autograd", "features", "func"],
-    "nn": ["nn", "features"],
+    "nn": ["nn", "features", "pruning"],
     "optim": ["optim", "features"],
     "func": ["autograd", "func"],
     "_serialization": ["serialization"],
