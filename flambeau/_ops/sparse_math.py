@@ -351,12 +351,18 @@ def _index_select(op: Any, x: Tensor, wanted: Tensor, dim: int) -> Tensor:
         raise NotImplementedError("index_select: not implemented for a sparse index")
     x = coalesce(to_sparse_coo(x))
     array, chosen = x._array, wanted._array.reshape(-1)
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= array.shape[dim]):
-        raise IndexError(f"index_select: index out of range for dimension {dim} of size {array.shape[dim]}")
     shape = (*array.shape[:dim], len(chosen), *array.shape[dim + 1 :])
     if dim >= array.sparse_dim:
         held = ops.index_select(values_of(x), dim - array.sparse_dim + 1, wanted)
         return rebuild(held, SparseArray(sparse_coo, array.index, held._array, shape, True))
+    size = array.shape[dim]
+    outside = chosen[(chosen < -size) | (chosen >= size)]
+    if outside.size:
+        raise IndexError(
+            f"index_select(): index contains {outside[0]} that is out of range for tensor of size {list(array.shape)} "
+            f"at dimension {dim}"
+        )
+    chosen = np.where(chosen < 0, chosen + size, chosen)  # as PyTorch counts along sparse dimensions
     order = np.argsort(array.index[dim], kind="stable")
     ranked = array.index[dim][order]
     first = np.searchsorted(ranked, chosen)

@@ -336,7 +336,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     diagonals = diagonals if diagonals.ndim == 2 else ops.unsqueeze(diagonals, 0)
     steps = ops.atleast_1d(offsets)._array
     if len(np.unique(steps)) != len(steps):
-        raise RuntimeError("spdiags: offsets must not repeat")
+        raise RuntimeError(f"spdiags: Offset tensor contains duplicate values: {steps.tolist()}")
     columns = np.broadcast_to(np.arange(diagonals.shape[1]), diagonals.shape)
     rows = columns - steps[:, None]
     kept = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
