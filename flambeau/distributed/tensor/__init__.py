@@ -1,43 +1,38 @@
-"""Tensors divided among processes. In a world of one every tensor is whole, so that `DTensor` has no objects here."""
+"""Tensors divided among processes, and the grids of processes that they lie on."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..._tensor import Tensor
+from ..._ops.registry import ops
 from ..device_mesh import DeviceMesh, init_device_mesh
+from . import _rules as _rules  # which gives DTensor its methods
+from ._dtensor import DTensor, distribute_module, distribute_tensor, made
+from ._utils import compute_local_shape_and_global_offset, normalized
 from .placement_types import Partial, Placement, Replicate, Shard
 
 __all__ = [
     "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor",
-    "init_device_mesh",
+    "empty", "full", "init_device_mesh", "ones", "rand", "randn", "zeros",
 ]  # fmt: skip
 
-_WHY = "tensors are not divided among processes here: there is one, use plain tensors and modules"
+
+def _factory(name: str) -> Any:
+    def make(
+        *size: Any, device_mesh: Any = None, placements: Any = None, requires_grad: bool = False, **named: Any
+    ) -> DTensor:
+        shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+        value = ()
+        if name == "full":
+            shape, value = (size[0], (size[1],)) if len(size) > 1 else (size[0], (named.pop("fill_value"),))
+        mesh = device_mesh or DeviceMesh("cpu")
+        places = normalized(placements or [Replicate()] * mesh.ndim, len(shape))
+        part = compute_local_shape_and_global_offset(shape, mesh, places)[0]
+        return made(getattr(ops, name)(part, *value, **named), mesh, places, shape).requires_grad_(requires_grad)  # type: ignore[no-any-return]
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"`torch.{name}` divided among processes; each makes its own part."
+    return make
 
 
-class _Never(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return False
-
-
-class DTensor(metaclass=_Never):
-    """A tensor divided among processes. `isinstance(x, DTensor)` is False for every tensor here."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        raise NotImplementedError(f"DTensor: {_WHY}")
-
-    @staticmethod
-    def from_local(local_tensor: Tensor, device_mesh: Any = None, placements: Any = None, **options: Any) -> Any:
-        """Not available."""
-        raise NotImplementedError(f"DTensor.from_local: {_WHY}")
-
-
-def distribute_tensor(tensor: Tensor, device_mesh: Any = None, placements: Any = None, **options: Any) -> Any:
-    """Not available: a tensor divided among processes."""
-    raise NotImplementedError(f"distribute_tensor: {_WHY}")
-
-
-def distribute_module(module: Any, device_mesh: Any = None, *args: Any, **options: Any) -> Any:
-    """Not available: a module whose parameters are divided among processes."""
-    raise NotImplementedError(f"distribute_module: {_WHY}")
+empty, full, ones, rand, randn, zeros = map(_factory, ("empty", "full", "ones", "rand", "randn", "zeros"))

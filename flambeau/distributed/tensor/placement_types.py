@@ -42,6 +42,9 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """Summands of the tensor on the processes."""
+    """Summands of the tensor on the processes (or parts of another reduction: "avg", "max", "min", "product")."""
 
     reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"

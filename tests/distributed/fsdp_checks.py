@@ -1,0 +1,116 @@
+"""What every process of a world checks of divided parameters; `test_sharded.py` runs it."""
+
+import functools
+
+from ddp_checks import batches, close, network, part, train
+
+import flambeau as torch
+import flambeau.distributed as dist
+from flambeau import nn
+from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP
+from flambeau.distributed.fsdp import MixedPrecisionPolicy, StateDictType, fully_shard
+from flambeau.distributed.fsdp.wrap import size_based_auto_wrap_policy
+from flambeau.distributed.tensor import DTensor, Shard, init_device_mesh
+
+
+def divided(seed=0, **options):
+    model = network(seed)
+    for index in (0, 2):
+        fully_shard(model[index], **options)
+    return fully_shard(model, **options)
+
+
+def like_one_process(rank, size):
+    data = batches(100, 4 * size)
+    expected = train(network(0), data, optimizer=None)
+    for options in ({}, {"reshard_after_forward": False}, {"reshard_after_forward": True}):
+        steps = 100 if not options else 8
+        model = divided(**options)
+        close(train(model, data[:steps], rank, size), expected[:steps])
+    weight = model[0].weight
+    assert isinstance(weight, DTensor) and weight.placements == (Shard(0),) and weight.shape == (32, 6)
+    assert weight.to_local().shape == (32 // size, 6) and isinstance(model[4].bias, nn.Parameter)
+    one, many = network(0), divided()
+    first, second = torch.optim.AdamW(one.parameters(), lr=0.01), torch.optim.AdamW(many.parameters(), lr=0.01)
+    close(train(many, data[:10], rank, size, second), train(one, data[:10], optimizer=first))
+    assert second.state[many[0].weight]["exp_avg"].to_local().numel() * size == 32 * 6
+
+
+def details(rank, size):
+    data = batches(2, 4 * size)
+    one, many = network(0), divided()
+    many.set_requires_gradient_sync(False)
+    x, y = data[0]
+    nn.functional.mse_loss(many(part(x, rank, size)), part(y, rank, size)).backward()
+    assert many[0].weight.grad is None
+    many.set_requires_gradient_sync(True)
+    x, y = data[1]
+    nn.functional.mse_loss(many(part(x, rank, size)), part(y, rank, size)).backward()
+    for x, y in data:
+        nn.functional.mse_loss(one(x), y).backward()
+    norms = [nn.utils.clip_grad_norm_(m.parameters(), 0.1) for m in (one, many)]
+    torch.testing.assert_close(norms[1].full_tensor(), norms[0])
+    for p, q in zip(one.parameters(), many.parameters()):
+        torch.testing.assert_close(q.grad.full_tensor(), p.grad)
+    state = many.state_dict()
+    other = divided(5)
+    other.load_state_dict(state)
+    for p, q in zip(other.parameters(), one.parameters()):
+        assert torch.equal(p.full_tensor(), q)
+    with torch.no_grad():
+        torch.testing.assert_close(other(x), one(x))
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, output_dtype=torch.float32)
+    half = fully_shard(network(0), mp_policy=policy)
+    out = half(part(x, rank, size))
+    assert out.dtype == torch.float32
+    out.sum().backward()
+    assert half[0].weight.grad.dtype == torch.float32 == half[0].weight.dtype
+    torch.testing.assert_close(out, one(part(x, rank, size)), rtol=0.1, atol=0.05)
+    if size == 4:
+        grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "parts"))
+        data = batches(6, 8)
+        close(train(divided(mesh=grid), data, rank, size), train(network(0), data))
+
+
+def older_form(rank, size):
+    data = batches(8, 4 * size)
+    policy = functools.partial(size_based_auto_wrap_policy, min_num_params=500)
+    expected = train(network(0), data)
+    model = FSDP(network(0 if rank == 0 else 7), auto_wrap_policy=policy, sync_module_states=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    close(train(model, data, rank, size, optimizer), expected)
+    whole = model.state_dict()
+    assert list(whole) == list(network(0).state_dict()) and whole["0.weight"].shape == (32, 6)
+    assert not isinstance(whole["0.weight"], DTensor)
+    with FSDP.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
+        assert isinstance(model.state_dict()["0.weight"], DTensor)
+    again = FSDP(network(3), auto_wrap_policy=policy)
+    again.load_state_dict(whole)
+    assert torch.equal(again.state_dict()["2.weight"], whole["2.weight"])
+    states = FSDP.optim_state_dict(model, optimizer)
+    assert states["state"]["0.weight"]["momentum_buffer"].shape == (32, 6)
+    other = torch.optim.SGD(again.parameters(), lr=0.1, momentum=0.9)
+    other.load_state_dict(FSDP.optim_state_dict_to_load(again, other, states))
+    with FSDP.summon_full_params(model):
+        assert model.module[0].weight.shape == (32, 6) and not isinstance(model.module[0].weight, DTensor)
+        with torch.no_grad():
+            model.module[0].bias.fill_(2.0)
+    assert torch.equal(model.state_dict()["0.bias"], torch.full((32,), 2.0))
+    total = model.clip_grad_norm_(1e-3)
+    assert total > 1e-3
+
+
+def memory(rank, size):
+    """Parameters, gradients and states at rest are this process's share; whole parameters go when they are not needed."""
+    layers, width = 8, 512
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(width, width, bias=False) for _ in range(layers)])
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model(torch.randn(2, width)).sum().backward()
+    count = layers * width * width // size
+    assert sum(p.to_local().numel() for p in model.parameters()) == count
+    assert sum(p.grad.to_local().numel() for p in model.parameters()) == count
+    assert not any(m._fsdp.is_whole for m in model)
+    dist.barrier()

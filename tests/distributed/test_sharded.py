@@ -1,0 +1,27 @@
+"""Meshes, divided tensors and divided parameters in worlds of two and of four processes."""
+
+from pathlib import Path
+
+from .world import needs_mpi, run
+
+HERE = Path(__file__).parent
+
+
+@needs_mpi
+def test_tensors_of_two():
+    run(HERE / "dtensor_checks.py", ["meshes", "redistribution", "operations", "wrong", "training"], 2)
+
+
+@needs_mpi
+def test_tensors_of_four():
+    run(HERE / "dtensor_checks.py", ["meshes", "redistribution"], 4)
+
+
+@needs_mpi
+def test_parameters_of_two():
+    run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory"], 2)
+
+
+@needs_mpi
+def test_parameters_of_four():
+    run(HERE / "fsdp_checks.py", ["details"], 4)
