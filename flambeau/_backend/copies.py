@@ -14,6 +14,7 @@ from .._core.allocation import empty, empty_like
 from .._core.layouts import is_disjoint
 from .._kernel import turning
 from .._kernel.lang import independent, kernel
+from .._kernel.loops import pointwise_ufunc
 from .._kernel.native import pool
 from .._kernel.native.walks import merged_dims
 from .._kernel.ufunc import addresses
@@ -113,12 +114,20 @@ def fill(out: Any, x: Any) -> None:
     bits = _BITS.get(x.itemsize)
     if bits is not None:  # NumPy copies its own integers faster than foreign types
         out, x = out.view(bits), x.view(bits)
+    if x.itemsize in _CODES and x.flags.c_contiguous and out.flags.c_contiguous:
+        _mover(_CODES[x.itemsize])(x, out)  # one loop, which shares its work by itself
+        return
     count = threads.get_num_threads()
     plan = _plan(x.itemsize, count, x.shape, x.strides, out.strides)
     if plan is None or not x.flags.aligned or not out.flags.aligned:
         _fill_in_blocks(out, x)
     else:
         plan(start_of(x), start_of(out))
+
+
+@functools.cache
+def _mover(code: str) -> Any:
+    return pointwise_ufunc("move", lambda m, x: x, (code,), (code,), (code,))
 
 
 @functools.lru_cache(1024)
