@@ -7,20 +7,29 @@ from .lang import independent, kernel
 from .value import COMPUTE
 
 
-@kernel("(d,h,w),(a),(b),(c)->(a,b,c)")
-def pick_planes(m, x, over_d, over_h, over_w, out):
-    """out[a, b, c] = x[over_d[a], over_h[b], over_w[c]]; all these places are inside."""
+@kernel("(d,h,w),(a),(b),(c),(t)->(a,b,c)")
+def pick_planes(m, x, over_d, over_h, over_w, run, out):
+    """out[a, b, c] = x[over_d[a], over_h[b], over_w[c]]; all these places are inside. From run[0] to run[1] those over w follow
+    each other."""
+    low, high = run[0], run[1]
+    start = over_w[low] - low
     for a in range(out.shape[0]):
         i = over_d[a]
         for b in range(out.shape[1]):
             j = over_h[b]
-            for c in independent(out.n):
+            for c in independent(0, low):
+                out[a, b, c] = x[i, j, over_w[c]]
+            for c in independent(low, high):
+                out[a, b, c] = x[i, j, start + c]
+            for c in independent(high, out.n):
                 out[a, b, c] = x[i, j, over_w[c]]
 
 
-@kernel("(a,b,c),(a),(b),(c)->(d,h,w)")
-def add_planes(m, g, over_d, over_h, over_w, out):
+@kernel("(a,b,c),(a),(b),(c),(t)->(d,h,w)")
+def add_planes(m, g, over_d, over_h, over_w, run, out):
     """Adds each element to where `pick_planes` took it from."""
+    low, high = run[0], run[1]
+    start = over_w[low] - low
     for d in range(out.shape[0]):
         for h in range(out.shape[1]):
             for w in independent(out.n):
@@ -29,7 +38,11 @@ def add_planes(m, g, over_d, over_h, over_w, out):
         i = over_d[a]
         for b in range(g.shape[1]):
             j = over_h[b]
-            for c in range(g.n):
+            for c in range(0, low):
+                out[i, j, over_w[c]] = out[i, j, over_w[c]] + g[a, b, c]
+            for c in independent(low, high):
+                out[i, j, start + c] = out[i, j, start + c] + g[a, b, c]
+            for c in range(high, g.n):
                 out[i, j, over_w[c]] = out[i, j, over_w[c]] + g[a, b, c]
 
 

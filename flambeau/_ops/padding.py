@@ -159,7 +159,7 @@ def _label(mode: str, count: int) -> str:
     return f"{'Reflection' if mode == 'reflect' else 'Replication'}Pad{count}DBackward0"
 
 
-@public("nn.functional.pad", method=False)
+@public("nn.functional.pad", method=False, planned=True)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pads the last dimensions: with a constant, or by reflecting, repeating the edge, or going round.
 

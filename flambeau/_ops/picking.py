@@ -30,7 +30,10 @@ class Places:
     def __init__(self, indices: Sequence[Any], size: tuple[int, ...]):
         missing = 3 - len(size)
         self.indices, self.size, self.counts = indices, size, tuple([len(i) for i in indices])
-        self.three = [np.zeros(1, np.int64)] * missing + [np.ascontiguousarray(i, np.int64) for i in indices]
+        three = [np.zeros(1, np.int64)] * missing + [np.ascontiguousarray(i, np.int64) for i in indices]
+        self.operands = [constant.view() for constant in (*three, _longest_run(three[-1]))]
+        for constant in self.operands:
+            constant.flags.writeable = False
         self.planes, self.results = (1,) * missing + size, (1,) * missing + self.counts
         for index, n in zip(indices, size):  # the kernels rely on it
             if len(index) and (index.min() < 0 or index.max() >= n):
@@ -38,6 +41,13 @@ class Places:
 
     def __len__(self) -> int:
         return len(self.size)
+
+
+def _longest_run(index: Any) -> Any:
+    """Where the most places that follow each other begin and end."""
+    bounds = np.array([0, *(np.flatnonzero(np.diff(index) != 1) + 1), len(index)], np.int64)
+    longest = int(np.diff(bounds).argmax())
+    return bounds[longest : longest + 2]
 
 
 _BITS = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}  # elements are moved as they are
@@ -50,7 +60,7 @@ def _plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     lead = shape[: len(shape) - len(places)]
     planes, made, bits = math.prod(lead), lead + places.counts, _BITS[d.itemsize]
     get = cpu.small if math.prod(made) < PARALLEL else cpu.large
-    call = get(pick_planes, (_CODES[bits], "i64", "i64", "i64", _CODES[bits]))
+    call = get(pick_planes, (_CODES[bits], *["i64"] * 4, _CODES[bits]))
     return call, np.dtype(bits), (planes, *places.planes), (planes, *places.results), made
 
 
@@ -67,7 +77,7 @@ def pick(backend: Any, x: Any, places: Places) -> Any:
     call, bits, planes, results, shape = _plan(places, x.shape, x.dtype)
     out = empty(shape, x.dtype)
     if out.size:
-        call(x.reshape(planes).view(bits), *places.three, out.reshape(results).view(bits))
+        call(x.reshape(planes).view(bits), *places.operands, out.reshape(results).view(bits))
     return out
 
 
@@ -75,7 +85,7 @@ def pick(backend: Any, x: Any, places: Places) -> Any:
 def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     lead = shape[: len(shape) - len(places)]
     planes, made, code = math.prod(lead), lead + places.size, from_numpy_dtype(d).code
-    call = (cpu.small if math.prod(shape) < PARALLEL else cpu.large)(add_planes, (code, "i64", "i64", "i64", code))
+    call = (cpu.small if math.prod(shape) < PARALLEL else cpu.large)(add_planes, (code, *["i64"] * 4, code))
     return call, (planes, *places.results), (planes, *places.planes), made
 
 
@@ -91,7 +101,7 @@ def pick_back(backend: Any, x: Any, places: Places) -> Any:
     call, results, planes, shape = _back_plan(places, x.shape, x.dtype)
     out = empty(shape, x.dtype)
     if out.size:
-        call(x.reshape(results), *places.three, out.reshape(planes))
+        call(x.reshape(results), *places.operands, out.reshape(planes))
     return out
 
 

@@ -274,3 +274,23 @@ def test_second_derivatives_where_the_first_cotangent_is_zero():
     expected = torch.autograd.grad(((g @ weights) ** 2).sum(), (x, g))
     assert made[0].isfinite().all()
     torch.testing.assert_close(made[0], expected[0])
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect", "circular"])
+@pytest.mark.parametrize("pads", [(0, 0), (3, 2), (5, 0), (0, 5), (-2, 4), (1, -3), (-1, -1)])
+def test_lines_within_borders_are_copied_as_a_whole(mode, pads):
+    """Along a line most places follow each other; those of the edges do not. Forwards, backwards and by a plan."""
+    x = torch.arange(2 * 7 * 9.0).reshape(1, 2, 7, 9)
+    low, high = pads
+    kept = x[..., max(0, -low) : 9 - max(0, -high)]
+    if mode == "circular" and min(pads) < 0:
+        pytest.skip("what is cut off comes back at the other end")
+    name = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}[mode]
+    wide = np.pad(kept.numpy(), ((0, 0), (0, 0), (1, 2), (max(0, low), max(0, high))), mode=name)
+    for _ in range(3):
+        given = x.clone().requires_grad_()
+        made = torch.nn.functional.pad(given, (low, high, 1, 2), mode=mode)
+        np.testing.assert_array_equal(made.detach().numpy(), wide)
+        weights = torch.arange(float(made.numel())).reshape(made.shape)
+        (by,) = torch.autograd.grad(made, given, weights)
+        assert float((made.detach() * weights).sum()) == float((x * by).sum())
