@@ -88,7 +88,9 @@ class Arguments:
             ("a.strides ==", array.strides, f"{path}.stride() == {tuple(t.stride())}"),
         ):
             self.need(f"{at} {self.constant(value)}", words)
-        if t.__dict__:
+        if not t.__dict__:
+            self.need("not t.__dict__", f"{path} has no attributes of its own")
+        else:
             self.need(f"(*t.__dict__,) == {self.constant(tuple(t.__dict__))}", f"attributes of {path}")
             for name, value in t.__dict__.items():
                 self._describe(value, f"{place}.__dict__[{name!r}]", f"{path}.{name}")

@@ -181,6 +181,8 @@ class Capture:
 
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
+        if t._k & META:
+            self.stop("tensors without elements are made")
         if self.problem is None and self.known(t) is None:
             self._append(_Born(t), (), t)
             self._births.append((self.graph.nodes[-1], t._array))

@@ -14,16 +14,17 @@ import sys
 import types
 import typing
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._core.state import GRAD
 from .._kernel.native.site import Site
 from .._tensor import Tensor
+from .._tensor.methods import _Later
 from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
-from .holders import Effect
+from .holders import Effect, Fields
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
@@ -55,6 +56,7 @@ _DATA: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+_FIELD = re.compile(r"\{[^{}.\[!:]*((?:\.\w+|\[[^\]]*\])+)")
 _UNCLEAR = "what this call reads cannot be found out"
 
 
@@ -219,6 +221,9 @@ class Trail:
                     return None
                 name, module = function.__name__, function.__objclass__.__qualname__
             return f"{module}.{name}() cannot be part of a compiled program"
+        if isinstance(owner, str) and name in ("format", "format_map"):  # "{a.b}" asks for attributes
+            self.reach.learn(part for chain in _FIELD.findall(owner) for part in re.split(r"[.\[\]]", chain))
+            return None
         if name in _WHOLE:
             self.reach.all_of(owner)
             return None
@@ -291,7 +296,17 @@ class Trail:
             get = self.arguments.carried(old, effect.holder, effect.key, place, effect.path)
             if used(old):
                 self.carried.append((old, get))
+        self.reach.add(_methods(self.reach.names))
         return Guards(self.arguments, self.moment, self.reach, self.effects)
+
+
+def _methods(names: Iterable[str]) -> Fields:
+    """The methods of tensors that code names, and operators; those that were never asked for are not made yet."""
+    fields = Fields(Tensor, "Tensor")
+    for name, value in fields.before.items():
+        if (name in names or name.startswith("__")) and type(value) is not _Later and hasattr(type(value), "__get__"):
+            fields.names[name] = None
+    return fields
 
 
 # Parts of the library that ask about what guards know anyway, or keep only what they can find out again.

@@ -433,29 +433,26 @@ class External(Holder):
 
     def _self(self) -> tuple[Any, ...]:
         t = self.owner
-        return t.__class__, t._array, t.dtype, t._k, t._edge is None
+        return t.__class__, t._array, t.dtype, t._k, t._edge is None, not t.__dict__
 
     def close(self) -> None:
-        expected = self.before[:5]
-        self.seal((*expected, self.before[5] is None, _hooks(self.owner)) if self.trains else expected)
+        expected = self.before[:6]
+        self.seal((*expected, self.before[6] is None, _hooks(self.owner)) if self.trains else expected)
 
     def labels(self) -> Iterable[str]:
-        names = ("type", "data", "dtype", "requires_grad and layout", "is_leaf", "grad is None", "hooks")
+        names = ("type", "data", "dtype", "requires_grad and layout", "is_leaf", "__dict__ is empty", "grad is None", "hooks")
         return [f"{self.path}.{name}" for name in names]
 
     def now(self) -> tuple[Any, ...]:
-        t = self.owner
-        if not self.trains:
-            return t.__class__, t._array, t.dtype, t._k, t._edge is None
-        return t.__class__, t._array, t.dtype, t._k, t._edge is None, grad_of(t) is None, _hooks(t)
+        return (*self._self(), grad_of(self.owner) is None, _hooks(self.owner)) if self.trains else self._self()
 
     def changes(self) -> Iterator[Effect]:
         for name, old, new in zip(
-            ("__class__", "data", "dtype", "requires_grad", "is_leaf"), self.before, self._self()
+            ("__class__", "data", "dtype", "requires_grad", "is_leaf", "__dict__"), self.before, self._self()
         ):
             if not same(new, old):
                 yield Effect(self.owner, name, old, new, f"{self.path}.{name}", "contents")
-        old, new = self.before[5], grad_of(self.owner)
+        old, new = self.before[6], grad_of(self.owner)
         if old is not new:
             yield Effect(self.owner, "grad", old, new, f"{self.path}.grad", "grad")
 
@@ -482,6 +479,6 @@ def held_by(holder: Holder) -> Iterable[Any]:
     if isinstance(holder, Code):
         return [value for part in holder.before[1:3] if part for value in (part.values() if isinstance(part, dict) else part)]
     if isinstance(holder, External):
-        return holder.before[5:]
+        return holder.before[6:]
     before: Any = getattr(holder, "before", holder.expected)
     return (before.values() if isinstance(before, dict) else before) if isinstance(before, (dict, tuple)) else (before,)

@@ -392,6 +392,8 @@ class Reach:
     # -- kinds of objects --------------------------------------------------------------------------------------------
 
     def _class(self, kind: type) -> None:
+        if type(kind) is not type and id(type(kind)) not in self._seen and _home(type(kind)) not in ("abc", "enum", "typing"):
+            self._class(type(kind))
         for base in kind.__mro__:
             if (id(base) in self._seen and base is not kind) or not self._written_in_python(base):
                 continue
@@ -413,7 +415,7 @@ class Reach:
                     self.reach(inner, path)
         elif isinstance(value, (staticmethod, classmethod)):
             self.reach(value.__func__, path)
-        elif isinstance(value, types.FunctionType):
+        elif isinstance(value, types.FunctionType) or (hasattr(type(value), "__get__") and self._written_in_python(type(value))):
             self.reach(value, path)
 
     def _function(self, value: Any, path: str) -> None:
@@ -450,8 +452,8 @@ class Reach:
         for key, held in self.add(Items(value, path)).before.items():
             self.reach(key, f"a key of {path}")
             self.reach(held, f"{path}[{type(key) if isinstance(key, Tensor) else key!r}]")
-        factory = getattr(value, "default_factory", None)
-        if factory is not None:
+        if isinstance(value, defaultdict):
+            factory = self.add(Answer(lambda: value.default_factory, f"{path}.default_factory")).expected[0]
             self.reach(factory, f"{path}.default_factory")
 
     def _sequence(self, value: Any, path: str) -> None:

@@ -232,6 +232,9 @@ def _tensor(t: Tensor, trains: bool) -> tuple[list[Pair], list[Pair], Any]:
     words = [(base + _TYPE, id(type(t))), *((base + place, word_at(base + place)) for place in own)]
     forbidden: list[Pair] = []
     (words if t._edge is None else forbidden).append((base + edge, id(None)))
+    if not t.__dict__:
+        place, attributes = _dictionary_of(t)
+        words += [(place, id(attributes)), (id(attributes) + _USED, 0)]
     held = t._autograd_meta
     if trains:
         words.append((base + meta, id(held)))

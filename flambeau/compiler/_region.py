@@ -68,10 +68,10 @@ class Entry:
             inputs = [*inputs, *[get() for get in self.carried]]
         return self.finish(self.program.run(inputs), inputs)
 
-    def finish(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Any:
+    def finish(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], effects: Any = None) -> Any:
         """What the function returns, after what it changes besides."""
         sources = outputs, inputs
-        for change, (kind, what) in self.effects:
+        for change, (kind, what) in self.effects if effects is None else effects:
             change(what if kind == _ITSELF else sources[kind][what])
         if self.form is None:
             kind, what = self.places[0]
@@ -248,11 +248,12 @@ class Region:
         place = lambda a: _place(a, tape, outputs, inside, trail)
         leaves, form = tree_flatten(out)
         places = [place(a) for a in leaves]
-        effects = [
-            (_change(effect), place(effect.new))
+        changed = [
+            effect
             for effect in guards.effects
             if effect.kind != "grad" and (id(effect.holder), effect.key) not in tape.by_steps
         ]
+        effects = [(_change(effect), place(effect.new)) for effect in changed]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
@@ -264,7 +265,8 @@ class Region:
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:
             program.first = None
-        return entry.finish(made, inputs)
+        # The run itself has made the changes: only the tensors in them are others now.
+        return entry.finish(made, inputs, [(_change(e, made=True), to) for e, (_, to) in zip(changed, effects)])
 
 
 def _modules_of(function: Any, args: Any) -> list[Module]:
@@ -293,14 +295,14 @@ def _is_filled(cell: Any) -> bool:
         return False
 
 
-def _change(effect: Effect) -> Callable[[Any], None]:
-    """Makes a change again that a run made to an object of the program, with another value."""
+def _change(effect: Effect, made: bool = False) -> Callable[[Any], None]:
+    """Makes a change again that a run made to an object of the program, with another value; `made`: it is there already."""
     holder, key = effect.holder, effect.key
     if effect.new is MISSING:
         raise Break(f"the run deletes {effect.path}")
     if effect.kind == "attribute":
         return lambda value: setattr(holder, key, value)
-    if effect.kind == "item":
+    if effect.kind == "item" or (made and effect.kind == "append"):
         return lambda value: holder.__setitem__(key, value)
     if effect.kind == "append":
         return lambda value: holder.append(value)

@@ -908,6 +908,64 @@ def test_other_tensors_that_look_the_same_pass():
 # -- what does not matter --------------------------------------------------------------------------------------------
 
 
+@way
+def attribute_put_on_an_argument():
+    t = x()
+    return lambda t: t * getattr(t, "scale", 1.0), (t,), lambda: setattr(t, "scale", 2.0)
+
+
+@way
+def attribute_put_on_a_parameter():
+    m = nn.Linear(4, 3)
+    return lambda t: m(t) * (2 if hasattr(m.weight, "hot") else 1), (x(),), lambda: setattr(m.weight, "hot", True)
+
+
+@way
+def attribute_in_a_format():
+    thing = types.SimpleNamespace(inner=types.SimpleNamespace(kind="a"))
+    text = "{0.in" + "ner.kind}"
+    return lambda t: t + len(text.format(thing)), (x(),), lambda: setattr(thing.inner, "kind", "long")
+
+
+@way
+def method_of_tensors():
+    before = torch.Tensor.__dict__["tanh"]
+    change = lambda: setattr(torch.Tensor, "tanh", lambda self: self)
+    return lambda t: t.tanh(), (x(),), change, lambda: setattr(torch.Tensor, "tanh", before)
+
+
+@way
+def factory_of_a_defaultdict():
+    table = collections.defaultdict(lambda: 2.0, a=1.0)
+    return lambda t: t * table["a"], (x(),), lambda: setattr(table, "default_factory", lambda: 3.0)
+
+
+@way
+def attribute_of_a_metaclass():
+    class Meta(type):
+        gain = 2.0
+
+    class Kind(metaclass=Meta):
+        pass
+
+    return lambda t: t * Kind.gain, (x(),), lambda: setattr(Meta, "gain", 3.0)
+
+
+@way
+def attribute_of_a_descriptor():
+    class Constant:
+        value = 2.0
+
+        def __get__(self, owner, kind):
+            return self.value
+
+    class Kind:
+        gain = Constant()
+
+    thing = Kind()
+    return lambda t: t * thing.gain, (x(),), lambda: setattr(Constant, "value", 3.0)
+
+
 @quiet
 def unused_attribute():
     model = Block()
