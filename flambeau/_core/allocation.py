@@ -57,7 +57,10 @@ def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[i
     count = math.prod(shape)
     if count * size < LARGE:
         return np.ndarray(shape, dtype, None, 0, steps)
-    return np.ndarray(shape, dtype, empty(count, dtype), 0, steps)
+    made = empty(shape, dtype)
+    if made.strides == steps:  # memory of its own, which a leaf may keep as its gradient
+        return made
+    return np.ndarray(shape, dtype, made.reshape(-1), 0, steps)
 
 
 def empty_like(x: Any, dtype: np.dtype[Any]) -> Any:

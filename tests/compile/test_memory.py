@@ -84,3 +84,13 @@ def test_a_compiled_step_keeps_nothing_of_the_runs_it_was_made_from():
     arena = region.entries[0].program.forward_program._lowered.arena
     assert held < arena + 3 * gradients  # with the present gradients, and the program itself
     assert peak - before < gradients / 2  # the last gradients are gone before new ones are made
+
+
+def test_large_gradients_of_programs_become_those_of_leaves():
+    """A gradient in memory of its own is kept as it is; one that is a part of other memory would be copied."""
+    layer, x = torch.nn.Linear(600, 500), torch.randn(3, 600)
+    region = Region(layer.forward)
+    for _ in range(3):
+        layer.zero_grad()
+        region(x).sum().backward()
+    assert region.problem is None and layer.weight.grad._array.base is None
