@@ -22,6 +22,7 @@ _TABLE, _RELA, _EMPTY, _REL = 2, 4, 8, 9  # kinds of sections
 _WRITABLE, _IN_MEMORY = 1, 2
 _STUB, _POINTER = 16, 8  # bytes of a jump to anywhere, and where in it the address stands
 _JUMPS = {62: bytes.fromhex("ff2502000000 9090"), 183: bytes.fromhex("50000058 00021fd6")}
+_BY_POINTER = {9, 41, 42, 311, 312}  # relocations that need a pointer, of either machine
 _MOST = 1 << 28  # bytes of a kernel
 
 
@@ -122,8 +123,7 @@ class _Object:
         for i in fixed:
             size = self._place(i, size)
         size = -(-size // _STUB) * _STUB
-        outside = [i for i, s in enumerate(self.symbols) if s.outside]
-        for i in outside:
+        for i in self._pointed_at():
             self.stubs[i], size = size, size + _STUB
         size = closed = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         for i in wanted:
@@ -134,13 +134,11 @@ class _Object:
         memory = bytearray(size)
         for i in wanted:
             memory[self.at[i] : self.at[i] + len(self.sections[i].data)] = self.sections[i].data
-        for i in outside:
-            name = self.symbols[i].name
-            target = self.resolve(name)
-            if not target:
-                raise Unloadable(f"there is no function {name!r}")
-            memory[self.stubs[i] : self.stubs[i] + _STUB] = _JUMPS[self.machine] + target.to_bytes(8, "little")
         with _Memory(size) as place:
+            for i, stub in self.stubs.items():
+                memory[stub : stub + _STUB] = _JUMPS[self.machine] + self._address(i, place.address).to_bytes(
+                    8, "little"
+                )
             for s in self.sections:
                 if s.kind == _REL:
                     raise Unloadable("the object file has relocations of an old kind")
@@ -152,6 +150,26 @@ class _Object:
             for s in self.symbols
             if s.name and s.place in self.at and s.value < self.sections[s.place].size
         }
+
+    def _pointed_at(self) -> list[int]:
+        """The symbols that need a pointer in memory: those of other files, and those that code asks for by way of one."""
+        asked = {
+            info >> 32
+            for s in self.sections
+            if s.kind == _RELA and s.info in self.at
+            for _, info, _ in _RELOCATION.iter_unpack(s.data)
+            if info & 0xFFFFFFFF in _BY_POINTER
+        }
+        return [i for i, s in enumerate(self.symbols) if s.outside or i in asked]
+
+    def _address(self, number: int, start: int) -> int:
+        symbol = self.symbols[number]
+        if symbol.place in self.at:
+            return start + self.at[symbol.place] + symbol.value
+        found = self.resolve(symbol.name) if symbol.outside else 0
+        if not found:
+            raise Unloadable(f"there is no function {symbol.name!r}")
+        return found
 
     def _place(self, number: int, size: int) -> int:
         section = self.sections[number]
@@ -166,13 +184,9 @@ class _Object:
             number, kind = info >> 32, info & 0xFFFFFFFF
             if offset + 4 > size or number >= len(self.symbols):
                 raise Unloadable("a relocation lies outside of its section")
-            symbol, stub = self.symbols[number], self.stubs.get(number)
-            if stub is not None:
-                target, pointer = address + stub, address + stub + _POINTER
-            elif symbol.place in self.at:
-                target, pointer = address + self.at[symbol.place] + symbol.value, 0
-            else:
-                raise Unloadable(f"a relocation needs {symbol.name!r}, which has no place")
+            stub = self.stubs.get(number, 0)
+            target = address + stub if self.symbols[number].outside else self._address(number, address)
+            pointer = address + stub + _POINTER if stub else 0
             write(memory, start + offset, address + start + offset, kind, target, pointer, addend)
 
 
@@ -219,7 +233,7 @@ def _arm(memory: bytearray, at: int, here: int, kind: int, target: int, pointer:
     word = int.from_bytes(memory[at : at + 4], "little")
     if kind in (311, 312):  # R_AARCH64_ADR_GOT_PAGE, R_AARCH64_LD64_GOT_LO12_NC
         if not pointer:
-            raise Unloadable(f"relocation {kind} of a symbol of the file itself")
+            raise Unloadable(f"relocation {kind} without a pointer")
         value, kind = pointer + addend, 275 if kind == 311 else 286
     if kind in (274, 275, 276):  # R_AARCH64_ADR_PREL_LO21, R_AARCH64_ADR_PREL_PG_HI21 and its form without a check
         distance = value - here if kind == 274 else (value >> 12) - (here >> 12)

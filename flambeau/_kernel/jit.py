@@ -245,7 +245,12 @@ def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
     if setting.cache is not None:
         for digest, data in made.items():
             setting.cache.write(digest, data)
-    return _link(setting, parts, [made.get(part.digest) or kept[part.digest] for part in parts])
+    objects = [made.get(part.digest) or kept[part.digest] or b"" for part in parts]
+    try:
+        return _link(setting, parts, objects)
+    except elf.Unloadable:  # something that only LLVM's linker knows
+        _addresses[parts[-1].symbol] = address = llvm.linked(setting.target, parts[-1].symbol, objects)
+        return address
 
 
 class _Notice:

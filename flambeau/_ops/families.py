@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .._core.state import IMPORTING, held_over_forks
+from .._core.state import IMPORTING, held_over_forks, unobserved
 from .._kernel.cache import chosen_root, writers
 from .._version import __version__
 
@@ -127,7 +127,7 @@ def load(family: str) -> None:
     """Imports a family, if it waits. Only then do its names stop leading here: so no thread gets those of half a family."""
     if family not in _waiting:
         return
-    with _imports:
+    with _imports, unobserved():
         module = importlib.import_module(f"{__package__}.{family}")
     if getattr(module.__spec__, "_initializing", False):  # by this very thread, which needs a name of it meanwhile
         return

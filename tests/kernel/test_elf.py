@@ -36,6 +36,13 @@ define double @power(double %a) nounwind {
 define ptr @address() nounwind {
   ret ptr @memset
 }
+define ptr @own() nounwind {
+  ret ptr @outer
+}
+@shared = global i64 5
+define ptr @place() nounwind {
+  ret ptr @shared
+}
 """
 
 
@@ -51,7 +58,10 @@ def test_functions_find_each_other_their_constants_and_those_of_the_process():
     power = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(found["power"])
     assert power(4.0) == 32.0
     memset = ctypes.CFUNCTYPE(ctypes.c_void_p)(found["address"])()
-    assert ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)(memset)
+    assert memset == elf.process_symbol("memset")
+    assert ctypes.CFUNCTYPE(ctypes.c_void_p)(found["own"])() == found["outer"]
+    place = ctypes.CFUNCTYPE(ctypes.c_void_p)(found["place"])()
+    assert place == found["shared"] and ctypes.c_int64.from_address(place).value == 5
 
 
 @linux
@@ -133,7 +143,7 @@ def test_relocations_of_arm():
         (283, 1 << 40, "too far"),
         (299, 0x8, "not aligned"),
         (999, 0, "not known"),
-        (311, 0, "itself"),
+        (311, 0, "without"),
     ):
         with pytest.raises(elf.Unloadable, match=message):
             after(0, kind, goal)
