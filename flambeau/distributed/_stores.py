@@ -14,7 +14,18 @@ __all__ = ["HashStore", "PrefixStore", "Store"]
 
 
 def _bytes(value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(value)
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"set(): incompatible function arguments. A store keeps str or bytes, got {type(value).__name__}"
+        )
+    return bytes(value)
+
+
+def milliseconds(time: timedelta) -> str:
+    """A time as errors name it."""
+    return f"{time.total_seconds() * 1000:g}ms"
 
 
 class Store:
@@ -80,7 +91,8 @@ class Store:
         end = time.monotonic() + (timeout or self._timeout).total_seconds()
         while not self.check(keys):
             if time.monotonic() > end:
-                raise DistStoreError(f"wait timeout after {timeout or self._timeout}, keys: {', '.join(keys)}")
+                limit = milliseconds(timeout or self._timeout)
+                raise DistStoreError(f"wait timeout after {limit}, keys: {', '.join(keys)}")
             time.sleep(0.01)
 
     def delete_key(self, key: str) -> bool:
@@ -113,7 +125,7 @@ class Store:
         end = time.monotonic() + self._timeout.total_seconds()
         while (value := self._pop(key)) is None:
             if not block:
-                raise QueueEmptyError(f"the queue {key!r} is empty")
+                raise QueueEmptyError(f"queue is empty: {key!r}")
             if time.monotonic() > end:
                 raise DistStoreError(f"nothing came into the queue {key!r} within {self._timeout}")
             time.sleep(0.01)

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from ._kinds import DistNetworkError, DistStoreError
-from ._stores import HashStore, Store, _bytes
+from ._stores import HashStore, Store, _bytes, milliseconds
 
 LARGEST = 1 << 30  # bytes of one message: a stranger's bytes must not make us allocate more
 
@@ -155,7 +155,8 @@ class TCPStore(Store):
             except OSError as error:
                 if time.monotonic() > end:
                     raise DistNetworkError(
-                        f"no store answered at {self.host}:{self.port} within {self._timeout}"
+                        f"The client socket has timed out after {milliseconds(self._timeout)} while trying to connect to "
+                        f"({self.host}, {self.port}): no store answered"
                         f"{f', {self.keeper} is missing' if self.keeper else ''}: {error}"
                     ) from error
                 time.sleep(0.05)

@@ -60,7 +60,8 @@ def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], error_file: 
         fn(index, *args)
     except KeyboardInterrupt:
         pass  # the parent is interrupted too
-    except Exception:
+    except Exception as error:
+        sys.last_value = error  # as the interpreter notes what ends it: handlers of the exit need not wait for others
         with open(error_file, "w", encoding="utf-8") as file:
             file.write(traceback.format_exc())
         sys.exit(1)

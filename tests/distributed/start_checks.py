@@ -23,9 +23,13 @@ def twice(rank, method, size):
     work(rank, method.replace("first", "second"), size)
 
 
-def fail(rank):
+def fail(rank, method=None):
+    if method:  # the others wait in a call; they hear of it, but this error is the one that counts
+        dist.init_process_group("gloo", method, rank=rank, world_size=2)
     if rank == 1:
         raise ValueError("the second process fails")
+    if method:
+        dist.barrier()
 
 
 if __name__ == "__main__":
@@ -33,7 +37,7 @@ if __name__ == "__main__":
     if how == "spawn":
         mp.spawn({"work": work, "twice": twice}[rest[0]], (rest[1], 2), nprocs=2)
     elif how == "fail":
-        mp.spawn(fail, nprocs=2)
+        mp.spawn(fail, tuple(rest), nprocs=2)
     else:  # started by mpiexec or a launcher
         assert not os.environ.get("PMI_FD") or how == "mpi"
         work(-1, None, -1, how)

@@ -132,7 +132,11 @@ def test_stores(tmp_path):
         assert store.compare_set("z", "", "q") == b"q" and store.compare_set("z", "x", "y") == b"q"
         store.queue_push("line", "1")
         assert store.queue_len("line") == 1 and store.queue_pop("line") == b"1"
-        with pytest.raises(dist.DistStoreError, match="timeout"):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            store.set("number", 3)
+        with pytest.raises(dist.QueueEmptyError, match="queue is empty"):
+            store.queue_pop("nobody", False)
+        with pytest.raises(dist.DistStoreError, match="wait timeout after 20ms"):
             store.wait(["missing"], timedelta(milliseconds=20))
     assert dist.FileStore(str(tmp_path / "store")).get("n") == b"5"
 

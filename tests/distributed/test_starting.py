@@ -40,7 +40,8 @@ def test_mpiexec():
     assert (code, out) == (0, ["0 of 2: 3 mpi", "1 of 2: 3 mpi"]), errors
 
 
-def test_an_error_of_a_child_is_raised_with_its_traceback():
-    code, _, errors = started(sys.executable, PROGRAM, "fail")
+@pytest.mark.parametrize("world", [False, pytest.param(True, marks=needs_mpi)])
+def test_an_error_of_a_child_is_raised_with_its_traceback(world):
+    code, _, errors = started(sys.executable, PROGRAM, "fail", *([f"tcp://127.0.0.1:{free_port()}"] if world else []))
     assert code == 1 and "ProcessRaisedException" in errors and "ValueError: the second process fails" in errors
     assert "in fail\n" in errors

@@ -139,7 +139,11 @@ def _call(function: Any, arguments: Any, env: dict[str, str], queue: Any) -> Non
     from ..elastic.multiprocessing.errors import record
 
     os.environ.update(env)
-    queue.put(record(function)(*arguments))
+    try:
+        queue.put(record(function)(*arguments))
+    except Exception as error:
+        sys.last_value = error  # as the interpreter notes what ends it
+        raise
 
 
 class Workers:
