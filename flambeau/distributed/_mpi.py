@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import socket
@@ -158,6 +159,7 @@ class World:
 
 
 _world: World | None = None
+_starts = itertools.count()
 
 
 def current() -> World:
@@ -182,7 +184,8 @@ def start(store: Store, rank: int, size: int, timeout: float, doing: Callable[[]
     mpi = library()
     launched = started_by_launcher() == (rank, size)
     facts = [_host(), _world.key if _world else "", _world.rank if _world else -1]
-    everyone = _gather(store, "mpi", rank, size, facts, timeout)
+    name = f"mpi/{next(_starts)}"  # a store may serve several worlds, one after the other
+    everyone = _gather(store, name, rank, size, facts, timeout)
     if _world is not None:
         if any(key != _world.key for _, key, _ in everyone) or [r for *_, r in everyone] != list(range(_world.size)):
             raise RuntimeError(
@@ -202,8 +205,8 @@ def start(store: Store, rank: int, size: int, timeout: float, doing: Callable[[]
         alone = len(set(hosts)) == 1
         server = Server(size, "127.0.0.1" if alone else "")
         server.start(hosts)
-        store.set("mpi/server", f"{_address(store, alone)} {server.port} {server.key}")
-    host, port, key = store.get("mpi/server").decode().split()
+        store.set(f"{name}/server", f"{_address(store, alone)} {server.port} {server.key}")
+    host, port, key = store.get(f"{name}/server").decode().split()
     watch = Watch(host, int(port), rank, size, doing)
     connection = None
     if not launched:
@@ -215,8 +218,8 @@ def start(store: Store, rank: int, size: int, timeout: float, doing: Callable[[]
     if not mpi.Is_initialized():
         _begin(mpi, watch, timeout)
     if not launched:
-        for name in _PMI:  # not for processes that this one starts
-            del os.environ[name]
+        for variable in _PMI:  # not for processes that this one starts
+            del os.environ[variable]
     _world = World(mpi, key, watch, server, connection)
     return _world
 
@@ -234,6 +237,11 @@ def _begin(mpi: Any, watch: Watch, timeout: float) -> None:
         _functions(mpi).MPI_Init_thread(None, None, int(mpi.THREAD_MULTIPLE), ctypes.byref(given))
 
     outside(run, watch, range(watch.size), timeout, "the start of MPI")
+    if given.value < int(mpi.THREAD_MULTIPLE) or mpi.COMM_WORLD.Get_size() != watch.size:
+        raise RuntimeError(
+            f"MPI started as a world of {mpi.COMM_WORLD.Get_size()} instead of {watch.size}, or without threads: mpi4py must use "
+            f'MPICH, pip install "flambeau[distributed]"; found {mpi.Get_library_version().split(chr(10))[0]}'
+        )
 
 
 def outside(function: Callable[[], Any], watch: Watch, ranks: Sequence[int], timeout: float, what: str) -> Any:

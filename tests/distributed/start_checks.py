@@ -18,9 +18,15 @@ def work(rank, method, size, backend="gloo"):
 
 
 def twice(rank, method, size):
-    """A world, and another one after it in the same processes."""
+    """A world, and others after it in the same processes: met at another file, and by the same store."""
     work(rank, method, size)
-    work(rank, method.replace("first", "second"), size)
+    store = dist.FileStore(method.replace("first", "second").removeprefix("file://"), size)
+    for _ in range(2):
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+        dist.all_reduce(x := torch.ones(1))
+        assert x.item() == size
+        dist.destroy_process_group()
+    work(rank, method.replace("first", "third"), size)
 
 
 def fail(rank, method=None):
