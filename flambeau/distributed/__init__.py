@@ -5,6 +5,7 @@ talk by MPI, between GPUs by NCCL; a world of one needs neither."""
 
 from . import (
     _backends,
+    _calls,
     _collectives,
     _debugging,
     _group_methods,  # noqa: F401 (attaches the methods of groups)
@@ -21,8 +22,9 @@ from . import (
     distributed_c10d,
 )
 from ._backends import *
+from ._calls import *
+from ._calls import _coalescing_manager as _coalescing_manager
 from ._collectives import *
-from ._collectives import _coalescing_manager as _coalescing_manager
 from ._debugging import *
 from ._file_store import FileStore
 from ._groups import *
@@ -40,7 +42,7 @@ from .constants import default_pg_timeout as default_pg_timeout
 from .device_mesh import DeviceMesh, init_device_mesh
 
 _PARTS = (
-    _backends, _collectives, _debugging, _groups, _kinds, _objects, _point_to_point, _reducer, _rendezvous, _stores, _subgroups,
+    _backends, _calls, _collectives, _debugging, _groups, _kinds, _objects, _point_to_point, _reducer, _rendezvous, _stores, _subgroups,
 )  # fmt: skip
 __all__ = [name for part in _PARTS for name in part.__all__] + [
     "DeviceMesh", "FileStore", "TCPStore", "Work", "constants", "device_mesh", "distributed_c10d", "init_device_mesh",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,217 +9,28 @@ from .._autograd.modes import no_grad
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ._buffers import Finish, reading, reading_all, writing, writing_all
-from ._groups import ProcessGroup, current, get_group_rank, is_outside
+from ._calls import (
+    Together,
+    check_length,
+    check_size,
+    check_tensor,
+    check_tensors,
+    divide,
+    issue,
+    premultiply,
+    reduction,
+    root_rank,
+    same_dtype,
+)
+from ._groups import ProcessGroup, current, is_outside
 from ._kinds import DistBackendError, RedOpType, ReduceOp
-from ._progress import progress
 from ._work import Work
 
 __all__ = [
     "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce", "all_reduce_coalesced",
     "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter",
-    "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "supports_complex",
+    "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
-
-_NOT_COMPLEX = (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
-_BITS = (RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
-
-
-# -- arguments ----------------------------------------------------------------------------------------------------------
-
-
-def supports_complex(reduceOp: Any) -> bool:
-    """Whether a reduction works on complex numbers."""
-    return reduceOp not in _NOT_COMPLEX
-
-
-def check_tensor(value: Any, name: str) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor but got {type(value)} instead."
-        )
-
-
-def check_tensors(values: Any, name: str) -> None:
-    if not isinstance(values, (list, tuple)) or not all(isinstance(v, Tensor) for v in values):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type list[torch.Tensor] but got {type(values)} instead."
-        )
-
-
-def _same_dtype(tensors: Sequence[Tensor], first: Tensor) -> None:
-    for tensor in tensors:
-        if tensor.dtype is not first.dtype:
-            raise ValueError(f"Invalid usage of tensors with different dtypesFound {tensor.dtype} and  {first.dtype}")
-
-
-def _reduction(tensor: Tensor, op: Any, name: str) -> tuple[RedOpType, Any]:
-    """The kind of a reduction, and its factor if it has one; raises if it does not suit the tensor."""
-    if tensor.is_complex() and not supports_complex(op):
-        raise ValueError(f"{name} does not support {op} on complex tensors")
-    kind, factor = (op.op, op.factor) if isinstance(op, ReduceOp) else (op, None)
-    if not isinstance(kind, RedOpType) or (kind is RedOpType.PREMUL_SUM and factor is None):
-        raise TypeError(
-            f"{name}: incompatible function arguments. Expected a ReduceOp such as ReduceOp.SUM, got {op!r}"
-        )
-    if kind in _BITS and (tensor.is_floating_point() or tensor.is_complex()):
-        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype")
-    if kind is RedOpType.AVG and not (tensor.is_floating_point() or tensor.is_complex()):
-        raise RuntimeError(
-            f"result type Float can't be cast to the desired output type {tensor.dtype}: AVG needs floats"
-        )
-    return kind, factor
-
-
-def group_rank(group: ProcessGroup, rank: int | None, own: int | None, default: int | None = None) -> int:
-    """The number in the group of a process that is named by its number in the world or in the group."""
-    if rank is not None and own is not None:
-        raise ValueError("Can't specify both group_rank and global_rank")
-    if own is not None:
-        return own
-    if rank is None:
-        rank = default
-    if rank is None:
-        raise ValueError("Must specify global_rank or group_rank")
-    return rank if len(group.ranks) > rank and group.ranks[rank] == rank else get_group_rank(group, rank)
-
-
-def _root(group: ProcessGroup, rank: int | None, own: int | None, name: str, default: int | None = None) -> int:
-    try:
-        found = group_rank(group, rank, own, default)
-    except ValueError as error:
-        if "is not part" in str(error) and group is current():
-            raise RuntimeError(f"{name}: invalid root rank: {rank}") from None
-        raise
-    if not 0 <= found < group.size():
-        raise RuntimeError(f"{name}: invalid root rank: {found}")
-    return found
-
-
-def _length(values: Any, group: ProcessGroup, name: str) -> None:
-    if len(values) != group.size():
-        raise RuntimeError(f"{name}: invalid tensor list (expected length {group.size()}, got {len(values)})")
-
-
-def _size(target: Tensor, numel: int, name: str, index: int = 0) -> None:
-    if target.numel() != numel:
-        raise RuntimeError(
-            f"{name}: invalid tensor size at index {index} (expected {numel} elements, got {tuple(target.shape)})"
-        )
-
-
-# -- running a call -----------------------------------------------------------------------------------------------------
-
-_local = threading.local()  # .works: those of a coalescing block
-
-
-def issue(
-    group: ProcessGroup,
-    name: str,
-    start: Callable[[Any], Any],
-    result: Any,
-    finish: list[Finish],
-    async_op: bool,
-    nbytes: int,
-    channel: Any,
-    timeout: float | None = None,
-    among: Sequence[int] | None = None,
-) -> Work | None:
-    """Starts a call and waits for it, or gives it back if it is to run in the background.
-
-    `among` are the processes that take part, if not all of the group do.
-    """
-    if among is None:
-        group.calls += 1
-        group.doing = name
-    try:
-        request = start(channel)
-    except RuntimeError as error:
-        if type(error).__module__.startswith("mpi4py"):
-            raise DistBackendError(f"{name}: {error}") from error
-        raise
-
-    def end() -> None:
-        with no_grad():
-            for step in finish:
-                step()
-
-    work = Work(name, result, channel, request, end, group.seconds if timeout is None else timeout, nbytes)
-    work.group, work.number, work.among = group, group.calls, among
-    works = getattr(_local, "works", None)
-    if works is not None:
-        works.append(work)
-    elif not async_op:
-        work.wait()
-        return None
-    if request is not None:
-        progress.add(work)
-    return work
-
-
-class _Together(Work):
-    """Several works as one."""
-
-    def __init__(self, works: list[Work]):
-        self.works = works
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        for work in self.works:
-            work.wait(timeout)
-        return True
-
-    def is_completed(self) -> bool:
-        return all([work.poll() for work in self.works])
-
-    def get_future(self) -> Any:
-        from ..futures import collect_all
-
-        return collect_all([work.get_future() for work in self.works]).then(
-            lambda done: [value for future in done.value() for value in future.value() or ()]
-        )
-
-
-class _CoalescingManager:
-    """What a coalescing block gives: `wait` waits for all calls that were made in it."""
-
-    def __init__(self) -> None:
-        self.works: list[Work] = []
-
-    def append(self, work: Work | None) -> None:
-        if work is not None:
-            self.works.append(work)
-
-    def wait(self) -> None:
-        for work in self.works:
-            work.wait()
-
-
-@contextmanager
-def _coalescing_manager(
-    group: Any = None, device: Any = None, async_ops: bool | None = False
-) -> Iterator[_CoalescingManager]:
-    """A block whose calls run side by side; at its end they are waited for, unless `async_ops`."""
-    manager = _CoalescingManager()
-    if getattr(_local, "works", None) is not None:
-        raise RuntimeError("ProcessGroup has non-empty op list at the start of coalescing: the blocks cannot be nested")
-    _local.works = manager.works
-    try:
-        yield manager
-    finally:
-        _local.works = None
-    if not async_ops:
-        manager.wait()
-
-
-def _premultiply(flat: Any, factor: Any) -> None:
-    if factor is not None:
-        flat *= flat.dtype.type(factor.item() if isinstance(factor, Tensor) else factor)
-
-
-def _divide(flat: Any, size: int) -> Finish:
-    def divide() -> None:
-        flat[...] = flat / flat.dtype.type(size)
-
-    return divide
 
 
 # -- the same tensor everywhere -----------------------------------------------------------------------------------------
@@ -237,12 +45,12 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     if tensor.is_sparse:
         return _all_reduce_sparse(tensor, op, group, async_op)
     channel = group.channel(tensor.device.type)
-    kind, factor = _reduction(tensor, op, "all_reduce")
+    kind, factor = reduction(tensor, op, "all_reduce")
     finish: list[Finish] = []
     flat = writing(tensor, finish, channel)
-    _premultiply(flat, factor)
+    premultiply(flat, factor)
     if kind is RedOpType.AVG:
-        finish.insert(0, _divide(flat, group.size()))
+        finish.insert(0, divide(flat, group.size()))
     start = lambda channel: channel.all_reduce(flat, kind)
     return issue(group, "all_reduce", start, [tensor], finish, async_op, flat.nbytes, channel)
 
@@ -281,7 +89,7 @@ def all_reduce_coalesced(
 
 
 def _together(works: list[Any], async_op: bool) -> Work | None:
-    together = _Together(works)
+    together = Together(works)
     if async_op:
         return together
     together.wait()
@@ -297,7 +105,7 @@ def broadcast(
         return None
     group = current(group)
     channel = group.channel(tensor.device.type)
-    root = _root(group, src, group_src, "broadcast")
+    root = root_rank(group, src, group_src, "broadcast")
     finish: list[Finish] = []
     own = group.rank() == root
     flat = reading(tensor, channel) if own else writing(tensor, finish, channel)
@@ -319,8 +127,8 @@ def reduce(
         return None
     group = current(group)
     channel = group.channel(tensor.device.type)
-    root = _root(group, dst, group_dst, "reduce")
-    kind, factor = _reduction(tensor, op, "reduce")
+    root = root_rank(group, dst, group_dst, "reduce")
+    kind, factor = reduction(tensor, op, "reduce")
     finish: list[Finish] = []
     own = group.rank() == root
     flat = (
@@ -330,9 +138,9 @@ def reduce(
         if factor is not None
         else reading(tensor, channel)
     )
-    _premultiply(flat, factor)
+    premultiply(flat, factor)
     if own and kind is RedOpType.AVG:
-        finish.insert(0, _divide(flat, group.size()))
+        finish.insert(0, divide(flat, group.size()))
     start = lambda channel: channel.reduce(flat, root, kind)
     return issue(group, "reduce", start, [tensor], finish, async_op, flat.nbytes, channel)
 
@@ -382,14 +190,14 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     """Every process gets the tensors of all, in a list."""
     check_tensors(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
-    _same_dtype(tensor_list, tensor)
+    same_dtype(tensor_list, tensor)
     if is_outside(group):
         return None
     group = current(group)
     channel = group.channel(tensor.device.type)
-    _length(tensor_list, group, "all_gather")
+    check_length(tensor_list, group, "all_gather")
     for index, target in enumerate(tensor_list):
-        _size(target, tensor.numel(), "all_gather", index)
+        check_size(target, tensor.numel(), "all_gather", index)
     finish: list[Finish] = []
     flat, out = reading(tensor, channel), writing_all(tensor_list, finish, channel)
     start = lambda channel: channel.all_gather(out, flat)
@@ -421,7 +229,7 @@ def all_gather_into_tensor(
         raise RuntimeError(
             f"all_gather: invalid tensor type at index 0 (expected {input_tensor.dtype}, got {output_tensor.dtype})"
         )
-    _size(output_tensor, input_tensor.numel() * group.size(), "all_gather")
+    check_size(output_tensor, input_tensor.numel() * group.size(), "all_gather")
     finish: list[Finish] = []
     flat, out = reading(input_tensor, channel), writing(output_tensor, finish, channel)
     start = lambda channel: channel.all_gather(out, flat)
@@ -445,21 +253,21 @@ def gather(
         return None
     group = current(group)
     channel = group.channel(tensor.device.type)
-    root = _root(group, dst, group_dst, "gather", 0 if group_dst is None else None)
+    root = root_rank(group, dst, group_dst, "gather", 0 if group_dst is None else None)
     finish: list[Finish] = []
     out = None
     if group.rank() == root:
         if not gather_list:
             raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
         check_tensors(gather_list, "gather_list")
-        _same_dtype(gather_list, tensor)
+        same_dtype(gather_list, tensor)
         if len(gather_list) != group.size():
             raise RuntimeError(
                 f"gather: Incorrect output list size {len(gather_list)}. Output list size should be {group.size()}, same as "
                 "size of the process group."
             )
         for index, target in enumerate(gather_list):
-            _size(target, tensor.numel(), "gather", index)
+            check_size(target, tensor.numel(), "gather", index)
         out = writing_all(gather_list, finish, channel)
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
@@ -482,21 +290,21 @@ def scatter(
         return None
     group = current(group)
     channel = group.channel(tensor.device.type)
-    root = _root(group, src, group_src, "scatter", 0 if group_src is None else None)
+    root = root_rank(group, src, group_src, "scatter", 0 if group_src is None else None)
     finish: list[Finish] = []
     parts = None
     if group.rank() == root:
         if not scatter_list:
             raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
         check_tensors(scatter_list, "scatter_list")
-        _same_dtype(scatter_list, tensor)
+        same_dtype(scatter_list, tensor)
         if len(scatter_list) != group.size():
             raise RuntimeError(
                 f"scatter: Incorrect input list size {len(scatter_list)}. Input list size should be {group.size()}, same as "
                 "size of the process group."
             )
         for index, part in enumerate(scatter_list):
-            _size(part, tensor.numel(), "scatter", index)
+            check_size(part, tensor.numel(), "scatter", index)
         parts = reading_all(scatter_list, channel)
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
@@ -508,14 +316,14 @@ def scatter(
 def _reduce_scatter(
     output: Tensor, x: Any, counts: list[int], op: Any, group: ProcessGroup, async_op: bool, channel: Any
 ) -> Work | None:
-    kind, factor = _reduction(output, op, "reduce_scatter")
+    kind, factor = reduction(output, op, "reduce_scatter")
     if factor is not None:
         x = x.copy()
-        _premultiply(x, factor)
+        premultiply(x, factor)
     finish: list[Finish] = []
     out = writing(output, finish, channel)
     if kind is RedOpType.AVG:
-        finish.insert(0, _divide(out, group.size()))
+        finish.insert(0, divide(out, group.size()))
     start = lambda channel: channel.reduce_scatter(out, x, counts, kind)
     return issue(group, "reduce_scatter", start, [output], finish, async_op, x.nbytes, channel)
 
@@ -526,7 +334,7 @@ def reduce_scatter(
     """Every process gets its part of the sum (or another reduction) of all lists."""
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
-    _same_dtype(input_list, output)
+    same_dtype(input_list, output)
     if is_outside(group):
         return None
     group = current(group)
@@ -535,7 +343,7 @@ def reduce_scatter(
         raise RuntimeError(
             f"invalid input tensor list size, must be world size (expected {group.size()}, got {len(input_list)})"
         )
-    _size(output, input_list[group.rank()].numel(), "reduce_scatter")
+    check_size(output, input_list[group.rank()].numel(), "reduce_scatter")
     counts = [t.numel() for t in input_list]
     return _reduce_scatter(output, reading_all(input_list, channel), counts, op, group, async_op, channel)
 
@@ -550,7 +358,7 @@ def reduce_scatter_tensor(
         return None
     group = current(group)
     channel = group.channel(output.device.type)
-    _same_dtype([output], input)
+    same_dtype([output], input)
     if output.numel() * group.size() != input.numel():
         raise RuntimeError(
             f"reduce_scatter: the input must have {group.size()} times as many elements as the output, got "
@@ -582,9 +390,9 @@ def all_to_all(
         return None
     group = current(group)
     channel = group.channel(output_tensor_list[0].device.type)
-    _length(output_tensor_list, group, "all_to_all")
-    _length(input_tensor_list, group, "all_to_all")
-    _same_dtype([*output_tensor_list, *input_tensor_list], output_tensor_list[0])
+    check_length(output_tensor_list, group, "all_to_all")
+    check_length(input_tensor_list, group, "all_to_all")
+    same_dtype([*output_tensor_list, *input_tensor_list], output_tensor_list[0])
     finish: list[Finish] = []
     out, x = writing_all(output_tensor_list, finish, channel), reading_all(input_tensor_list, channel)
     out_counts, counts = ([t.numel() for t in tensors] for tensors in (output_tensor_list, input_tensor_list))
@@ -621,7 +429,7 @@ def all_to_all_single(
         return None
     group = current(group)
     channel = group.channel(output.device.type)
-    _same_dtype([output], input)
+    same_dtype([output], input)
     out_counts, counts = _splits(output, output_split_sizes, group), _splits(input, input_split_sizes, group)
     finish: list[Finish] = []
     out, x = writing(output, finish, channel), reading(input, channel)

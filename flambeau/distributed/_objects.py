@@ -10,7 +10,8 @@ import numpy as np
 
 from .._core.dtypes import int64, uint8
 from .._tensor import Tensor, wrap
-from ._collectives import _root, all_gather_into_tensor, broadcast, gather, scatter
+from ._calls import root_rank
+from ._collectives import all_gather_into_tensor, broadcast, gather, scatter
 from ._groups import current, is_outside
 from ._point_to_point import recv, send
 
@@ -80,7 +81,7 @@ def gather_object(
     if is_outside(group):
         return
     group = current(group)
-    root = _root(group, dst, group_dst, "gather_object", 0 if group_dst is None else None)
+    root = root_rank(group, dst, group_dst, "gather_object", 0 if group_dst is None else None)
     here = group.rank() == root
     if here and not object_gather_list:
         raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
@@ -102,7 +103,7 @@ def broadcast_object_list(
     if is_outside(group):
         return
     group = current(group)
-    root = _root(group, src, group_src, "broadcast_object_list", 0 if group_src is None else None)
+    root = root_rank(group, src, group_src, "broadcast_object_list", 0 if group_src is None else None)
     here = group.rank() == root
     packed = [_packed(obj) for obj in object_list] if here else []
     sizes = _numbers(*([data.numel() for data in packed] if here else [0] * len(object_list)))
@@ -137,7 +138,7 @@ def scatter_object_list(
     group = current(group)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    root = _root(group, src, group_src, "scatter_object_list", 0 if group_src is None else None)
+    root = root_rank(group, src, group_src, "scatter_object_list", 0 if group_src is None else None)
     parts, sizes = None, _numbers(*[0] * group.size())
     if group.rank() == root:
         if scatter_object_input_list is None:

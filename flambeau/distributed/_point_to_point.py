@@ -7,7 +7,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from ._buffers import Finish, reading, writing
-from ._collectives import check_tensor, group_rank, issue
+from ._calls import check_tensor, group_rank, issue
 from ._groups import GroupMember, ProcessGroup, current, is_outside
 from ._work import Work
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from .._core.devices import device
 from ._backends import *
+from ._calls import *
+from ._calls import _coalescing_manager as _coalescing_manager
 from ._collectives import *
-from ._collectives import _coalescing_manager as _coalescing_manager
 from ._debugging import *
 from ._file_store import FileStore as FileStore
 from ._groups import *
