@@ -14,6 +14,10 @@ from .._kernel.native.pool import MOST_THREADS, settings
 
 
 def _cores() -> int:
+    """How many threads there are by default: as many as cores, or as OMP_NUM_THREADS says, which launchers set."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdigit() and int(given):
+        return min(int(given), MOST_THREADS)
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

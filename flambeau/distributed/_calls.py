@@ -12,7 +12,7 @@ from .._autograd.modes import no_grad
 from .._tensor import Tensor
 from ._buffers import Finish
 from ._groups import ProcessGroup, current, get_group_rank
-from ._kinds import DistBackendError, RedOpType, ReduceOp
+from ._kinds import RedOpType, ReduceOp
 from ._progress import progress
 from ._work import Work
 
@@ -133,7 +133,7 @@ def issue(
         request = start(channel)
     except RuntimeError as error:
         if type(error).__module__.startswith("mpi4py"):
-            raise DistBackendError(f"{name}: {error}") from error
+            raise channel.broken(name, error) from error
         raise
 
     def end() -> None:

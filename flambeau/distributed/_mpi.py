@@ -215,6 +215,9 @@ def start(store: Store, rank: int, size: int, timeout: float, doing: Callable[[]
         peers = [r for r in range(size) if hosts[r] == hosts[rank]]
         values = (connection, rank, size, len(peers), peers.index(rank))
         os.environ.update(zip(_PMI, map(str, values)))
+        os.environ.setdefault(
+            "UCX_TLS", "^sm"
+        )  # MPI's own shared memory serves a host; UCX's outlives killed processes
     if not mpi.Is_initialized():
         _begin(mpi, watch, timeout)
     if not launched:
@@ -390,16 +393,29 @@ class Channel:
 
     def test(self, work: Work) -> bool:
         """Whether a call is done; raises if it cannot be any more."""
-        if work.request.Test():
+        if self._tested(work):
             return True
         if self.world.watch.gone:
             self._check(work)
         return False
 
+    def _tested(self, work: Work) -> bool:
+        try:
+            return work.request.Test()
+        except self.mpi.Exception as error:
+            self.forget(work)
+            raise self.broken(work.name, error) from error
+
+    def broken(self, name: str, error: Exception) -> DistBackendError:
+        """The error of a call that MPI refused: most often a process is gone, of which this one hears in a moment."""
+        end = time.monotonic() + _GRACE
+        while time.monotonic() < end and not _gone(self.world.watch, self._members - {self.world.rank}):
+            time.sleep(0.02)
+        return DistBackendError(f"{name}: {_gone(self.world.watch, self._members - {self.world.rank})}: {error}")
+
     def wait(self, work: Work, timeout: float) -> None:
         """Waits awake for a while that fits the call, giving the core to others between looks, then sleeps in between."""
-        test = work.request.Test
-        if test():
+        if self._tested(work):
             return
         start, gone, handles = time.monotonic(), self.world.watch.gone, [self.handle(work)]
         awake = start + _PATIENCE[0] + work.nbytes * _PATIENCE[1]
@@ -411,7 +427,7 @@ class Channel:
             else:
                 look(handles, 4, 0, nap)
                 nap = min(2 * nap, _NAPS[1])
-            if test():
+            if self._tested(work):
                 return
             if gone:
                 self._check(work)

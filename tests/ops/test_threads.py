@@ -4,6 +4,9 @@ Their memory is as large as it must be: nothing is written behind its end.
 """
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -150,3 +153,9 @@ def test_nothing_is_written_behind_memory(name, count, monkeypatch):
     finally:
         torch.set_num_threads(before)
     assert fences.stand()
+
+
+def test_launchers_say_how_many_threads_there_are():
+    command = [sys.executable, "-c", "import flambeau; print(flambeau.get_num_threads())"]
+    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "3"}, capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
