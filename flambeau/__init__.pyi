@@ -187,6 +187,9 @@ from ._rare import crow_indices_copy as crow_indices_copy
 from . import cuda as cuda
 from . import distributed as distributed
 from . import distributions as distributions
+from . import doctor as doctor
+from .drawing import draw as draw
+from . import drawing as drawing
 from ._rare import dsmm as dsmm
 from ._rare import embedding_renorm_ as embedding_renorm_
 from . import export as export

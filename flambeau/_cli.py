@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from ._version import __version__
 
@@ -27,9 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = commands.add_parser("run", help="run a program that says `import torch`, unchanged, on flambeau")
     run.add_argument("-m", action="store_true", dest="module", help="the program is a module, as in python -m")
     run.add_argument(
-        "--compile", action="store_true", help="run training steps and modules as compiled programs where that pays; says which"
+        "--compile",
+        action="store_true",
+        help="run training steps and modules as compiled programs where that pays; says which",
     )
     run.add_argument("--doctor", action="store_true", help="report mistakes of the program when it ends")
+    run.add_argument("--plot", action="store_true", help="draw the losses that backward was called on, at the end")
     run.add_argument("program", help="path of a script, or name of a module after -m")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     doctor = commands.add_parser("doctor", help="find the classic mistakes of a training program")
@@ -47,6 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser(
         "launch", add_help=False, help="run a PyTorch program in several processes, as torchrun does (launch --help)"
     )
+    table = commands.add_parser("summary", help="a table of a model: modules, shapes, parameters")
+    table.add_argument(
+        "model", help="where it is: script.py:Name or package.module:Name, a module or a class without arguments"
+    )
+    table.add_argument(
+        "--input", action="append", default=[], help="shape of an input, as in 1,3,32,32; may be repeated"
+    )
+    table.add_argument("--depth", type=int, default=3, help="of the modules that are shown (3)")
     typings = commands.add_parser(
         "typings", help="let mypy and pyright find flambeau's types where programs say `import torch`"
     )
@@ -67,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .doctor.program import run_watched  # loads the doctor: only where it is asked for
 
             return run_watched(chosen.program, chosen.arguments, chosen.module)
+        if chosen.plot:
+            return plotted(chosen)
         return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
     if chosen.command == "doctor":
         from .doctor.cli import main as examine
@@ -74,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return examine(chosen)
     if chosen.command == "compile":
         return compile_program(chosen.program, chosen.output, chosen.cpu)
+    if chosen.command == "summary":
+        return show_summary(chosen.model, chosen.input, chosen.depth)
     if chosen.command == "typings":
         return make_typings(chosen.folder)
     return info()
@@ -139,6 +155,59 @@ def launch(arguments: Sequence[str]) -> int:
         return 1
     except SignalException as error:
         return 128 + error.sigval
+    return 0
+
+
+def plotted(chosen: argparse.Namespace) -> int:
+    """Runs a program, and draws at its end the losses that it called `backward` on."""
+    from ._tensor import Tensor
+    from .drawing import curve
+
+    losses: list[float] = []
+    backward: Any = Tensor.backward
+
+    def noted(self: Any, *args: Any, **named: Any) -> None:
+        if self.numel() == 1:
+            losses.append(float(self.detach()))
+        backward(self, *args, **named)
+
+    tensors: Any = Tensor
+    tensors.backward = noted
+    try:
+        return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
+    finally:
+        tensors.backward = backward
+        print(curve(losses, title="loss at every backward"), file=sys.stderr)
+
+
+def show_summary(where: str, inputs: Sequence[str], depth: int) -> int:
+    """Prints the table of a model that a script or a module defines."""
+    import importlib
+    import runpy
+
+    from . import install_as_torch
+
+    install_as_torch()
+    from .drawing import summary
+    from .nn import Module
+
+    home, _, name = where.rpartition(":")
+    try:
+        if home.endswith(".py"):
+            sys.path.insert(0, os.path.dirname(os.path.abspath(home)))
+            found = runpy.run_path(home)[name]
+        else:
+            sys.path.insert(0, os.getcwd())
+            found = getattr(importlib.import_module(home), name)
+        model = found() if isinstance(found, type) else found
+        shapes = [tuple(int(n) for n in text.split(",")) for text in inputs]
+    except (OSError, ImportError, KeyError, AttributeError, TypeError, ValueError) as error:
+        print(f"flambeau summary: {where!r} gives no model: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    if not isinstance(model, Module):
+        print(f"flambeau summary: {where!r} is a {type(model).__name__}, not a module", file=sys.stderr)
+        return 2
+    print(summary(model, *shapes, depth=depth))
     return 0
 
 

@@ -134,6 +134,13 @@ def _contains(self: Tensor, element: Any) -> bool:
 transformed_text: Any = None  # set by `func`: how a tensor reads inside a transform; None for one that is not of it
 
 
+def _in_notebooks(self: Tensor) -> str:
+    """What notebooks show: shape, dtype, device, and a heat map of a matrix."""
+    from ..drawing.html import tensor_html  # only notebooks need it
+
+    return tensor_html(self)
+
+
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     if self._k & BATCHED or local.transforms:
         text = transformed_text(self)
@@ -216,7 +223,7 @@ def _torch_dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: An
 PROTOCOL: dict[str, Any] = {
     "item": item, "__bool__": _bool, "__float__": _float, "__int__": _int, "__complex__": _complex, "__index__": _index,
     "__format__": _format, "__len__": _len, "__iter__": _iter, "__reversed__": _reversed, "__contains__": _contains,
-    "__repr__": _repr, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": dlpack,
+    "__repr__": _repr, "_repr_html_": _in_notebooks, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device, "register_hook": register_hook, "retain_grad": retain_grad,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "reinforce": _reinforce,
     "module_load": module_load, "record_stream": record_stream, "__long__": _int, "__nonzero__": _bool,
@@ -224,6 +231,7 @@ PROTOCOL: dict[str, Any] = {
 
 
 def attach() -> None:
+    """Gives tensors their protocol."""
     for name, value in PROTOCOL.items():
         if not name.startswith("__"):
             value.__name__ = name

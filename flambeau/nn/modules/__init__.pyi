@@ -168,6 +168,7 @@ from . import _functions as _functions
 from . import _hooks as _hooks
 from . import _parameter_containers as _parameter_containers
 from . import _state as _state
+from . import _sync_norm as _sync_norm
 from . import _tree as _tree
 from . import activation as activation
 from . import adaptive as adaptive

@@ -500,6 +500,12 @@ class Module(TreeMethods, StateMethods, HookMethods):
         """What stands in the parentheses of a printed module."""
         return ""
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of the modules inside."""
+        from ...drawing import summary  # only notebooks need it
+
+        return summary(self)._repr_html_()
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
