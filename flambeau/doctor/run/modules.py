@@ -108,6 +108,7 @@ class Modules:
             call.quiet += 1
 
     def _root(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
+        self.session.enough()
         place = here()
         by_user = is_user_file(sys._getframe(2).f_code.co_filename)
         if id(module) not in self.roots and place is not None:
@@ -234,7 +235,7 @@ class Modules:
         for path, module in root.named_modules():
             layer = isinstance(module, _MATRICES)
             for name, parameter in module.named_parameters(recurse=False):
-                matrix = parameter.ndim >= 2 if layer else parameter.ndim == 2 and min(parameter.shape) > 1
+                matrix = parameter.ndim >= 2 if layer else parameter.ndim == 2 and parameter.shape[0] > 1
                 own = type(module).__module__.partition(".")[0] not in ("flambeau", "torch")
                 if matrix and (layer or own) and parameter.numel() > 3:
                     weights.append((f"{path}.{name}".strip("."), parameter))

@@ -21,6 +21,7 @@ from .training import Training
 
 _WRITES = ["__iadd__", "__isub__", "__imul__", "__itruediv__", "add_", "sub_", "mul_", "div_", "zero_", "fill_", "copy_", "clamp_", "clamp_min_", "clamp_max_", "relu_", "exp_", "sqrt_", "pow_", "sigmoid_", "tanh_", "neg_", "masked_fill_", "normal_", "uniform_", "square_", "abs_", "sin_", "log_", "__setitem__"]  # fmt: skip
 _MANY = 1000  # elements read or written one by one
+_DATA = re.compile(r"data|train|test|image|feature|sample|weight|^x$|^xs$|input|buffer|running|batch")  # names of data
 _LOOKS = ("argmax", "topk", "item", "max")
 
 
@@ -85,7 +86,7 @@ class Tensors:
             except Exception as error:
                 self.errors.failed(error)
                 raise
-            if name == "__iadd__" and tensor.ndim == 0 and tensor.dtype is float32:
+            if name == "__iadd__" and tensor.ndim < 2 and tensor.numel() == 1 and tensor.dtype is float32:
                 self._running_sum(tensor, args[0], place)
             return out
 
@@ -124,33 +125,33 @@ class Tensors:
         elif frame.f_code.co_name in ("__getitem__", "__getitems__"):
             what = "the dataset"
         else:
-            what = self._named(base, frame)
+            what = self._named(base, frame, tensor.numel())
         if what:
             self.session.find(
                 "write-through-view", place, f"`{name}` is a slice of {what}: writing to it changes that, too.", 0.8
             )
 
-    def _named(self, base: Any, frame: Any) -> str:
+    def _named(self, base: Any, frame: Any, written: int) -> str:
         for root in self.modules.roots.values():
             if any(b is base for b in root.buffers()):
                 return "a buffer"
         for scope in (frame.f_locals, frame.f_globals):
             for key, value in list(scope.items()):
-                if value is base and re.search(
-                    r"data|train|test|image|feature|sample|weight|^x$|^xs$|input|buffer|running", key.lower()
-                ):
+                if not isinstance(value, Tensor):
+                    own = getattr(value, "tensors", None)  # a TensorDataset
+                    if isinstance(own, tuple) and any(t is base for t in own):
+                        return "the dataset"
+                    continue
+                whole = value is base or (value._base is base and value.numel() > written)
+                if whole and _DATA.search(key.lower()):
                     return f"`{key}`"
-                if (
-                    hasattr(value, "__getitem__")
-                    and isinstance(getattr(value, "tensors", None), tuple)
-                    and any(t is base for t in value.tensors)
-                ):
-                    return "the dataset"
         return ""
 
     def _running_sum(self, total: Any, term: Any, place: Any) -> None:
         count = self.sums[place] = self.sums.get(place, 0) + 1
         if count % 64 or total.requires_grad:
+            return
+        if isinstance(term, Tensor) and term.numel() != 1:
             return
         value, added = abs(float(total.detach())), abs(float(term.detach() if isinstance(term, Tensor) else term))
         if value >= 2**24 or (added and value / added > 2**20):
@@ -232,7 +233,7 @@ class Tensors:
 
         def add(a: Any, b: Any) -> Any:
             out = original(a, b)
-            if a.ndim == 0 and a.dtype is float32 and not session.pausing:
+            if a.ndim < 2 and a.numel() == 1 and a.dtype is float32 and not session.pausing:
                 frame = sys._getframe(1)
                 if is_user_file(frame.f_code.co_filename):
                     self._running_sum(out, b, (frame.f_code.co_filename, frame.f_lineno))
@@ -249,24 +250,23 @@ class Tensors:
                 isinstance(b, Tensor)
                 and not session.pausing
                 and a.ndim == b.ndim == 2
-                and is_grad_enabled()
-                and a.requires_grad != b.requires_grad
+                and a.shape[1] == b.shape[1] > 1
+                and a.shape[1] in (a.shape[0], b.shape[0])
             ):
-                weight, data = (a, b) if a.requires_grad else (b, a)
-                if (
-                    weight.grad_fn is None
-                    and weight.shape[0] == weight.shape[1] > 1
-                    and data.shape[-1] == weight.shape[0]
+                if a.shape == b.shape and _is_transposed(a) != _is_transposed(b):
+                    said = "A matrix is multiplied element by element with a transposed one"
+                elif (
+                    is_grad_enabled()
+                    and a.requires_grad != b.requires_grad
+                    and (a if a.requires_grad else b).grad_fn is None
                 ):
-                    frame = sys._getframe(1)
-                    if is_user_file(frame.f_code.co_filename):
-                        place = (frame.f_code.co_filename, frame.f_lineno)
-                        session.find(
-                            "star-for-matmul",
-                            place,
-                            f"A square matrix of weights {tuple(weight.shape)} is multiplied element by element.",
-                            0.45,
-                        )
+                    said = "A square matrix of weights is multiplied element by element"
+                else:
+                    return out
+                frame = sys._getframe(1)
+                if is_user_file(frame.f_code.co_filename):
+                    place = (frame.f_code.co_filename, frame.f_lineno)
+                    session.find("star-for-matmul", place, f"{said}: {tuple(a.shape)} and {tuple(b.shape)}.", 0.45)
             return out
 
         return multiply
@@ -291,6 +291,10 @@ class Tensors:
                 raise
 
         return guarded
+
+
+def _is_transposed(matrix: Any) -> bool:
+    return bool(matrix._is_view()) and matrix.stride(0) == 1 and matrix.stride(1) > 1
 
 
 def _is_element(index: Any, dims: int) -> bool:

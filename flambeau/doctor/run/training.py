@@ -54,6 +54,7 @@ class Training:
         self.last_backward: Place | None = None
         self.since = 0  # the number of a node at the last backward pass
         self.reach: Any = None
+        self.manual: dict[int, Any] = {}
         self.inside = False  # of a step, whose closure calls backward
         self.grown: dict[Any, list[int]] = {}
         errors.others.append(self._again)
@@ -127,6 +128,8 @@ class Training:
             for number, parameter in optim.sample.items():
                 if number not in optim.clean and _is_clear(parameter):
                     optim.clean.add(number)
+        if not self.optims:
+            self._by_hand(reach.leaves, place)
         for listener in self.before_backward:
             listener(roots, reach, place)
         self.reached.update(reach.leaves)
@@ -135,6 +138,21 @@ class Training:
                 optim.reached += 1
                 if not self.inside:
                     optim.backwards.append(place)
+
+    def _by_hand(self, leaves: dict[int, Any], place: Place | None) -> None:
+        """Weights that the program updates itself, with gradients that it does not clear."""
+        for number, leaf in list(leaves.items())[:50]:
+            version, stale = self.manual.get(number, (leaf._version, 0))
+            if leaf._version > version and not _is_clear(leaf):
+                stale += 1
+                if stale == 2:
+                    self.session.find(
+                        "missing-zero-grad",
+                        place,
+                        "This backward adds to gradients that earlier updates already used.",
+                        0.9,
+                    )
+            self.manual[number] = (leaf._version, stale)
 
     def went(self, roots: list[Any], place: Place | None) -> None:
         """After a backward pass."""

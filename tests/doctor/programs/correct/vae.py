@@ -24,7 +24,9 @@ opt = torch.optim.Adam(vae.parameters(), lr=1e-3)
 for _ in range(5):
     x = torch.rand(16, 8)
     logits, mu, logvar = vae(x)
-    loss = F.binary_cross_entropy_with_logits(logits, x, reduction="sum") - 0.5 * (1 + logvar - mu**2 - logvar.exp()).sum()
+    loss = (
+        F.binary_cross_entropy_with_logits(logits, x, reduction="sum") - 0.5 * (1 + logvar - mu**2 - logvar.exp()).sum()
+    )
     opt.zero_grad()
     loss.backward()
     opt.step()
