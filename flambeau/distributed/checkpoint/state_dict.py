@@ -7,6 +7,11 @@ from typing import Any
 
 from ..._tensor import Tensor
 from ...nn.modules.module import Module
+from ...nn.parallel.distributed import DistributedDataParallel
+from .._groups import get_rank
+from .._objects import broadcast_object_list
+from ..fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
+from ..tensor._dtensor import DTensor, distribute_tensor
 
 __all__ = [
     "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict",
@@ -39,7 +44,7 @@ class StateDictOptions:
 
 def _inner(model: Module) -> Module:
     """The module inside of wrappers, whose prefixes do not count."""
-    while hasattr(model, "_orig_mod") or type(model).__name__ == "DistributedDataParallel":
+    while hasattr(model, "_orig_mod") or isinstance(model, (DistributedDataParallel, FullyShardedDataParallel)):
         model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
     return model
 
@@ -58,14 +63,34 @@ def get_model_state_dict(
         {name for name, p in inner.named_parameters() if not p.requires_grad} if options.ignore_frozen_params else set()
     )
     found = {name: value for name, value in inner.state_dict().items() if name not in frozen}
+    if options.full_state_dict:
+        found = {name: _whole(value) for name, value in found.items()}
     return {name: value.cpu() for name, value in found.items()} if options.cpu_offload else found
+
+
+def _whole(value: Any) -> Any:
+    return value.detach().full_tensor() if isinstance(value, DTensor) else value
+
+
+def _like(own: Any, value: Any) -> Any:
+    """A whole tensor divided as another is."""
+    if isinstance(own, DTensor) and not isinstance(value, DTensor) and value.shape == own.shape:
+        return distribute_tensor(value.detach(), own.device_mesh, own.placements, src_data_rank=None)
+    return value
 
 
 def set_model_state_dict(
     model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> Any:
     """Loads the state of a module."""
-    return _inner(model).load_state_dict(model_state_dict, strict=(options or StateDictOptions()).strict)
+    options, inner = options or StateDictOptions(), _inner(model)
+    own = inner.state_dict()
+    if options.broadcast_from_rank0:
+        shared = [model_state_dict if get_rank() == 0 else None]
+        broadcast_object_list(shared, 0)
+        model_state_dict = shared[0] or {}
+    given = {name: _like(own.get(name), value) for name, value in model_state_dict.items()}
+    return inner.load_state_dict(given, strict=options.strict)
 
 
 def get_optimizer_state_dict(
@@ -78,7 +103,9 @@ def get_optimizer_state_dict(
         for group in optimizer.param_groups:
             options_of = {k: v for k, v in group.items() if k != "params"}
             made["param_groups"].append({**options_of, "params": [names[id(p)] for p in group["params"]]})
-        made["state"].update({names[id(p)]: dict(state) for p, state in optimizer.state.items()})
+        for p, state in optimizer.state.items():
+            whole = options is not None and options.full_state_dict
+            made["state"][names[id(p)]] = {k: _whole(v) if whole else v for k, v in state.items()}
     return made
 
 
@@ -87,12 +114,15 @@ def set_optimizer_state_dict(
 ) -> None:
     """Loads the state of an optimizer whose parameters are called by their names."""
     names = _names(model)
-    groups = list(optim_state_dict["param_groups"])
+    groups, given = list(optim_state_dict["param_groups"]), optim_state_dict["state"]
     for optimizer in optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
         own = optimizer.state_dict()
         order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+        parameters = dict(_inner(model).named_parameters())
         state = {
-            i: optim_state_dict["state"][name] for i, name in enumerate(order) if name in optim_state_dict["state"]
+            i: {k: _like(parameters[name], v) if isinstance(v, Tensor) else v for k, v in given[name].items()}
+            for i, name in enumerate(order)
+            if name in given
         }
         taken = [groups.pop(0) for _ in own["param_groups"]]
         merged = [{**new, "params": old["params"]} for new, old in zip(taken, own["param_groups"])]
