@@ -97,7 +97,7 @@ def run(fn: Any = None) -> Any:
 
 
 def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
-    """Makes the name of a backend known to `torch.compile`; the backend itself is not called. Also a decorator."""
+    """Makes a backend known to `torch.compile` by a name. Also a decorator."""
     if compiler_fn is None:
         return lambda fn: register_backend(fn, name, tags)
     _state["registered"][name or compiler_fn.__name__] = compiler_fn
@@ -129,12 +129,12 @@ class _Marked(contextlib.ContextDecorator):
 
 
 def error_on_graph_break(error_on_graph_break: bool) -> _Marked:
-    """Whether a block may leave the captured graph; nothing is captured."""
+    """Whether a block may leave the captured graph; without effect: `torch.compile(fullgraph=True)` says so of a function."""
     return _Marked()
 
 
 def override_cudagraphs(fwd: bool | None = None, bwd: bool | None = None) -> _Marked:
-    """Whether a block uses CUDA graphs when compiled; nothing is compiled."""
+    """Whether a block uses CUDA graphs when compiled; without effect, as there are none."""
     return _Marked()
 
 
@@ -163,15 +163,17 @@ def is_dynamo_disable_recursive(method: Any) -> bool | None:
 
 
 def skip_frame(msg: str = "") -> None:
-    """Has the capture leave the calling function alone; nothing is captured."""
+    """Says that the function that runs now is to run eagerly."""
+    graph_break(msg or "torch._dynamo.skip_frame()")
 
 
 def step_unsupported(msg: str = "") -> None:
-    """Has the capture stop here; nothing is captured."""
+    """Says that the function that runs now cannot be recorded from here on."""
+    graph_break(msg or "torch._dynamo.step_unsupported()")
 
 
 def set_recursion_limit(limit: int) -> None:
-    """The depth of calls that captured code may have: Python's own limit, as nothing is captured."""
+    """The depth of calls that captured code may have: Python's own limit."""
     sys.setrecursionlimit(limit)
 
 

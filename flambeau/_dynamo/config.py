@@ -1,4 +1,9 @@
-"""Switches of graph capture, kept for programs that set them. They have no effect."""
+"""Switches of `torch.compile`.
+
+`recompile_limit` (or its older name `cache_size_limit`), `automatic_dynamic_shapes`, `error_on_recompile`,
+`fail_on_recompile_limit_hit` and `disable` have an effect. The others say how PyTorch's own capture goes about its work; they are kept
+for programs that set and read them, and change nothing here: results are the eager ones whatever they say.
+"""
 
 import sys as _sys
 

@@ -1,4 +1,5 @@
-"""Errors of PyTorch's graph capture, for programs that catch them. Nothing here raises them."""
+"""Errors of graph capture. `Unsupported` (with `fullgraph`) and `FailOnRecompileLimitHit` are raised here, the others are for programs
+that catch them."""
 
 from __future__ import annotations
 

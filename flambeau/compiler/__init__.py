@@ -122,7 +122,8 @@ _regions: weakref.WeakSet[Region] = weakref.WeakSet()
 def _limit() -> int:
     from .._dynamo import config  # which needs this module first
 
-    return config.recompile_limit
+    older = config.cache_size_limit
+    return config.recompile_limit if older == 8 else older
 
 
 def _unsupported(problem: Break) -> Exception:
@@ -175,7 +176,9 @@ def compile(
         )
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
-    if disable:
+    from .._dynamo import config  # which needs this module first
+
+    if disable or config.disable:
         return model
     how = _Options(fullgraph, backend, options if not isinstance(backend, str) else None, dynamic)
     if isinstance(model, Module):

@@ -702,3 +702,22 @@ def test_switches_for_recompiling():
         for n in range(1, 6):
             automatic(torch.ones(n))
     assert programs(automatic) == 5
+
+
+def test_switches_and_marks_that_keep_functions_eager():
+    from flambeau._dynamo import config
+
+    def f(x):
+        torch._dynamo.skip_frame("not this one")
+        return x * 2
+
+    assert torch.compile(f)(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(Unsupported, match="not this one"):
+        torch.compile(f, fullgraph=True)(torch.ones(2))
+    with config.patch(disable=True):
+        assert torch.compile(f) is f
+    compiled = torch.compile(lambda x: x * 3, dynamic=False)
+    with config.patch(cache_size_limit=2):
+        for n in range(1, 5):
+            compiled(torch.ones(n))
+    assert programs(compiled) == 2
