@@ -11,6 +11,7 @@ import contextvars
 import functools
 import operator
 import os
+import random
 import re
 import sys
 import sysconfig
@@ -291,6 +292,8 @@ class Reach:
         elif isinstance(value, types.ModuleType):
             if not isinstance(value, Site):
                 self._module(value, path)
+        elif isinstance(value, random.Random):  # whoever draws from it ends the region
+            return
         elif self._written_in_python(kind):
             self._instance(value, path)
         elif isinstance(value, tuple):  # `sys.version_info` and its kind

@@ -234,6 +234,8 @@ class Region:
     def _entry(
         self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any
     ) -> Any:  # fmt: skip
+        if trail.problem is not None:  # from there on the tape did not know what it was given
+            raise trail.problem
         if tape.problem is not None:
             raise tape.problem
         guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants)

@@ -7,6 +7,7 @@ import enum
 import functools
 import itertools
 import operator
+import random
 import types
 
 import pytest
@@ -1050,6 +1051,17 @@ def random_between_calls(wrap):
     for i in range(4):
         yield f(x())
         torch.randn(5 * i + 1)
+
+
+@program
+def python_random_numbers(wrap):
+    generator = random.Random(3)
+    draw, state = generator.random, {"draws": False}
+    f = wrap(lambda t: t * (draw() if state["draws"] else 2.0))
+    yield f(x())
+    state["draws"] = True
+    for _ in range(3):
+        yield f(x())
 
 
 @program
