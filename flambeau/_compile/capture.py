@@ -261,9 +261,14 @@ class Capture:
             return False
 
         def other(t: Tensor) -> Tensor:
-            array = t._array.copy()
-            if t.dtype.category >= 2:
-                array *= array.dtype.type(0.9)
+            source = t._array
+            values = source * source.dtype.type(0.9) if t.dtype.category >= 2 else source
+            if min(source.strides, default=0) < 0:
+                return wrap(np.array(values, source.dtype), t.dtype, t._k & GRAD)
+            length = source.itemsize + sum([max(n - 1, 0) * s for n, s in zip(source.shape, source.strides)])
+            # Which operations run may depend on the layout.
+            array = np.ndarray(source.shape, source.dtype, np.zeros(length, np.uint8), 0, source.strides)
+            array[...] = values
             return wrap(array, t.dtype, t._k & GRAD)
 
         with _Unseen():

@@ -721,3 +721,14 @@ def test_switches_and_marks_that_keep_functions_eager():
         for n in range(1, 5):
             compiled(torch.ones(n))
     assert programs(compiled) == 2
+
+
+def test_products_of_turned_operands_are_recorded():
+    def f(q, k):
+        q, k = (t.view(2, 4, 2, 3).permute(0, 2, 1, 3) for t in (q, k))
+        return torch.einsum("b h i d, b h j d -> b h i j", q[:, :, 1:], k).softmax(-1)
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(3):
+        q, k = torch.randn(2, 4, 6, requires_grad=True), torch.randn(2, 4, 6)
+        assert torch.equal(compiled(q, k), f(q, k))
