@@ -14,6 +14,7 @@ from flambeau.doctor import watch
 from flambeau.doctor.catalog import LESSONS
 from flambeau.doctor.findings import Finding
 from flambeau.doctor.fixes import fixed
+from flambeau.doctor.static import read
 
 ROOT = Path(__file__).parents[2]
 WRONG = """import torch
@@ -197,3 +198,8 @@ def test_the_documentation_lists_all_mistakes():
     rows = [f"| {lesson.id} | {lesson.severity} | {lesson.title} |" for lesson in LESSONS.values()]
     text = (ROOT / "docs" / "doctor.md").read_text()
     assert len(rows) == 69 and all(row in text for row in rows)
+
+
+def test_unusual_forms_are_read():
+    text = "import torch\na = {torch.ones(1): 2}\nb, *c = (torch.ones(1), 2, torch.zeros(2))\n(d, e), f = torch.ones(2), torch.zeros(1)\n"
+    assert read("program.py", text) == []

@@ -182,10 +182,10 @@ def _variable(source: Source, call: ast.Call) -> str:
         return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
     if isinstance(parent, (ast.Tuple, ast.Dict)) and isinstance(above := source.parents.get(parent), ast.Assign):
         target = above.targets[0]
-        if isinstance(parent, ast.Tuple) and isinstance(target, ast.Tuple):
+        if isinstance(parent, ast.Tuple) and isinstance(target, ast.Tuple) and len(parent.elts) == len(target.elts):
             element = target.elts[parent.elts.index(call)]
             return element.id if isinstance(element, ast.Name) else ""
-        if isinstance(parent, ast.Dict):
+        if isinstance(parent, ast.Dict) and call in parent.values:
             return str(constant(parent.keys[parent.values.index(call)], ""))
     return ""
 
