@@ -21,6 +21,7 @@ from .basic import zeros
 from .batched_places import by_rows, selected
 from .batching import along
 from .casting import checked_array, checked_number, number_array
+from .factory import finished
 from .inplace import Stale, check_out_dtype, check_writable
 from .primitive import primitive
 from .registry import ops, public
@@ -224,7 +225,7 @@ def scatter(
     src = given if isinstance(given, Tensor) else None
     dim = _element_index("scatter", input, dim, index, src)
     if src is None:
-        src = wrap(checked_array(given, input.dtype), input.dtype)
+        src = finished(checked_array(given, input.dtype), input.dtype, 0)
     if reduce is None:
         return scatter_op, (input, index, src, dim)
     if reduce not in ("add", "multiply"):
@@ -615,7 +616,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
             )
         value = value if value.dtype is input.dtype else fitting(value, input.dtype)
     else:
-        value = wrap(checked_array(value, input.dtype), input.dtype)
+        value = finished(checked_array(value, input.dtype), input.dtype, 0)
     return index_fill_op, (input, index, value, dim)
 
 

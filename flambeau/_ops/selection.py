@@ -36,7 +36,7 @@ from .batched_places import among, filled_where, put_flat, searched, taken
 from .batching import shaped_by_values
 from .casting import broadcast_error, checked_array, checked_number, number_array
 from .declare import pointwise
-from .factory import number_of
+from .factory import finished, number_of
 from .inplace import warn_of_expanded
 from .primitive import primitive
 from .registry import methods, ops, public
@@ -148,7 +148,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
         if value._storage is not None and value._storage is input._storage:
             value = ops.clone(value)  # it is one number, read before anything is written
     else:
-        value = wrap(checked_array(number_of(value, "masked_fill", "value"), d), d)
+        value = finished(checked_array(number_of(value, "masked_fill", "value"), d), d, 0)
     return masked_fill_op, (input, mask, value)
 
 

@@ -732,3 +732,18 @@ def test_products_of_turned_operands_are_recorded():
     for _ in range(3):
         q, k = torch.randn(2, 4, 6, requires_grad=True), torch.randn(2, 4, 6)
         assert torch.equal(compiled(q, k), f(q, k))
+
+
+def test_numbers_put_where_a_mask_or_an_index_says_are_recorded():
+    def f(x, i):
+        mask = torch.ones(3, 3, dtype=torch.bool).triu(1)
+        filled = x.masked_fill(mask, float("-inf")).softmax(-1).index_fill(0, i, 0.5)
+        return (filled + x.scatter(0, i.view(2, 1), 2.0)).sum()
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(3):
+        x, i = torch.randn(3, 3, requires_grad=True), torch.tensor([0, 2])
+        own = x.detach().clone().requires_grad_()
+        compiled(x, i).backward()
+        f(own, i).backward()
+        assert torch.equal(x.grad, own.grad)
