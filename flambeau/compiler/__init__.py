@@ -178,7 +178,7 @@ def compile(
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     from .._dynamo import config  # which needs this module first
 
-    if disable or config.disable:
+    if disable or config.disable or getattr(model, "_torchdynamo_disable", False):
         return model
     how = _Options(fullgraph, backend, options if not isinstance(backend, str) else None, dynamic)
     if isinstance(model, Module):

@@ -194,6 +194,7 @@ def hooks(rank, size):
     named = [
         (None, default_hooks.allreduce_hook, 1e-6),
         (None, default_hooks.fp16_compress_hook, 1e-2),
+        (None, default_hooks.bf16_compress_hook, 5e-2),
         (None, default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook), 1e-2),
         (powerSGD_hook.PowerSGDState(None, 32, 2, min_compression_rate=0), powerSGD_hook.powerSGD_hook, 1e-4),
     ]

@@ -1,5 +1,7 @@
 """What every process of a world checks of meshes and divided tensors; `test_sharded.py` runs it."""
 
+import copy
+
 import flambeau as torch
 import flambeau.distributed as dist
 from flambeau import nn
@@ -12,6 +14,7 @@ from flambeau.distributed.tensor import (
     distribute_tensor,
     init_device_mesh,
 )
+from flambeau.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
 F = nn.functional
 
@@ -144,3 +147,55 @@ def training(rank, size):
     for p, q in zip(one.parameters(), many.parameters()):
         torch.testing.assert_close(q.full_tensor(), p)
     assert isinstance(second.state[many[0].weight]["exp_avg"], DTensor)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (-1, 2)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2))
+
+
+def styles(rank, size):
+    """Attention and a feed-forward net, divided by heads and columns, give what the whole ones do, gradients included."""
+    mesh = init_device_mesh("cpu", (size,))
+
+    def network():
+        torch.manual_seed(6)
+        net = nn.Sequential(nn.LayerNorm(8), Attention(), nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+        return nn.ModuleDict({"words": nn.Embedding(10, 8), "net": net})
+
+    columns = {name: ColwiseParallel() for name in ("net.1.q", "net.1.k", "net.1.v", "net.2")}
+    plan = {
+        **columns,
+        "net.1.out": RowwiseParallel(),
+        "net.4": RowwiseParallel(),
+        "words": RowwiseParallel(input_layouts=Replicate()),
+    }
+    one, many = network(), parallelize_module(network(), mesh, plan)
+    tokens = torch.tensor([[1, 2, 3], [4, 5, 1]])
+    results = []
+    for model in (one, many):
+        out = model["net"](model["words"](tokens))
+        out.square().sum().backward()
+        results.append(out)
+    torch.testing.assert_close(results[1], results[0])
+    assert many["net"][1].q.weight.to_local().shape == (8 // size, 8)
+    for p, q in zip(one.parameters(), many.parameters()):
+        g = q.grad.full_tensor() if isinstance(q, DTensor) else q.grad
+        torch.testing.assert_close(g, p.grad)
+    both = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4))
+    divided = parallelize_module(
+        copy.deepcopy(both),
+        mesh,
+        {"0": SequenceParallel(), "1": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())},
+    )
+    x = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(2))
+    out = divided(x.chunk(size, 1)[rank])
+    torch.testing.assert_close(out, both(x))
+    out.sum().backward()
+    both(x).sum().backward()
+    torch.testing.assert_close(divided[0].weight.grad.full_tensor(), both[0].weight.grad)

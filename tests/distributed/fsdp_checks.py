@@ -114,3 +114,23 @@ def memory(rank, size):
     assert sum(p.grad.to_local().numel() for p in model.parameters()) == count
     assert not any(m._fsdp.is_whole for m in model)
     dist.barrier()
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = network(0)
+
+    def forward(self, x):
+        x = torch.utils.checkpoint.checkpoint(self.inner[:2], x, use_reentrant=False)
+        return torch.utils.checkpoint.checkpoint(self.inner[2:], x, use_reentrant=False)
+
+
+def computed_again(rank, size):
+    """Parts of the module run again in backward, with whole parameters; compiled or not, the losses are the same."""
+    data = batches(6, 4 * size)
+    expected = train(network(0), data)
+    model = Checkpointed()
+    fully_shard(model.inner[0])
+    close(train(torch.compile(fully_shard(model)), data, rank, size), expected)
+    close(train(nn.parallel.DistributedDataParallel(Checkpointed()), data, rank, size), expected)

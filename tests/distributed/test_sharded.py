@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 
 @needs_mpi
 def test_tensors_of_two():
-    run(HERE / "dtensor_checks.py", ["meshes", "redistribution", "operations", "wrong", "training"], 2)
+    run(HERE / "dtensor_checks.py", ["meshes", "redistribution", "operations", "wrong", "training", "styles"], 2)
 
 
 @needs_mpi
@@ -19,7 +19,7 @@ def test_tensors_of_four():
 
 @needs_mpi
 def test_parameters_of_two():
-    run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory"], 2)
+    run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory", "computed_again"], 2)
 
 
 @needs_mpi

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._autograd import engine
 from ..._autograd.modes import is_grad_enabled, no_grad
+from ..._core.state import CAPTURE, local, modes
 from ..._tensor import Tensor, wrap
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
@@ -133,6 +134,21 @@ class _Parameter:
             held.add_(out)
 
 
+@contextlib.contextmanager
+def _unrecorded() -> Any:
+    """A block that no recording of a compiled program sees; the program ends there, and Python runs it."""
+    held = local.captures if modes.on & CAPTURE else ()
+    if not held:
+        yield
+        return
+    held[-1].stop("fully_shard makes calls to other processes")
+    local.captures = type(held)()
+    try:
+        yield
+    finally:
+        local.captures = held
+
+
 class _Unit:
     """The parameters of one call of `fully_shard`: gathered together, given back together."""
 
@@ -184,6 +200,10 @@ class _Unit:
             self.is_whole = keep
 
     def before(self, module: Module, args: Any, kwargs: Any) -> Any:
+        with _unrecorded():
+            return self._before(args, kwargs)
+
+    def _before(self, args: Any, kwargs: Any) -> Any:
         self.unshard()
         for p in self.parameters:
             p.give_whole()
@@ -193,6 +213,10 @@ class _Unit:
         return args, kwargs
 
     def after(self, module: Module, args: Any, output: Any) -> Any:
+        with _unrecorded():
+            return self._after(output)
+
+    def _after(self, output: Any) -> Any:
         if self.policy.output_dtype is not None:
             dtype = self.policy.output_dtype
             output = tree_map(lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, output)
@@ -205,10 +229,7 @@ class _Unit:
             reshard = not self.is_root
         if reshard or not is_grad_enabled():
             self.reshard()
-        else:
-            for p in self.parameters:
-                p.give_part()
-        return output
+        return output  # otherwise the module keeps them until backward, which may run parts of it again (checkpoints)
 
     is_root = False
 
@@ -217,6 +238,8 @@ class _Unit:
             self.has_hook = True
             engine.queue_callback(self._end, outermost=True)
         self.unshard()
+        for p in self.parameters:
+            p.give_whole()
 
     def _arrived(self) -> None:
         if not self.has_hook:
@@ -279,6 +302,7 @@ class FSDPModule:
     """What modules become by `fully_shard`."""
 
     _fsdp: _Unit
+    _torchdynamo_disable = True  # its parameters come and go while it runs: torch.compile leaves it as it is
 
     def _units(self, recurse: bool = True) -> list[_Unit]:
         modules: Any = self.modules() if recurse else [self]  # type: ignore[attr-defined]

@@ -1,0 +1,17 @@
+"""Modules whose weights are divided, so that each process computes with its part: tensor parallel training."""
+
+from .style import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    PrepareModuleOutput,
+    RowwiseParallel,
+    SequenceParallel,
+    loss_parallel,
+    parallelize_module,
+)
+
+__all__ = [
+    "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleOutput", "RowwiseParallel", "SequenceParallel",
+    "loss_parallel", "parallelize_module",
+]  # fmt: skip
