@@ -134,3 +134,8 @@ def computed_again(rank, size):
     fully_shard(model.inner[0])
     close(train(torch.compile(fully_shard(model)), data, rank, size), expected)
     close(train(nn.parallel.DistributedDataParallel(Checkpointed()), data, rank, size), expected)
+    inside = network(0)
+    for index in (0, 2, 4):
+        fully_shard(inside[index])
+    optimizer = torch.optim.SGD(inside.parameters(), lr=0.1, momentum=0.9)
+    close(train(torch.compile(inside), data, rank, size, optimizer), expected)

@@ -142,11 +142,11 @@ def _unrecorded() -> Any:
         yield
         return
     held[-1].stop("fully_shard makes calls to other processes")
-    local.captures = type(held)()
+    watching, local.captures, local.function_modes = local.function_modes, (), ()
     try:
         yield
     finally:
-        local.captures = held
+        local.captures, local.function_modes = held, watching
 
 
 class _Unit:
